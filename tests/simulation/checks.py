@@ -43,6 +43,7 @@ from services.worker.unit import outputs
 from tests.simulation import (
     adapting,
     bounded,
+    budgets,
     commits,
     formats,
     gaps,
@@ -140,6 +141,7 @@ def check(cluster: Cluster) -> list[str]:
         if PROFILES[profile_of(cluster.seed)].adaptive:
             found += adapting.check(cluster.broker.written, generation.plan)
             found += adapting.obeyed(cluster.broker.written, generation.plan, cluster.healed_us)
+        found += budgets.check(cluster.broker.written, generation.plan)
         if profile_of(cluster.seed) == "unplaced":
             found += health.check(cluster.broker.written, generation.plan, generation.topics)
         found += _same_as_replayed(cluster, generation, checkpointed.states)

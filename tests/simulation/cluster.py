@@ -93,7 +93,8 @@ class Cluster:
         self._starts = 0
         profile = PROFILES[profile_of(seed)]
         self.broker.short_lived = profile.short_lived
-        self._slots, self._reassigns, self._adaptive = profile.slots, profile.reassigns, profile.adaptive
+        self._slots, self._reassigns = profile.slots, profile.reassigns
+        self._costing = profile.reassigns or profile.adaptive or profile.budget
         most = Random(f"{seed}/standbys")
         self._standbys = {role: most.choice(profile.standbys or (-1,)) for role in workers}
         self.broker.create(TOPICS.specs())
@@ -122,7 +123,7 @@ class Cluster:
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images, self.captures, self.deadly, self.errors,
-                self.upgraded.get(role, VERSIONS), self._reassigns or self._adaptive,
+                self.upgraded.get(role, VERSIONS), self._costing,
                 self._standbys[role], old=role in self.old,
             )  # fmt: skip
         elif role in self._drivers:

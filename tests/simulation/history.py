@@ -24,7 +24,7 @@ from schemas.topics import generation
 from services.controller import drafting
 from services.kernel.logs.admitted import Admitted
 from services.recovery import replica
-from tests.simulation import policies
+from tests.simulation import budgets, policies
 from tests.simulation.broker import decision_of
 from tests.simulation.checks import check
 from tests.simulation.cluster import OTHERWISE, Cluster
@@ -119,6 +119,9 @@ class History:
             changed = any(fault.kind == "policy" for fault in self.scenario.faults)
             if changed and not self._within(FOLLOWED_WITHIN_MS, self._followed, "followed by all", "policy"):
                 return
+            follows = self._plans_followed
+            if not follows() and not self._within(FOLLOWED_WITHIN_MS, follows, "followed by all units", "plan"):
+                return
             self._lose_sources()
             cluster.submit({"command": "drain", "job": NAME})
         if not cluster.wrong:
@@ -210,6 +213,17 @@ class History:
         self.unfollowed = policies.unfollowed(self.cluster.broker.written, running, here)
         return not self.unfollowed
 
+    def _plans_followed(self) -> bool:
+        """The units of jobs with a replication budget are as the newest plan says, whatever replica is asked."""
+        admitted, made = self._admitted()
+        self.unfollowed = []
+        for known in (one.replica.core.known for one in self.cluster.replicas() if one.replica is not None):
+            asked = known.asks.schemes
+            for plan in made:
+                if admitted.ended(plan.generation) is None and known.admitted.plan(plan.generation) is not None:
+                    self.unfollowed += budgets.unfollowed(known.assigned, plan, asked)
+        return not self.unfollowed
+
     def _quarantined(self) -> bool:
         """The unit that ends its workers has no copies any more, whatever replica is asked."""
         cores = [process.replica.core for process in self.cluster.replicas() if process.replica is not None]
@@ -268,14 +282,19 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
     clock = mock.patch.object(replica, "time", simulated_clock(history.cluster))
     with drawn_limits(scenario.seed), seldom_collected(), released(profile_of(scenario.seed)):
         described = mock.patch.object(drafting, "Describer", return_value=describe)
-        with observed() as taken, watched() as plans, clock, described, mutation:
+        with observed() as taken, watched() as plans, budgets.watched() as uncalm, clock, described, mutation:
             history.run()
         cluster = history.cluster
         outcome = Outcome(scenario, taken=taken, met=history.met)
         outcome.simulated_ms = cluster.timeline.now_ms
         checks_began = time.process_time()
         # First what is wrong in the logs, then what a process made of it, such as a copy that gave up.
-        outcome.wrong = [*plans, *check(cluster), *(one for one in cluster.wrong if not one.startswith(OTHERWISE))]
+        outcome.wrong = [
+            *plans,
+            *uncalm,
+            *check(cluster),
+            *(one for one in cluster.wrong if not one.startswith(OTHERWISE)),
+        ]
         outcome.checks_cpu_s = time.process_time() - checks_began
     outcome.records = len(cluster.broker.written)
     outcome.story = tell(cluster)

@@ -17,6 +17,7 @@ from services.kernel.dataflow import merging
 from services.kernel.logs import cut_snapshots, jobs, snapshots
 from services.kernel.protection import merging as entries
 from services.kernel.state import keyed as state
+from services.recovery.core.replication import measured, replanning
 from services.worker.checkpoint import applier, parts, unit_image
 from services.worker.checkpoint.policies import idle_minmax
 from services.worker.core import cut_trimming, cutting
@@ -28,6 +29,14 @@ from tests.simulation.names import profile_of
 
 AIMED: Mapping[str, tuple[tuple[Any, str, tuple[float, ...]], ...]] = {
     "unplaced": ((merging, "MAX_AHEAD_BATCHES", (4, 4, 30, 4_096)),),
+    "budget": (
+        (replanning, "PACE_US", (100_000, 300_000)),
+        (replanning, "COOL_DOWN_US", (1_000_000, 3_000_000)),
+        (replanning, "LOOKS", (1, 2)),
+        (measured, "WINDOW_US", (1_000_000, 2_000_000)),
+        (measured, "LEAST_US", (300_000, 600_000)),
+        (measured, "APART_US", (100_000,)),
+    ),
     "merged": ((entries, "ALIKE", (2.0, 100.0, 1e6)), (idle_minmax, "LEAST_MS", (0.01, 1.0))),
 }
 """Under a profile."""

@@ -24,6 +24,7 @@ from services.log.trimming import trim_due
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.broker import Beginning, Broker
+from tests.simulation.budgets import Planner
 from tests.simulation.hasty import watch
 from tests.simulation.link import Link
 from tests.simulation.timeline import Timeline
@@ -199,6 +200,7 @@ class ReplicaProcess(Process):
             safe_s=Random(f"{self.own}/safe").choice(SAFE_S),
             reassignment=self._reassignment,
             proof=PROOF,
+            aside=Planner(self.timeline, Random(f"{self.own}/planner")),
         )
         watch(self.replica)
         feed_kept(self._topics, jobs, self.replica.feed)

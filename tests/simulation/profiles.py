@@ -73,6 +73,8 @@ class Profile:
     """Jobs have a latency budget, so that their topics are read when a batch is due."""
     adaptive: bool = False
     """Recovery chooses schemes by what copies measure."""
+    budget: bool = False
+    """Jobs have a replication budget, and the rates of their sources move."""
     gaps: bool = False
     """Copies that take over skip what came since the newest checkpoint."""
     incidents: bool = False
@@ -379,6 +381,19 @@ PROFILES: Mapping[str, Profile] = {
         ),
         lags=("checkpoints in", "checkpoints out", "cuts in", "cuts out", "progress in"),
         gaps=True,
+    ),
+    "budget": Profile(
+        {"felled": 6, "crash": 1, "stall": 1, "lag": 2, "strike": 2, "leave": 1, "move": 1, "outage": 1},
+        ("totals", "windows", "join", "filter"),
+        ("passive", "passive", "passive-cold", "passive-hot", "hybrid"),
+        fresh=0.1,
+        strikes=("assignments dies", "assignments stalls", "checkpoints dies", "data dies"),
+        lags=("assignments in", "assignments in", "progress in", "data out"),
+        pause_ms=800,
+        slots=12,
+        replicas=2,
+        incidents=True,
+        budget=True,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

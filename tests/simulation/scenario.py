@@ -7,6 +7,7 @@ from random import Random
 
 from tests.simulation.adapting import asked_to_adapt, draw_promise
 from tests.simulation.bounded import MIB
+from tests.simulation.budgets import draw_budget, draw_surges
 from tests.simulation.faults import Fault, Roles, draw_faults
 from tests.simulation.incidents import draw_incidents
 from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
@@ -76,6 +77,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
             query["priority"] = important.randint(1, 3)
     if drawn_under.adaptive:
         job.spec["fault_tolerance"] |= draw_promise(Random(f"{seed_}/promise"))
+    if drawn_under.budget:
+        draw_budget(Random(f"{seed_}/budget"), job)
     if drawn_under.gaps:
         job.spec["fault_tolerance"]["precision"] = "gap"
     if drawn_under.patient:
@@ -94,6 +97,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         tuple(topic for topic in job.topics if topic.startswith("out-")),
     )
     feed = draw_feed(Random(f"{seed_}/feed"), job, length_ms)
+    if drawn_under.budget:
+        feed += draw_surges(Random(f"{seed_}/surges"), job, length_ms)
     faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under)
     if drawn_under.adaptive:
         faults = asked_to_adapt(Random(f"{seed_}/adaptive"), faults)

@@ -173,7 +173,7 @@ class Reading:
             known.terms |= made
             known.wants.admit(decision)
             known.incidents.admit(decision)
-            known.replication.admit(decision)
+            known.replication.admit(decision, known.now_us)
             for unit, each in made.items():
                 self.scheme_asked(unit, each.asked)
             return list(made)

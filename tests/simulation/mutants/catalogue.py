@@ -25,6 +25,13 @@ from tests.simulation.gaps import (
 from tests.simulation.hasty import settled_at_once
 from tests.simulation.mutants.acks import ack_without_a_marker, trimmed_for_the_fastest, trimmed_one_too_far
 from tests.simulation.mutants.broker import drained_by_anything, position_gone_unnoticed
+from tests.simulation.mutants.budgets import (
+    own_plan_followed,
+    planned_over_budget,
+    replanned_to_and_fro,
+    replanned_whatever_goes_on,
+    upgraded_before_downgraded,
+)
 from tests.simulation.mutants.bug import Bug
 from tests.simulation.mutants.checkpoints import (
     any_run_applied,
@@ -406,6 +413,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(estimates_of_a_former_leader, "stale", 1, "adaptive", run_ms=3_500),
     Mutant(controllers_record_beats_a_command, "adapted", 4, "adaptive", run_ms=1_500),
     Mutant(commands_wait_for_the_controller, "ignored", 1, "adaptive", run_ms=1_500),
+    Mutant(planned_over_budget, "budget", 0, "budget", run_ms=2_500),
+    Mutant(own_plan_followed, "mixed", 0, "budget", run_ms=2_500),
+    Mutant(replanned_to_and_fro, "to and fro", 0, "budget", run_ms=2_500),
+    Mutant(upgraded_before_downgraded, "over budget", 0, "budget"),
+    Mutant(replanned_whatever_goes_on, "calm", 9, "budget"),
     Mutant(skipped_records_not_counted, "gap", 3, "gaps"),
     Mutant(one_batch_not_counted, "gap", 3, "gaps"),
     Mutant(continued_before_the_gap_is_valid, "gap", 3, "gaps"),

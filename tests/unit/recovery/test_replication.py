@@ -15,7 +15,7 @@ from services.kernel.fidelity.of_job import Rates, budget_share
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.standings import Standings
 from services.recovery.core.replication import measured, replanning
-from services.recovery.core.replication.answering import Question, answer
+from services.recovery.core.replication.answering import Answer, Question, answer
 from services.recovery.core.replication.replanning import REPLICA, holders
 from tests.unit.recovery.world import G, Worker, World
 
@@ -259,7 +259,7 @@ def test_an_answer_keeps_of_the_present_plan_what_costs_next_to_nothing() -> Non
 
 def test_a_replica_that_goes_goes_before_another_unit_gets_one() -> None:
     known, assigned = replanning.Replication(), Assigned()
-    known.admit(budgeted(0.4))
+    known.admit(budgeted(0.4), 0)
     schemes = {"s-0": "passive", "s-2": REPLICA, "k-0": REPLICA, "s-1": "passive", "s-3": "passive"}
     copy = Copy("w", "i", PRIMARY)
     changes = [Change(unit_key("job", G, name), 1, (copy,), scheme) for name, scheme in schemes.items()]
@@ -276,3 +276,48 @@ def test_a_replica_that_goes_goes_before_another_unit_gets_one() -> None:
     assert directed() == {"s-0": REPLICA}
     assigned.read(_record(Change(unit_key("job", G, "s-0"), 2, (copy,), REPLICA, plan=2)))
     assert directed() == {}
+
+
+def _directing(share: float, schemes: dict[str, str], unplaced: str = "") -> tuple[replanning.Replication, Assigned]:
+    """A replica that knows the job, and whose units have these schemes under plan 1. unplaced: has no copies."""
+    known, assigned = replanning.Replication(), Assigned()
+    known.admit(budgeted(share), 0)
+    changes = [
+        Change(unit_key("job", G, name), 1, () if name == unplaced else (Copy("w", "i", PRIMARY),), scheme)
+        for name, scheme in schemes.items()
+    ]
+    assigned.read(_record(*changes, plans=(_plan(1, "k-0", "s-0", "s-1"),)))
+    return known, assigned
+
+
+def _directed(known: replanning.Replication, assigned: Assigned, own: str = "") -> dict[str, str]:
+    known.look(assigned, lambda unit: 9 if unit == unit_key("job", G, own) else 0, lambda: False, 0)
+    found = {name: known.directed(unit_key("job", G, name)) for name in NAMES}
+    return {name: one.scheme for name, one in found.items() if one is not None}
+
+
+def test_a_unit_without_copies_keeps_its_room_so_that_a_replica_that_knows_its_placement_changes_no_other() -> None:
+    schemes = {"s-0": "passive", "s-1": "passive", "s-2": "passive", "s-3": "passive", "k-0": REPLICA}
+    known, assigned = _directing(0.4, schemes)
+    assert _directed(known, assigned) == {"s-0": REPLICA}
+    known, assigned = _directing(0.4, schemes, unplaced="s-0")
+    assert _directed(known, assigned) == {}
+
+
+def test_a_plan_that_is_too_large_since_a_unit_has_a_scheme_of_its_own_is_cut_to_the_budget_that_is_left() -> None:
+    known, assigned = _directing(
+        0.6, dict.fromkeys(("k-0", "s-0", "s-1"), REPLICA) | dict.fromkeys(NAMES[2:4], "passive")
+    )
+    assert _directed(known, assigned) == {}
+    assert _directed(known, assigned, own="s-2") == {"s-1": "passive"}
+
+
+def test_the_cool_down_of_a_plan_that_was_made_before_a_replica_began_is_awaited() -> None:
+    known, assigned = _directing(0.4, dict.fromkeys(NAMES, "passive"))
+    assigned = Assigned(assigned.units().values(), replications=[_plan(1, "k-0", "s-0")])
+    for now_us, proposed in ((0, []), (replanning.COOL_DOWN_US // 2, []), (replanning.COOL_DOWN_US, [2])):
+        for _ in range(replanning.LOOKS):
+            question = Question(JOB, budgeted(0.4), 0.4, 1, ("k-0", "s-0"))
+            known._jobs[JOB].asking = question
+            known.answered(Answer(question, ("k-0", "s-1"), 0.5, 0.1), assigned, True, now_us)
+        assert [one.number for one in known.records] == proposed

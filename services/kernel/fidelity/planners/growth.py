@@ -20,6 +20,8 @@ from services.kernel.fidelity.topology import Alive, Parts, Stream, Tasks, Topol
 MOST_SIZE = 48
 """Of the trees that are looked at, in new units."""
 _EQUAL = 1e-12
+"""What is smaller beside what it adds to is an error of rounding. Alone it counts, however small: a tree through many
+joins of a thousand tasks each brings less than that."""
 
 
 class Growth:
@@ -44,13 +46,14 @@ class Growth:
     def candidates(self, most: int) -> list[tuple[int, int, int]]:
         """(node, task, size), the best first by gain per new unit, at least one of each size that gains anything."""
         found: list[tuple[float, int, int, int]] = []
+        least = _EQUAL * self._standing.fidelity
         sizes = np.arange(1, self._size + 1)
         for place, gains in enumerate(self.gains):
-            dense = self.worth[place][:, None] * gains[:, 1:] / sizes
+            dense = self.worth[place][:, None] * np.where(gains[:, 1:] > gains[:, :-1], gains[:, 1:], 0.0) / sizes
             for size in range(self._size):
                 column = dense[:, size]
                 some = [int(column.argmax())] if most == 1 else np.argsort(-column, kind="stable")[:most].tolist()
-                found += [(-float(column[task]), place, task, size + 1) for task in some if column[task] > _EQUAL]
+                found += [(-float(column[task]), place, task, size + 1) for task in some if column[task] > least]
         found.sort()
         if most > 1:
             return [one[1:] for one in found[: most * 4]]
@@ -81,15 +84,16 @@ class Growth:
                 best = int(values.argmax())
                 options.append((float(values[best]), left, stream, best))
             value, left, stream, best = max(options, key=lambda one: one[0])
-            if value > _EQUAL and left > 0:
+            if value > _EQUAL * self.gains[place][task, size] and left > 0:
                 self._follow(stream, task, best, left, found)
             return
         left = size - (1 if dead and not any(stream.local for stream in node.streams) else 0)
-        for stream, part in zip(node.streams, self._split(place, task, max(left, 0)), strict=True):
+        parts = self._split(place, task, max(left, 0))
+        for stream, means, part in zip(node.streams, self._means[place], parts, strict=True):
             rows = self.gains[stream.producer][stream.writers[stream.substreams_of(task)], part]
             values = rows * stream.shares[stream.substreams_of(task)]
             best = int(values.argmax())
-            if part and values[best] > _EQUAL:
+            if part and values[best] > _EQUAL * float(means[task]):
                 self._follow(stream, task, best, part, found)
 
     def _follow(self, stream: Stream, task: int, best: int, size: int, found: set[int]) -> None:

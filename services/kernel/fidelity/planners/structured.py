@@ -12,19 +12,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from services.kernel.fidelity.loss import Standing
+from services.kernel.fidelity.planners.greedy import greedy
 from services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
 from services.kernel.fidelity.planners.plan import Grown, Step, presence
 from services.kernel.fidelity.topology import Topology
 
 EXACT_UP_TO = 250
 """Units of a topology of which every step is a search of its own; of larger ones a search gives several steps."""
-_NEAR = 0.9
+_NEAR = 0.75
 """Of the best candidate of a search, so much must a further one of the same search gain per unit."""
 _EQUAL = 1e-12
 
 
 def structure_aware(topology: Topology, budget: int, start: Collection[int] = ()) -> Grown:
-    """Steps until nothing gains anything within the budget, which may leave some of it. start: units planned before."""
+    """Steps until nothing gains anything within the budget, which may leave some of it. start: units planned before.
+
+    Where a search gives several steps, the greedy plan is a second candidate: there it is the better one at times.
+    """
     standing = Standing(topology, presence(topology, start))
     base, left, steps = standing.fidelity, budget, list[Step]()
     largest = least_tree(topology, MOST_SIZE)
@@ -35,25 +39,28 @@ def structure_aware(topology: Topology, budget: int, start: Collection[int] = ()
             break
         steps += taken
         left -= sum(len(step.units) for step in taken)
-    return Grown(tuple(steps), base)
+    found = Grown(tuple(steps), base)
+    if together == 1 or start:
+        return found
+    return max(found, greedy(topology, budget), key=lambda one: one.fidelity)
 
 
 def _search(standing: Standing, size: int, left: int, together: int) -> list[Step]:
-    growth = Growth(standing, size)
+    growth, least = Growth(standing, size), _EQUAL * standing.fidelity
     candidates = growth.candidates(together)
     if together == 1:
         found = ((growth.units(*one), one) for one in candidates)
         best = max(
             ((_density(standing, one), sorted(one)) for one, _ in found), key=lambda one: one[0], default=(0.0, [])
         )
-        return [_taken(standing, best[1])] if best[0] > _EQUAL else []
+        return [_taken(standing, best[1])] if best[0] > least else []
     taken, first = list[Step](), 0.0
     for one in candidates:
         new = sorted(unit for unit in growth.units(*one) if not standing.alive[unit])
         if not new or len(new) > left:
             continue
         density = _density(standing, new)
-        if density <= _EQUAL or density < _NEAR * first:
+        if density <= least or density < _NEAR * first:
             continue
         first = first or density
         taken.append(_taken(standing, new))

@@ -39,7 +39,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """units: of the best plan found. fidelity: of that one, before: of the present one, at the same rates."""
+    """units: of the best plan found. fidelity: of that one, before: of the present one, at the same rates.
+
+    Of a present plan that is too large by now, as units have left it, those count that have room: the first by name.
+    """
 
     question: Question
     units: tuple[str, ...]
@@ -52,10 +55,12 @@ def answer(question: Question) -> Answer:
     of = planned(question.plan, question.rates, question.without)
     topology, budget = of.topology, of.budget(question.share)
     open_units = set(topology.open)
-    now = [topology.numbers[name] for name in question.present if topology.numbers.get(name) in open_units]
+    now = [topology.numbers[name] for name in sorted(question.present) if topology.numbers.get(name) in open_units]
     best = list(structure_aware(topology, budget).units)
     units = _with_kept(topology, best, now)
-    return Answer(question, tuple(sorted(names(topology, units))), value(topology, units), value(topology, now))
+    return Answer(
+        question, tuple(sorted(names(topology, units))), value(topology, units), value(topology, now[:budget])
+    )
 
 
 def _with_kept(topology: Topology, best: Sequence[int], now: Sequence[int]) -> list[int]:

@@ -1,12 +1,14 @@
 """When the planner of replicas is asked, whether its answer becomes the plan, and which units follow it now.
 
 The first plan goes by even rates. From then on the planner is asked every few seconds, with the rates of the last
-minute, and only in calm: no copy is missing, nothing changes or moves, no incident is open. Its plan is proposed once
-it was better by a margin in several answers in a row, and the cool-down since the last plan is over.
+minute, and only in calm: no copy is missing, nothing changes or moves, no incident is open, the job does not stop. Its
+plan is proposed once it was better by a margin in several answers in a row, and the cool-down since the last plan is
+over. Of a plan that is too large by now, since units have left it, the first ones by name count.
 
 Which units follow the newest plan is a function of the log alone. Units that lose their replica go first; units that
-gain one wait, in order of their names, until the budget has room. So two replicas that have read the same log change
-the same units, one that has read less changes fewer, and the budget is never exceeded.
+gain one wait, in order of their names, until the budget has room; a unit without copies keeps its room. So two replicas
+that have read the same log change the same units, one that has read less changes fewer, and the budget is never
+exceeded.
 
 Source: MECHANISMS P14, docs/decisions/0146.
 """
@@ -67,13 +69,16 @@ class Replication:
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
-    def admit(self, plan: Plan) -> None:
+    def admit(self, plan: Plan, now_us: int) -> None:
+        """A job. Of a plan that was made before this replica began, nobody knows when: the cool-down begins now."""
         share, key = budget_share(plan), job_key(plan.job, plan.generation)
         planned = [unit for unit in plan.units if unit.planned]
         if share is None or not planned or planned[0].scheme in _ACTIVE:
             return
         units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in planned}
-        self._jobs[key] = _Job(plan, share, units, planned[0].scheme, submitted(plan.generation) or 0)
+        self._jobs[key] = _Job(
+            plan, share, units, planned[0].scheme, submitted(plan.generation) or 0, decided_us=now_us
+        )
 
     def end(self, job: str) -> None:
         if (known := self._jobs.pop(job, None)) is not None:
@@ -113,7 +118,7 @@ class Replication:
         if question.number != (0 if present is None else present.number) or known.proposed is not None:
             return
         if question.number:
-            if not calm or answer.fidelity < answer.before + MARGIN:
+            if not (calm and _placed(known, assigned)) or answer.fidelity < answer.before + MARGIN:
                 known.better = 0
                 return
             known.better += 1
@@ -150,7 +155,7 @@ class Replication:
         present = assigned.replication(key)
         rates = None
         if present is not None:
-            if not calm():
+            if not (calm() and _placed(known, assigned)):
                 known.better = 0
                 return
             rates = self._rates(known)
@@ -180,20 +185,27 @@ class Replication:
         plan = assigned.replication(key)
         if plan is None:
             return
-        wanted = set(plan.units)
         budget = int(known.share * (len(known.units) - len(own)) + 1e-9)
+        wanted = set(sorted(set(plan.units) - own)[:budget])
         changes = {unit: assigned.of(unit) for unit, name in known.units.items() if name not in own}
         holding = {unit for unit, change in changes.items() if change is not None and change.scheme in _ACTIVE}
         room = budget - len(holding)
         for unit in sorted(changes):
             change, to_have = changes[unit], known.units[unit] in wanted
-            if change is None or not change.copies or to_have == (unit in holding):
+            if to_have == (unit in holding):
                 continue
-            if not to_have:
+            placed = change is not None and bool(change.copies)
+            if not to_have and placed:
                 self._directed[unit] = Directed(known.base, plan.number, known.asked, plan.fidelity)
-            elif room > 0:
+            elif to_have and room > 0:
                 room -= 1
-                self._directed[unit] = Directed(REPLICA, plan.number, known.asked, plan.fidelity)
+                if placed:
+                    self._directed[unit] = Directed(REPLICA, plan.number, known.asked, plan.fidelity)
+
+
+def _placed(known: _Job, assigned: Assigned) -> bool:
+    """Every planned unit has copies: none of them waits for a place, and the job does not stop."""
+    return all((change := assigned.of(unit)) is not None and bool(change.copies) for unit in known.units)
 
 
 def holders(plan: Plan, assigned: Assigned) -> Mapping[str, bool]:
