@@ -6,6 +6,8 @@ from bench.papers.c4 import C4
 from bench.papers.c6 import C3, C6
 from bench.papers.figure import Figure
 from bench.papers.m4 import M4, M5, M6
+from bench.papers.p0 import P0
+from bench.papers.p12 import P12
 from bench.papers.p14 import P13, P14
 from bench.papers.q5 import Q5
 from bench.papers.r7 import R7
@@ -40,6 +42,8 @@ FIGURES: tuple[Figure, ...] = (
     M4,
     M5,
     M6,
+    P0,
+    P12,
     P13,
     P14,
 )

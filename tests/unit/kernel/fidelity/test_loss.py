@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.model.topologies import FULL, MIXED, STRUCTURED, Setting, random_topology
+from bench.model.topologies import FULL, MIXED, STRUCTURED, Setting, join, random_topology, sixteen, units
 from services.kernel.fidelity.loss import Standing, fidelity, of_queries
 from services.kernel.fidelity.topology import Feed, Node, Substream, topology
-from tests.support.topologies import join, sixteen, units, without
+from tests.support.topologies import without
 
 RANDOM = st.builds(
     lambda seed, kind, joins: random_topology(seed, Setting((2, 7), (1, 5), 0.7, kind, joins)),
