@@ -5,6 +5,7 @@ Source: JOBS "operators".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,7 +47,7 @@ class Rowwise:
         try:
             return self._compute(rows)
         except (PolarsError, PanicException) as error:
-            text = str(error).splitlines()[0]
+            text = _reason(str(error))
             if self._fail:
                 raise InvalidRecord(text) from error
             if rows.height == 1:
@@ -56,6 +57,15 @@ class Rowwise:
         return self._computed(rows[:middle], start, refused).vstack(
             self._computed(rows[middle:], start + middle, refused)
         )
+
+
+def _reason(error: str) -> str:
+    """The first line, and of a text that is no regular expression what is wrong with it."""
+    found = _WRONG_REGEX.search(error)
+    return f"{error.splitlines()[0]} {found[1]}" if found else error.splitlines()[0]
+
+
+_WRONG_REGEX = re.compile(r"regex parse error:.*?^error: ([^\n]*)", re.DOTALL | re.MULTILINE)
 
 
 class Screened:

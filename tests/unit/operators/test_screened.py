@@ -36,7 +36,7 @@ def test_the_row_is_refused_and_the_others_are_aggregated(window: dict[str, int]
     refused = [one for outcome in task.outcomes for one in outcome.refused]
     assert [json.loads(one.row)["s"] for one in refused] == ["(", "a("]
     assert [one.place for one in refused] == [1 % size, 4 % size]
-    assert all("regex parse error" in one.reason for one in refused)
+    assert all("regex parse error: unclosed group" in one.reason for one in refused)
 
 
 def test_a_late_row_beside_it_keeps_its_place() -> None:
