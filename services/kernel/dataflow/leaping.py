@@ -54,7 +54,8 @@ class Leaping:
         """The widest leaps of a batch, and which of them count already."""
         reached = np.maximum.accumulate(np.concatenate([[before], times_us]))
         by_us = reached[1:] - reached[:-1]
-        wide = np.flatnonzero(by_us > self._least_us)
+        least = int(np.partition(by_us, -_PENDING)[-_PENDING]) if len(by_us) > _PENDING else 0
+        wide = np.flatnonzero(by_us >= max(least, self._least_us + 1))
         for at in wide[np.argsort(-by_us[wide], kind="stable")][:_PENDING].tolist():
             one = Leap(self._topic, partition, offset(at), int(times_us[at]), int(by_us[at]))
             pending = self._pending.setdefault(partition, [])
