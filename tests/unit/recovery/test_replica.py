@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.request
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from msgspec import structs
 from prometheus_client import generate_latest
 
 from schemas import assignments, commands, events, heartbeats, plans
-from schemas.assignments import PRIMARY, Assignment, Change, Copy
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, job_key, unit_key
 from schemas.events import Event
 from schemas.heartbeats import CopyState, Exit, Heartbeat
 from schemas.topics import ClusterTopics, Partition
@@ -20,9 +21,10 @@ from services.log.memory import MemoryLog
 from services.node.ports import choose_pair
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.replica import Replica
+from tests.unit.recovery import test_replication
 from tests.unit.recovery.test_adaptive import costs as cost_of
 from tests.unit.recovery.test_replication import budgeted
-from tests.unit.recovery.world import UNIT, plan
+from tests.unit.recovery.world import UNIT, G, plan
 
 TOPICS = ClusterTopics()
 NOW_MS = 5_000
@@ -329,6 +331,36 @@ def test_prometheus_counts_promises_and_has_recoveries_as_predicted_and_as_they_
         assert f'holdfast_promises_total{{job="job",kept="{kept}"}} 1.0' in found
     assert 'holdfast_recovery_seconds_count{of="actual"} 3.0' in found
     assert "holdfast_takeover_phase_seconds_count" not in found, "phases are counted as copies report them"
+
+
+def test_no_turn_takes_longer_than_20_ms_of_a_processor_while_the_planner_works_on_1000_units(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The planner has a thread; what it takes of the interpreter is no time of the turn."""
+    monkeypatch.setattr(test_replication, "SOURCES", 1_000)
+    monkeypatch.setattr(test_replication, "NAMES", names := [*(f"s-{task}" for task in range(1_000)), "k-0"])
+    units = [unit_key("job", G, name) for name in names]
+    changes = tuple(Change(unit, 1, (Copy("w", "1", PRIMARY),), "passive") for unit in units)
+    shell = Shell()
+    shell.append(TOPICS.plans, plans.encode(budgeted(0.4)))
+    shell.append(TOPICS.assignments, assignments.encode(Assignment("c", 1, changes, goals=(Goal("job", G, "run"),))))
+    shell.append(TOPICS.heartbeats, beat("w", *(CopyState(unit, 1, "running", batch=5) for unit in units)))
+    spent_s, key = list[float](), job_key("job", G)
+    known = shell.replica.core.known
+    shell.now_us += 1_000_000
+    shell.replica.turn()
+    assert known.replication._jobs[key].asking is not None
+    while shell.replica._thinking:
+        shell.now_us += 25_000
+        began_s = time.thread_time()
+        working = not shell.replica._thinking[0].done()
+        shell.replica.turn()
+        if working:
+            spent_s.append(time.thread_time() - began_s)
+    shell.turn()
+    assert known.assigned.replication(key) is not None
+    print(f"{len(spent_s)} turns meanwhile, the longest {1_000 * max(spent_s):.1f} ms of a processor")
+    assert max(spent_s) < 0.020
 
 
 def test_the_planner_of_replicas_is_asked_beside_the_turns_and_its_plan_is_appended() -> None:

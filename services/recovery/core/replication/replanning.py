@@ -152,6 +152,7 @@ class Replication:
     ) -> None:
         if known.asking is not None or known.proposed is not None or now_us - known.asked_us < PACE_US:
             return
+        known.asked_us = now_us  # also if nothing is asked: to look whether all units are at rest takes a while
         present = assigned.replication(key)
         rates = None
         if present is not None:
@@ -162,7 +163,6 @@ class Replication:
             if rates is None:
                 return
         number, units = (0, ()) if present is None else (present.number, present.units)
-        known.asked_us = now_us
         known.asking = Question(key, known.plan, known.share, number, units, own, rates)
         self.questions.append(known.asking)
 
