@@ -232,7 +232,7 @@ _BY_NAME = {one.name: one for one in COMMANDS}
 
 
 def flowing(text: str) -> str:
-    """A docstring without the breaks of its lines, which break anew in the width of the terminal. A paragraph that
+    """A docstring without the breaks of its lines, which break again in the width of the terminal. A paragraph that
     begins with \\b stays as it is.
     """
     paragraphs = inspect.cleandoc(text).split("\n\n")

@@ -1,4 +1,4 @@
-"""A spare has loaded all that a worker needs, becomes the next one, and is told of like any run of a member."""
+"""A spare has loaded all that a worker needs, becomes the next one, and is reported like any run of a member."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMAND = (sys.executable, "-c", WORKER)
 
 
 class Fleet:
-    """One member and its spares, and what is told of its runs."""
+    """One member and its spares, and what is reported of its runs."""
 
     def __init__(self, folder: Path) -> None:
         self.log, self.told = folder / "worker-1.log", queue.SimpleQueue[tuple[str, str, int]]()
