@@ -236,6 +236,10 @@ class Known:
             protection.at_rest(one) or self._without_place(one) for one in self.situations()
         )
 
+    def quiet(self) -> bool:
+        """All are at rest, and this replica has nothing on its way."""
+        return self.acting and not self.proposed and self.at_rest()
+
     def calm(self, calm_us: int) -> bool:
         """It has been so for so long, and nothing is on its way."""
         calm_for_us = self.attention.attentive_us - max(self.stirred_us, self.detector.stirred_us)

@@ -108,8 +108,7 @@ class Recovery:
                 reading.caught_up()
                 return known.all_units()
             case observed.Replanned(answer):
-                calm = known.acting and known.at_rest() and not known.proposed
-                known.replication.answered(answer, known.assigned, calm, now_us)
+                known.replication.answered(answer, known.assigned, known.quiet, now_us)
             case observed.Withdrawn(changes, incidents, replications):
                 for plan in replications:
                     known.replication.withdrawn(plan)
@@ -225,8 +224,8 @@ class Recovery:
         """Asks the planner of replicas, and says which units follow the plans in this sweep."""
         known = self.known
         if known.acting:
-            asked, quiet = known.asks.schemes, lambda: known.at_rest() and not known.proposed
-            known.replication.look(known.assigned, lambda unit: asked[unit].offset, quiet, known.now_us)
+            asked = known.asks.schemes
+            known.replication.look(known.assigned, lambda unit: asked[unit].offset, known.quiet, known.now_us)
 
     def _relieve(self) -> list[Change]:
         """A unit moves for balance."""

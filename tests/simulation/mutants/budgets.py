@@ -74,8 +74,8 @@ def replanned_whatever_goes_on() -> AbstractContextManager[object]:
     """The planner is asked, and its answer counts, though copies are missing or an incident is open."""
     true_answered, true_look = Replication.answered, Replication.look
 
-    def answered(self: Replication, answer: Answer, assigned: Assigned, calm: bool, now_us: int) -> None:
-        true_answered(self, answer, assigned, True, now_us)
+    def answered(self: Replication, answer: Answer, assigned: Assigned, calm: Any, now_us: int) -> None:
+        true_answered(self, answer, assigned, lambda: True, now_us)
 
     def look(self: Replication, assigned: Assigned, asked_of: Any, calm: Any, now_us: int) -> None:
         true_look(self, assigned, asked_of, lambda: True, now_us)

@@ -175,7 +175,7 @@ def test_nothing_is_planned_anew_while_a_worker_is_away() -> None:
     known = made.replicas[0].core.known
     for calm in (known.at_rest(), True):
         known.replication._jobs[JOB].asking, known.replication._jobs[JOB].better = found.question, replanning.LOOKS
-        known.replication.answered(found, known.assigned, calm, made.now_us + replanning.COOL_DOWN_US)
+        known.replication.answered(found, known.assigned, lambda calm=calm: calm, made.now_us + replanning.COOL_DOWN_US)
         assert [one.number for one in known.replication.records] == ([number + 1] if calm else [])
 
 
@@ -319,5 +319,5 @@ def test_the_cool_down_of_a_plan_that_was_made_before_a_replica_began_is_awaited
         for _ in range(replanning.LOOKS):
             question = Question(JOB, budgeted(0.4), 0.4, 1, ("k-0", "s-0"))
             known._jobs[JOB].asking = question
-            known.answered(Answer(question, ("k-0", "s-1"), 0.5, 0.1), assigned, True, now_us)
+            known.answered(Answer(question, ("k-0", "s-1"), 0.5, 0.1), assigned, lambda: True, now_us)
         assert [one.number for one in known.records] == proposed

@@ -107,8 +107,8 @@ class Replication:
         if known is not None and known.proposed == record:
             known.proposed = None
 
-    def answered(self, answer: Answer, assigned: Assigned, calm: bool, now_us: int) -> None:
-        """Proposes the answer's plan if it is worth a change. calm: all is well now."""
+    def answered(self, answer: Answer, assigned: Assigned, calm: Callable[[], bool], now_us: int) -> None:
+        """Proposes the answer's plan if it is worth a change. calm: whether all is well now."""
         question = answer.question
         known = self._jobs.get(question.job)
         if known is None or known.asking is not question:
@@ -118,7 +118,7 @@ class Replication:
         if question.number != (0 if present is None else present.number) or known.proposed is not None:
             return
         if question.number:
-            if not (calm and _placed(known, assigned)) or answer.fidelity < answer.before + MARGIN:
+            if answer.fidelity < answer.before + MARGIN or not (_placed(known, assigned) and calm()):
                 known.better = 0
                 return
             known.better += 1
