@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import pytest
@@ -175,7 +176,7 @@ def test_nothing_is_planned_anew_while_a_worker_is_away() -> None:
     known = made.replicas[0].core.known
     for calm in (known.at_rest(), True):
         known.replication._jobs[JOB].asking, known.replication._jobs[JOB].better = found.question, replanning.LOOKS
-        known.replication.answered(found, known.assigned, lambda calm=calm: calm, made.now_us + replanning.COOL_DOWN_US)
+        known.replication.answered(found, known.assigned, partial(bool, calm), made.now_us + replanning.COOL_DOWN_US)
         assert [one.number for one in known.replication.records] == ([number + 1] if calm else [])
 
 
