@@ -414,7 +414,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(controllers_record_beats_a_command, "adapted", 4, "adaptive", run_ms=1_500),
     Mutant(commands_wait_for_the_controller, "ignored", 1, "adaptive", run_ms=1_500),
     Mutant(planned_over_budget, "budget", 0, "budget", run_ms=2_500),
-    Mutant(own_plan_followed, "mixed", 0, "budget", run_ms=2_500),
+    Mutant(own_plan_followed, "mixed", 1, "budget", run_ms=2_500),
     Mutant(replanned_to_and_fro, "to and fro", 0, "budget", run_ms=2_500),
     Mutant(upgraded_before_downgraded, "over budget", 0, "budget"),
     Mutant(replanned_whatever_goes_on, "calm", 9, "budget"),
