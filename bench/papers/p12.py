@@ -1,6 +1,6 @@
 """P12: how well output fidelity, and the rival metric, predict the accuracy of results while units are gone.
 
-Both jobs run in memory, by the units of the services. A unit that is gone takes in nothing; its punctuation goes on, as
+Both jobs run in memory, by the units of the services. A unit that is gone takes in nothing; its punctuation continues, as
 recovery forges it. Source: MECHANISMS P4, P12.
 """
 
