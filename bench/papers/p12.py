@@ -1,7 +1,7 @@
 """P12: how well output fidelity, and the rival metric, predict the accuracy of results while units are gone.
 
-Both jobs run in memory, by the units of the services. A unit that is gone takes in nothing; its punctuation continues, as
-recovery forges it. Source: MECHANISMS P4, P12.
+Both jobs run in memory, by the units of the services. A unit that is gone takes in nothing; its punctuation continues,
+as recovery forges it. Source: MECHANISMS P4, P12.
 """
 
 from __future__ import annotations
