@@ -12,6 +12,7 @@ import msgspec
 
 from schemas.reading import Count, Positive, Whole
 
+Times = Annotated[float, msgspec.Meta(gt=0)]
 UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
 
 
@@ -44,7 +45,8 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     line: on which its units begin again, at the newest global checkpoint; 0: each begins at its own newest checkpoint.
     blocking: none is restored before all have a slot. over: all units run.
     above: units that have not failed and go back on that line, as they send what those need that have. complete: the
-    global checkpoint that was the newest when it began; -1: not known.
+    global checkpoint that was the newest when it began; -1: not known. consumption: what units used of a CPU before
+    they failed, where it differs from the median of the job's units, as a multiple of it; plans count by it.
     """
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
@@ -62,6 +64,7 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     over: bool = False
     above: tuple[UnitName, ...] = ()
     complete: Whole = -1
+    consumption: dict[UnitName, Times] = {}
 
     @property
     def job_key(self) -> str:

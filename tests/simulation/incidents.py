@@ -63,7 +63,7 @@ def _plan(scene: Scene, made: Incident) -> Iterator[str]:
     slots = [max(scene.slots, least), max(scene.drivers, least)]
     if made.blocking and any(wants > free for wants, free in zip(_cost(scene, scene.stranded), slots, strict=True)):
         slots = [0, 0]
-    wanted = [*_greedy(scene, slots)]
+    wanted = [*_greedy(scene, slots, made.consumption)]
     if [(step.query, step.units) for step in made.chosen] != wanted:
         yield f"plan: {made.job}#{made.number} of {sorted(scene.stranded)}, {slots} slots: {made.chosen}, not {wanted}"
 
@@ -74,8 +74,8 @@ def _cost(scene: Scene, units: Collection[str]) -> tuple[int, int]:
     return len(units) - hosted, hosted
 
 
-def _greedy(scene: Scene, slots: list[int]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """MECHANISMS R6, word for word: every density is computed again in each step."""
+def _greedy(scene: Scene, slots: list[int], used: Mapping[str, float]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """MECHANISMS R6, word for word: every density is computed again in each step. used: of units, if not 1."""
     left, failed = list(slots), {name: set(query.units & scene.stranded) for name, query in scene.queries.items()}
     failed[NO_QUERY] = set(scene.stranded).difference(*failed.values())
     worth = {name: query.priority for name, query in scene.queries.items()} | {NO_QUERY: LAST}
@@ -85,7 +85,8 @@ def _greedy(scene: Scene, slots: list[int]) -> Iterator[tuple[str, tuple[str, ..
         fitting = [name for name, cost in costs.items() if cost[0] <= left[0] and cost[1] <= left[1]]
         if not fitting:
             return
-        densities = {name: worth[name] / sum(1 / shares[unit] for unit in sorted(failed[name])) for name in fitting}
+        costly = {name: sum(used.get(unit, 1.0) / shares[unit] for unit in sorted(failed[name])) for name in fitting}
+        densities = {name: worth[name] / costly[name] for name in fitting}
         best = max(densities.values())
         # Sums of the same shares in another order differ in the last digit.
         chosen = next(name for name in fitting if densities[name] >= best * (1 - 1e-9))

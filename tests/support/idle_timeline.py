@@ -18,6 +18,11 @@ WORKER = "S1"
 STEP_MS = 1.0
 
 
+def burst_ms(capture_ms: float, load: float) -> float:
+    """How long a worker with this load takes to process what has come during a capture; it never does at full load."""
+    return capture_ms * load / (1.0 - load) if load < 1.0 else math.inf
+
+
 @dataclass
 class Timed:
     """A unit of the worker, as a policy sees it. Implements Sight. Its load and its costs do not change."""
@@ -122,7 +127,7 @@ class Timeline:
         unit.saved_ms = began_ms
         unit.confirmed = self.pasting_ms == 0.0
         self._pasted_ms[name] = self.now_ms + self.pasting_ms
-        self._pass(expected.burst_ms(unit.capture_ms, sum(one.load for one in self.units.values())))
+        self._pass(burst_ms(unit.capture_ms, sum(one.load for one in self.units.values())))
 
     def _pass(self, ms: float) -> None:
         """Time passes; samples are taken in the middle of each sample_ms."""

@@ -5,7 +5,6 @@ Source: MECHANISMS C5. Times are milliseconds of CPU time. docs/mechanisms.md sa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -55,8 +54,3 @@ def of_workers(groups: Mapping[tuple[str, str], float]) -> dict[str, float]:
 def reduced_by_capture(unit: Protected) -> float:
     """dR_u: what a capture takes from R_u once it is delivered. Negative: pasting it costs more than it saves."""
     return unit.gain_ms - unit.paste_ms
-
-
-def burst_ms(capture_ms: float, load: float) -> float:
-    """How long a worker with this load takes to process what has come during a capture; it never does at full load."""
-    return capture_ms * load / (1.0 - load) if load < 1.0 else math.inf

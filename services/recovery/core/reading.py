@@ -68,6 +68,7 @@ class Reading:
         named += blamed
         if isinstance(record, Heartbeat):
             known.reassignment.read(record)
+            known.incidents.consumption.read(record, known.now_us)
             known.adaptive.read(record, known.now_us)
             known.replication.read(record, known.now_us)
             self._reports(record)

@@ -34,8 +34,8 @@ def drivers_counted_as_workers() -> AbstractContextManager[object]:
     """A unit of Spark's takes any slot."""
     true = recovery_plan.plan
 
-    def plan(queries: Any, costs: Any, slots: Any, kinds: Any = None) -> Any:
-        return true(queries, costs, sum(slots.values()))
+    def plan(queries: Any, costs: Any, slots: Any, kinds: Any, consumption: Any) -> Any:
+        return true(queries, costs, sum(slots.values()), consumption=consumption)
 
     return mock.patch.object(incident, "plan", plan)
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from schemas.assignments import Assignment, CheckpointPolicy, GlobalCheckpoint, unit_key
+from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.incidents import Chosen, Incident, Place
 from schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
@@ -207,6 +208,33 @@ def test_survivors_take_what_fits_and_a_query_of_priority_comes_first() -> None:
     world.run(2)
     assert len(world.workers["w8"].copies) == 5, "o14 was there, and the four windows that it needs have come"
     assert available(world) == [*WINDOWS, "o14"]
+
+
+def test_a_record_keeps_what_units_consumed_so_that_no_replica_replaces_the_plan_of_another() -> None:
+    """Where one unit fits, the query whose unit used less comes first, whatever the next replica has measured."""
+    opened = next_record(scene(None, consumption={"a": 4.0, "c": 2.0}))
+    assert opened is not None
+    assert opened[0].consumption == {"a": 4.0}, "c has not failed"
+    planned = next_record(scene(opened[0]))
+    assert planned is not None
+    assert planned[0].granted == ("b",)
+    assert next_record(scene(planned[0], consumption={"b": 4.0})) is None
+    widened = next_record(scene(planned[0], "abc", consumption={"a": 0.5, "c": 2.0}))
+    assert widened is not None
+    assert widened[0].consumption == {"a": 4.0, "c": 2.0}
+
+
+def test_a_query_whose_unit_used_little_comes_back_before_one_whose_unit_used_much() -> None:
+    """o0 and o1 are named first, and use much of a CPU; there is room for two queries."""
+    world = ten_workers(hashtags())
+    world.measured = lambda unit, now_us, leads: Costs(
+        unit, cpu_ms=now_us / 1000 * (0.4 if unit in (key("o0"), key("o1")) else 0.05), leads=leads
+    )
+    world.run(5)
+    kill_eight(world)
+    arrive(world, "r0")
+    assert incident(world).consumption == {"o0": 4.0, "o1": 4.0}
+    assert available(world) == ["o2", "o3"]
 
 
 def test_a_failure_during_recovery_restores_only_what_newly_failed() -> None:

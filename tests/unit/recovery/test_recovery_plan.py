@@ -151,3 +151,13 @@ def test_slots_of_spark_drivers_are_counted_apart() -> None:
         0,
     )
     assert plan(queries, costs, {"": 0, "spark": 2}, kinds).chosen[0].query == "other"
+
+
+def test_what_units_consume_counts_in_densities_and_slots_alone_limit() -> None:
+    """Of two queries with a unit each the one that takes less of a CPU comes first; both need one slot."""
+    queries = {"heavy": Query(frozenset({"h"})), "light": Query(frozenset({"l"}))}
+    costs = dict.fromkeys("hl", 1)
+    assert [one.query for one in plan(queries, costs, 2).chosen] == ["heavy", "light"]
+    found = plan(queries, costs, 1, consumption={"h": 2.0, "l": 0.25})
+    assert [(one.query, one.cost, one.density) for one in found.chosen] == [("light", 1, 4.0)]
+    assert (dict(found.waiting), found.left) == ({"heavy": 0.5}, 0)

@@ -71,6 +71,7 @@ class Scene:
     once. line: of the job, the next one. misplaced: those that have a slot on a worker that cannot take them.
     above: by unit, those that send what it takes in. joined: of these, those that need not go back any more. complete:
     the newest global checkpoint. returned: every worker that has failed is there again, so nobody waits for more.
+    consumption: what units have used, where that differs, see recovery_plan.py.
     """
 
     job: str
@@ -96,6 +97,7 @@ class Scene:
     above: Mapping[str, frozenset[str]] = field(default_factory=dict)
     joined: frozenset[str] = frozenset()
     complete: int = -1
+    consumption: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def senders(self) -> frozenset[str]:
@@ -141,7 +143,11 @@ class Scene:
         rest = {NO_QUERY: Query(self.stranded - needed, LAST)}
         kinds = dict.fromkeys(self.hosted, SPARK)
         return plan(
-            {**self.queries, **rest}, dict.fromkeys(sorted(self.stranded), 1), {"": slots, SPARK: drivers}, kinds
+            {**self.queries, **rest},
+            dict.fromkeys(sorted(self.stranded), 1),
+            {"": slots, SPARK: drivers},
+            kinds,
+            self.open.consumption,
         )
 
     @property
@@ -216,6 +222,7 @@ def _open(s: Scene) -> Incident:
         blocking=s.blocking,
         above=tuple(sorted(s.senders)) if s.back else (),
         complete=s.complete,
+        consumption=_consumed(s),
     )
 
 
@@ -230,7 +237,13 @@ def _widen(s: Scene) -> Incident:
         waiting={},
         beyond=False,
         blocking=s.open.blocking and s.blocking,
+        consumption={**_consumed(s), **s.open.consumption},
     )
+
+
+def _consumed(s: Scene) -> dict[str, float]:
+    """It stays in the record: two replicas that have measured different things would replace each other's plans."""
+    return {unit: times for unit, times in sorted(s.consumption.items()) if unit in s.stranded}
 
 
 def _plan(s: Scene) -> Incident:

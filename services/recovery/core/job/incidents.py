@@ -20,6 +20,7 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.buffering import UPSTREAM, buffering, lined
 from services.kernel.plans.priorities import needed, priority
 from services.kernel.plans.upstream import upstream
+from services.recovery.core.job.consumption import Consumption
 from services.recovery.core.job.incident import AGAIN_US, Scene, next_record
 from services.recovery.core.job.recovery_plan import Query
 from services.recovery.core.placement.room import Room
@@ -107,9 +108,10 @@ class _Job:
 
 
 class Incidents:
-    """Of all jobs that run. news: records that count, until published."""
+    """Of all jobs that run. news: records that count, until published. consumption: of their units."""
 
     def __init__(self) -> None:
+        self.consumption = Consumption()
         self._jobs: dict[str, _Job] = {}
         self.news: list[Incident] = []
 
@@ -119,7 +121,8 @@ class Incidents:
         self._jobs[job_key(plan.job, plan.generation)] = _Job.of(plan)
 
     def end(self, job: str) -> None:
-        self._jobs.pop(job, None)
+        if (known := self._jobs.pop(job, None)) is not None:
+            self.consumption.forget([known.key(unit.name) for unit in known.plan.units])
 
     def read(self, incident: Incident, now_us: int) -> list[str]:
         """A record counts; the units that it concerns."""
@@ -243,7 +246,8 @@ class Incidents:
             rooms = {one.terms.host: room(one) for one in {one.terms.host: one for one in reversed(units)}.values()}
             for there in rooms.values():
                 self._keep_slots(there, assigned, planned=key, now_us=now_us)
-            due = next_record(self._scene(key, job, units, assigned, rooms, heard, now_us))
+            consumed = self.consumption.of([one.change.unit for one in units])
+            due = next_record(self._scene(key, job, units, assigned, rooms, heard, now_us, consumed))
             if due is not None:
                 job.proposed = _placed(due[0], {one.change.unit: one for one in units}, rooms)
                 records.append((job.proposed, due[1]))
@@ -276,8 +280,9 @@ class Incidents:
         rooms: Mapping[str, Room],
         heard: bool,
         now_us: int,
+        consumed: Mapping[str, float],
     ) -> Scene:
-        """rooms: by kind of worker."""
+        """rooms: by kind of worker. consumed: by unit."""
         incident = assigned.incident(key)
         alive = {beat.worker for beat in units[0].detector.alive()}
         misplaced = (one for one in units if stranding.its_turn(one) and stranding.slot(one) is None)
@@ -306,6 +311,7 @@ class Incidents:
             joined=frozenset(name for name in job.above if job.joined(name, line, assigned)),
             complete=assigned.complete(key),
             returned=returned,
+            consumption={unit.rpartition("/")[2]: times for unit, times in consumed.items()},
             misplaced=job.names(one.change.unit for one in misplaced if rooms[one.terms.host].workers),
         )
 

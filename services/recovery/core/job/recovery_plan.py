@@ -25,6 +25,8 @@ from services.kernel.plurals import plural
 
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 """All units need workers of one kind."""
+ALIKE: Mapping[str, float] = MappingProxyType({})
+"""All units use as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One step of a plan. units: those that come back for this query, in the order of the names, after those of the
-    steps before. cost: their slots. density: priority per slot, shares of common units counted, when it was chosen.
+    steps before. cost: their slots. density: priority per slot, each as the unit consumes and shares of common units
+    counted, when it was chosen.
     """
 
     query: str
@@ -61,6 +64,7 @@ def plan(
     costs: Mapping[str, int],
     slots: int | Mapping[str, int],
     kinds: Mapping[str, str] = NO_KINDS,
+    consumption: Mapping[str, float] = ALIKE,
 ) -> Plan:
     """The plan for the queries that need a failed unit; of equal density the one named first is first.
 
@@ -68,6 +72,8 @@ def plan(
         costs: slots that each failed unit takes, one or more; a unit that runs, or is about to, is not named.
         slots: free ones of the workers that are there; by kind, if units need several.
         kinds: of the workers that a unit needs, where it is another one than most do.
+        consumption: what a slot of a unit counts in densities, where it is not 1. Whether a query fits is a matter of
+            slots alone.
 
     Raises ValueError if a cost is not positive.
     """
@@ -79,7 +85,7 @@ def plan(
         for unit in units:
             needed.setdefault(unit, []).append(index)
     names, missing = list(failed), [set(units) for units in failed.values()]
-    shares = {unit: costs[unit] / len(users) for unit, users in needed.items()}
+    shares = {unit: costs[unit] * consumption.get(unit, 1.0) / len(users) for unit, users in needed.items()}
     priorities = [queries[name].priority for name in names]
     open_ = np.ones(len(names), dtype=bool)
     left = {"": slots} if isinstance(slots, int) else dict(slots)

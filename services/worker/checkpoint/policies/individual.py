@@ -1,6 +1,6 @@
 """Each unit captures by a timer of its own: one of the two baselines that sweeps are compared with.
 
-Source: MECHANISMS S4.
+Source: MECHANISMS S4. The paper calls this synchronous: one timer suspends and captures all tasks of a unit.
 """
 
 from __future__ import annotations

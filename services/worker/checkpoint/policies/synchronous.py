@@ -1,6 +1,7 @@
 """All units of a worker capture at the same ticks of one timer: one of the two baselines that sweeps are compared with.
 
-Source: MECHANISMS S4. Each unit captures in its own turn, so the captures of a tick lie one turn of the loop apart.
+Source: MECHANISMS S4, where the name stands for one timer a unit (policy `individual` here). Each unit captures in its
+own turn, so the captures of a tick lie one turn of the loop apart.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ import pytest
 
 from services.kernel.protection.expected import (
     Protected,
-    burst_ms,
     of_groups,
     of_unit,
     of_workers,
     reduced_by_capture,
 )
+from tests.support.idle_timeline import burst_ms
 
 U1 = Protected("S1", "S2", 0.11, replay_ms=440.0, gain_ms=440.0, capture_ms=125.0, paste_ms=125.0)
 U2 = Protected("S1", "S2", 0.10, replay_ms=400.0, gain_ms=400.0, capture_ms=250.0, paste_ms=250.0)
