@@ -72,12 +72,16 @@ def _checked(last: Outcome, found: Report) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """A worker that was frozen, by the clock in ms: since when, the first new result, its return, when it led again."""
+    """A worker that was frozen, by the clock in ms: since when, the first new result, its return, when it led again.
+
+    detection_ms: from its last sign of life until it was known to be silent.
+    """
 
     signal_ms: float
     first_ms: float
     returned_ms: float
     again_ms: float
+    detection_ms: float = 0.0
 
 
 class Struck:
@@ -148,7 +152,8 @@ class Struck:
             return next((at for at in active if at >= returned_ms), None)
 
         self._until(lambda: again_ms() is not None, f"{worker} does not lead {unit} again")
-        return Away(signal_ms, self.first_after(signal_ms), returned_ms, again_ms() or returned_ms)
+        detection_ms = self._phases(unit, signal_ms).get("detection", 0.0)
+        return Away(signal_ms, self.first_after(signal_ms), returned_ms, again_ms() or returned_ms, detection_ms)
 
     def first_after(self, signal_ms: float) -> float:
         """When the first result of a record sent after the signal comes. Raises MeasureFailed."""

@@ -25,6 +25,7 @@ STEP_MS, BEAT_MS = 10, 100
 NEED = 0.6
 """What one unit takes of a machine's CPU to keep up: the paper's 60 %."""
 CHECKPOINT_MS = 500.0
+FAIL_STOP_S = 30
 DEPLOY_MS, RESTORE_MS, RESUME_MS = 350.0, 115.0, 113.0
 """The paper's 464.61 ms for a copy that is deployed, and 112.82 ms for one that is resumed (Z7c)."""
 GENERATION, INCARNATION = "1-000000", "1"
@@ -78,10 +79,20 @@ class Failover:
     """Time passes by `run`.
 
     Args:
-        placed: the machine on which each unit begins. scheme: of all of them.
+        placed: the machine on which each unit begins. scheme: of all of them. grace_ms: fixed; None: it adapts.
+        fail_stop_s: until a primary that is silent, or never well, is given up. checkpoint_ms: between two of a unit.
     """
 
-    def __init__(self, machines: Sequence[Machine], placed: Mapping[str, str], scheme: str, seed: int) -> None:
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        placed: Mapping[str, str],
+        scheme: str,
+        seed: int,
+        grace_ms: int | None = None,
+        fail_stop_s: int = FAIL_STOP_S,
+        checkpoint_ms: float = CHECKPOINT_MS,
+    ) -> None:
         self.now_ms = 0
         self.machines = {machine.name: machine for machine in machines}
         self.units = {unit_key("job", GENERATION, name): Protected(name) for name in placed}
@@ -90,7 +101,8 @@ class Failover:
         self._assigned, self._log = Assigned(), list[Assignment]()
         self._beats: list[tuple[float, int, Heartbeat]] = []
         self._chance = random.Random(seed)
-        self.core = Recovery(BEAT_MS * 1000)
+        self._fail_stop_s, self._checkpoint_ms = fail_stop_s, checkpoint_ms
+        self.core = Recovery(BEAT_MS * 1000, fixed_grace_us=None if grace_ms is None else grace_ms * 1000)
         self._begin(placed, scheme)
 
     def _begin(self, placed: Mapping[str, str], scheme: str) -> None:
@@ -108,7 +120,8 @@ class Failover:
 
     def _plan(self, placed: Mapping[str, str], scheme: str) -> Plan:
         units = tuple(UnitPlan(name, 0, (), 0, scheme) for name in placed)
-        return Plan("job", GENERATION, Id("c", 1), {}, (), (), units, (), {}, STEP_MS, {})
+        spec = {"fault_tolerance": {"fail_stop_timeout_s": self._fail_stop_s}}
+        return Plan("job", GENERATION, Id("c", 1), spec, (), (), units, (), {}, STEP_MS, {})
 
     def run(self, seconds: float) -> Self:
         until_ms = self.now_ms + round(seconds * 1000)
@@ -190,5 +203,5 @@ class Failover:
         sent = max((int(copy.done) for copy in copies.values() if copy.at_work and copy.flags.send), default=0)
         unit.known_ms += [float(self.now_ms)] * (sent - len(unit.known_ms))
         leader = next((copy for copy in copies.values() if copy.at_work and copy.flags.commit), None)
-        if leader is not None and self.now_ms - unit.marked_ms >= CHECKPOINT_MS:
+        if leader is not None and self.now_ms - unit.marked_ms >= self._checkpoint_ms:
             unit.durable, unit.marked_ms = max(unit.durable, int(leader.done)), float(self.now_ms)

@@ -11,10 +11,12 @@ from bench.papers.p12 import P12
 from bench.papers.p14 import P13, P14
 from bench.papers.q5 import Q5
 from bench.papers.r7 import R7
+from bench.papers.s4 import S4
 from bench.papers.w7 import W7
 from bench.papers.w8 import W8, W9
 from bench.papers.w10 import W10
 from bench.papers.z4 import Z4, Z5
+from bench.papers.z4w import Z4W
 from bench.papers.z6 import Z6
 from bench.papers.z7 import Z7, Z8
 from bench.papers.z9 import Z9
@@ -22,7 +24,9 @@ from bench.papers.z11 import Z11
 from bench.papers.z12 import Z12
 
 FIGURES: tuple[Figure, ...] = (
+    S4,
     Z4,
+    Z4W,
     Z5,
     Z6,
     Z7,

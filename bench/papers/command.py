@@ -11,6 +11,7 @@ from rich.table import Table
 
 from bench.machine import machine, versions
 from bench.papers.catalogue import FIGURES
+from bench.papers.checked import PAGE, differences
 from bench.papers.figure import Figure, Values
 from bench.papers.kept import Kept, Measured
 from bench.papers.page import judged, page
@@ -28,25 +29,31 @@ def main(words: Sequence[str] | None = None) -> int:
         _err.print(_listing(chosen))
         return 0
     kept = Kept(options.out / "data")
+    if options.check:
+        return check(options.out, kept)
     if options.restart:
         for figure in chosen:
             kept.forget(figure)
-    status = 0 if options.draw else go_on(lambda: measure(chosen, kept), _err)
+    status = 0 if options.draw else go_on(lambda: measure(chosen, kept, options.points), _err)
     measured = {figure.tag: kept.read(figure) for figure in FIGURES}
     write(options.out, FIGURES, measured)
     _err.print(_verdicts(chosen, measured))
-    _err.print(f"page: {options.out / 'README.md'}", markup=False)
+    _err.print(f"page: {options.out / PAGE}", markup=False)
     return status
 
 
-def measure(figures: Sequence[Figure], kept: Kept) -> None:
-    """The points that are missing. Raises MeasureFailed; what was measured before it is kept."""
+def measure(figures: Sequence[Figure], kept: Kept, points: int | None = None) -> None:
+    """The points that are missing, so many of each figure; None: all.
+
+    Raises:
+        MeasureFailed: what was measured before it is kept.
+    """
     where, what = _machine(), _versions()
     columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=_err) as bar:
         for figure in figures:
             there = kept.read(figure).points
-            missing = [key for key in figure.keys if key not in there]
+            missing = [key for key in figure.keys if key not in there][:points]
             task = bar.add_task(f"{figure.tag} {figure.title}"[:28], total=len(figure.keys), completed=len(there))
 
             def keep(key: str, values: Values, figure: Figure = figure, task: object = task) -> None:
@@ -57,16 +64,28 @@ def measure(figures: Sequence[Figure], kept: Kept) -> None:
                 figure.measure(missing, keep)
 
 
+def check(folder: Path, kept: Kept) -> int:
+    """0 if the page and the pictures are those of the data; else 1, and what differs is printed."""
+    found = differences(folder, FIGURES, {figure.tag: kept.read(figure) for figure in FIGURES})
+    for line in found:
+        _err.print(line, markup=False, soft_wrap=True)
+    if found:
+        _err.print("`./scripts/figures --draw` draws the page again.", markup=False)
+    return int(bool(found))
+
+
 def write(folder: Path, figures: Sequence[Figure], measured: dict[str, Measured]) -> None:
     """The page, and an SVG file for each figure whose points are all there."""
     from bench.papers.drawing import svg
 
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
-        points = measured[figure.tag].points
+        points, drawn = measured[figure.tag].points, folder / f"{figure.tag}.svg"
         if figure.complete(points):
-            (folder / f"{figure.tag}.svg").write_text(svg(figure.plots(points)))
-    (folder / "README.md").write_text(page(figures, measured))
+            drawn.write_text(svg(figure.plots(points)))
+        else:
+            drawn.unlink(missing_ok=True)
+    (folder / PAGE).write_text(page(figures, measured))
 
 
 def _machine() -> str:
@@ -106,7 +125,11 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--only", nargs="+", default=tags, choices=tags, metavar="FIGURE", help="some of the figures")
     parser.add_argument("--list", action="store_true", help="say what each figure is and about how long it takes")
+    parser.add_argument("--points", type=int, metavar="N", help="measure at most N points of each figure, for a trial")
     parser.add_argument("--draw", action="store_true", help="measure nothing, draw what is there")
+    parser.add_argument(
+        "--check", action="store_true", help="measure and write nothing; fail if page and data disagree"
+    )
     parser.add_argument("--restart", action="store_true", help="forget what was measured of these figures")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help=f"default: {OUT}")
     return parser.parse_args(words)

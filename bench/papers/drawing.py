@@ -10,6 +10,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from bench.papers.checked import stamp
 from bench.papers.figure import Plot, Series
 
 WIDTH, HEIGHT = 5.6, 3.4
@@ -35,7 +36,7 @@ def svg(plots: Sequence[Plot]) -> str:
         for plot, (axes,) in zip(plots, grid, strict=True):
             _draw(plot, axes)
         made = io.StringIO()
-        canvas.savefig(made, format="svg", metadata={"Date": None, "Creator": None})
+        canvas.savefig(made, format="svg", metadata={"Date": None, "Creator": None, "Description": stamp(plots)})
     return "\n".join(line.rstrip() for line in made.getvalue().splitlines()) + "\n"
 
 

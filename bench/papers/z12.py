@@ -60,26 +60,23 @@ def _plots(data: Data) -> list[Plot]:
 
 
 def _checks(data: Data) -> list[Check]:
+    """The paper's heartbeats have a fixed grace, so `fixed` is judged; the adaptive one is for fewer false alarms."""
     low, near = "60%", "90%"
     detected, false = ({one: _line(data, one, of) for one in DETECTORS} for of in ("detected_ratio", "false_ratio"))
-    high = min(data[level]["heartbeat_detected_ratio"] for level in HIGH)
+    high = min(data[level][f"{FIXED}_detected_ratio"] for level in HIGH)
     least = min(y for _, y in detected[BENCHMARK].points) / 100
+    most = {one: max(y for _, y in false[one].points) / 100 for one in (FIXED, HEARTBEAT)}
+    hourly = {one: data[low][f"{one}_false_per_h"] for one in (FIXED, HEARTBEAT)}
     return [
-        at_least("heartbeat: share of the rises to 90 % and more that it declares", high, 0.9, shape=True),
-        at_most("heartbeat: share of the rises to 60 %", data[low]["heartbeat_detected_ratio"], 0.5, shape=True),
+        at_least("fixed: share of the rises to 90 % and more that it declares", high, 0.9, shape=True),
+        at_most("fixed: share of the rises to 60 %", data[low][f"{FIXED}_detected_ratio"], 0.5, shape=True),
         at_least("benchmark: least share of the rises to a level", least, 0.9, shape=True),
-        below(false[HEARTBEAT], false[BENCHMARK], 0.75),
-        at_most(
-            "heartbeat: most of what it declares that is false", max(y for _, y in false[HEARTBEAT].points) / 100, 0.1
-        ),
+        below(false[FIXED], false[BENCHMARK], 0.75),
+        at_most("fixed: most of what it declares that is false", most[FIXED], 0.1),
         at_least("benchmark: what it declares that is false, at 90 %", data[near]["benchmark_false_ratio"], 0.15),
-        at_most(
-            "heartbeat at 60 %: false suspicions per hour and worker",
-            data[low]["heartbeat_false_per_h"],
-            60,
-            shape=True,
-        ),
-        at_most("heartbeat at 90 %: detection, ms (the paper: 144)", data[near]["heartbeat_detection_ms"], 300),
+        at_most("fixed at 60 %: false suspicions per hour and worker", hourly[FIXED], 60, shape=True),
+        at_most("the same, heartbeat over fixed", hourly[HEARTBEAT] / max(hourly[FIXED], 1e-9), 1.0),
+        at_most("fixed at 90 %: detection, ms (the paper: 144)", data[near][f"{FIXED}_detection_ms"], 300),
         at_most("load of the machine between rises", max(data[level]["rest"] for level in LEVELS), 0.6),
     ]
 
@@ -92,9 +89,9 @@ Z12 = Figure(
     "alarms; the benchmark declares every rise, and more than 15 % of what it declares is false. Detection takes 144 "
     "and 132 ms.",
     setup=f"a cluster with a hybrid job, on a machine whose load rises to four levels, {RISES} times each: for "
-    f"{ON_S:g} s, with {OFF_S:g} s between. `heartbeat` is ours, `fixed` has the paper's fixed grace, `benchmark` runs "
-    "20 elements when the load is high. A declaration is of a rise if it comes during it or within 200 ms; else it is "
-    "false.",
+    f"{ON_S:g} s, with {OFF_S:g} s between. `fixed` has the paper's fixed grace and is judged, `heartbeat` is the "
+    "default and has one that adapts, `benchmark` runs 20 elements when the load is high. A declaration is of a rise "
+    "if it comes during it or within 200 ms; else it is false.",
     ground=Ground.CLUSTER,
     keys=tuple(LEVELS),
     measure=_measure,
@@ -102,5 +99,6 @@ Z12 = Figure(
     checks=_checks,
     seconds=480,
     differs="A rise here leaves most heartbeats in time, also at 95 %: even with the paper's fixed grace fewer than "
-    "half of the rises are declared. Ours suspects workers that are silent, not machines that are loaded.",
+    "half of the rises are declared. Heartbeats tell of workers that are silent, not of machines that are loaded: the "
+    "paper's figure needs a load that keeps the process from its CPU for longer than a heartbeat and its grace.",
 )

@@ -9,21 +9,25 @@ import pytest
 
 from bench.failover.rounds import Away
 from bench.papers.figure import Data, Verdict, verdict
-from bench.papers.z9 import AWAY_S, RATES_PER_S, Z9, _key, _while
+from bench.papers.z9 import AWAY_S, RATES_PER_S, TIMES, Z9, _key, _while
 from bench.tap import Kept
 
 
-def paper_s(*, over: float = 0.0, sent: float = 1.0) -> Data:
-    """As the paper has it. over: so many ms more to switch over for each 1,000 records/s. sent: share of the outage."""
+def paper_s(*, over: float = 0.0, back: float = 5.0, sent: float = 1.0) -> Data:
+    """As the paper has it. over: so many ms more to switch over for each 1,000 records/s. back: the same of
+    switching back. sent: share of the outage.
+    """
     return {
-        _key(rate, away): {
-            "switch_over_ms": 150.0 + over * rate / 1000,
-            "switch_back_ms": 100.0 + 5.0 * rate / 1000,
+        _key(rate, away, n): {
+            "detection_ms": 100.0 + 7 * n,
+            "switch_over_ms": 250.0 + 10 * n + over * rate / 1000,
+            "switch_back_ms": 100.0 + n + back * rate / 1000,
             "rows": rate * (AWAY_S[0] + sent * (away - AWAY_S[0])),
             "entries": 0.1 * rate * away,
         }
         for rate in RATES_PER_S
         for away in AWAY_S
+        for n in range(TIMES)
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +15,16 @@ import pytest
 
 from bench.model.cluster import Cluster, Settings
 from bench.model.streams import drawn, even, names, steady
+from bench.model.sweeps import Chain
 from bench.model.units import of
-from bench.papers import command, w7
+from bench.papers import command, s4, w7
 from bench.papers.catalogue import FIGURES
 from bench.papers.drawing import svg
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Verdict, verdict
 from bench.papers.kept import Kept
 from bench.papers.page import page
 from bench.papers.rules import at_least, at_most, below, flat, linear, rises, within
-from bench.papers.w7 import KINDS, PACKETS, Windows, estimated, measured
+from bench.papers.w7 import JOINED, KINDS, PACKETS, Windows, estimated, measured, missed
 from bench.papers.w8 import RAMP_S, SERVERS, lagging, units
 from bench.papers.w10 import DYNAMIC, MINMAX, ROBIN, STATIC, modelled
 from bench.papers.z4 import ACTIVE, HYBRID, NONE, SHARED, alone, sharing
@@ -132,10 +135,26 @@ def test_the_same_data_make_the_same_picture_with_axes_and_units() -> None:
         assert f">{text}<" in made
 
 
-def test_the_page_of_the_repository_is_made_of_the_data_beside_it() -> None:
-    """Else `./scripts/figures --draw` was forgotten."""
-    kept = Kept(command.OUT / "data")
-    assert (command.OUT / "README.md").read_text() == page(FIGURES, {one.tag: kept.read(one) for one in FIGURES})
+def test_the_page_and_the_pictures_of_the_repository_are_made_of_the_data_beside_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--check"]) == 0
+    shutil.copytree(command.OUT, tmp_path / "figures")
+    changed, page_of_it = tmp_path / "figures" / "data" / "Z11.json", tmp_path / "figures" / "README.md"
+    there = json.loads(changed.read_text())
+    there["points"]["8"] = {name: 1.5 * value for name, value in there["points"]["8"].items()}
+    changed.write_text(json.dumps(there))
+    page_of_it.write_text(page_of_it.read_text().replace("| yes |", "| **no** |", 1))
+    assert command.main(["--check", "--out", str(tmp_path / "figures")]) == 1
+    said = capsys.readouterr().err
+    assert "README.md: line" in said
+    assert "Z11.svg: it does not show the data of Z11" in said
+
+
+def test_a_trial_measures_so_many_points(tmp_path: Path) -> None:
+    kept, done = Kept(tmp_path), list[str]()
+    command.measure([figure(done)], kept, points=2)
+    assert done == ["a", "bb"]
 
 
 def test_an_unknown_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,13 +231,27 @@ def test_what_operators_cost_is_measured_and_the_estimate_follows_it() -> None:
             "updated": 50.0 - n,
             "deleted": n * 1.0,
             "capture_ms": n * 0.2 + 1.0,
+            "paste_ms": 0.5 + 0.1 * min(interval, 10.0),
         }
         for kind in KINDS
         for n, interval in enumerate(w7.INTERVALS_S)
     }
-    full_us, _, estimates = estimated(data, PACKETS)
+    (full_us, _), estimates = estimated(data, PACKETS)
     assert full_us > 0
+    assert missed(data, JOINED, "paste_ms") == pytest.approx(0.0), "a join's cost ends to rise with its window"
+    assert missed(data, JOINED, "capture_ms") > 0.1, "this one continues to rise"
+    assert estimated(data, JOINED, "paste_ms")[0] == pytest.approx([1000 * 0.1 / (2 * w7.JOIN_PER_S)])
     assert [ms for _, ms in estimates] == pytest.approx([n * 0.2 + 1.0 for n in range(len(estimates))])
+
+
+def test_a_sweep_s_checkpoints_hold_less_output_than_those_by_timers_and_as_much_state() -> None:
+    at = {policy: s4.modelled(policy, 10_000, 1) for policy in (s4.SWEEP, *s4.OTHERS)}
+    assert all(4 * at[s4.SWEEP]["held_per_s"] <= at[other]["held_per_s"] for other in s4.OTHERS)
+    assert len({found["state_per_s"] for found in at.values()}) == 1, "all go by the same interval"
+    first = Chain("sweep", 10.0, 20, 1).run(3.0).captures[-4:]
+    assert [one.unit for one in first] == [3, 2, 1, 0], "from the sink to the source"
+    assert first[0].outputs == 0.0
+    assert all(0.0 < one.outputs <= 10.0 * 50 for one in first[1:]), "what came meanwhile"
 
 
 def test_delays_under_transient_loads_lie_as_in_the_paper() -> None:

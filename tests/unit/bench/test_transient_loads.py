@@ -6,30 +6,38 @@ from collections.abc import Mapping
 
 import pytest
 
+from bench.model.chain import passed
 from bench.papers import z4
 from bench.papers.figure import Data, Verdict, verdict
 from bench.papers.z4 import (
     ACTIVE,
-    DEDICATED,
     HYBRID,
     NONE,
-    OTHERS_MS,
     PASSIVE,
+    REFRESHED,
     SCHEMES,
     SEEDS,
     SHARED,
     SHARED_SHARES,
     SHARES,
+    SHARINGS,
+    UNLOADED_MS,
     Z4,
     Z5,
 )
 
 Line = tuple[float, float]
 """At the first point, and at the last; a straight line between."""
-PAPER: Mapping[str, Line] = {ACTIVE: (90, 95), HYBRID: (110, 120), NONE: (130, 400), PASSIVE: (160, 480)}
+PAPER: Mapping[str, Line] = {
+    ACTIVE: (90, 95),
+    HYBRID: (110, 120),
+    REFRESHED: (105, 115),
+    NONE: (130, 400),
+    PASSIVE: (160, 480),
+}
 
 
-def alone(lines: Mapping[str, Line] = PAPER, loaded_ms: float = 9 * OTHERS_MS) -> Data:
+def alone(lines: Mapping[str, Line] = PAPER, loaded_ms: float = 9 * UNLOADED_MS) -> Data:
     found = {}
     for line in SCHEMES:
         first, last = lines[line]
@@ -45,7 +53,7 @@ def sharing(more: Mapping[float, float]) -> Data:
     dedicated = {share: 100 + 100 * share for share in SHARED_SHARES}
     return {
         z4._key(line, share, seed): {"delay_ms": ms * (1 + (more[share] if line == SHARED else 0.0))}
-        for line in (SHARED, DEDICATED)
+        for line in SHARINGS
         for share, ms in dedicated.items()
         for seed in SEEDS
     }
@@ -54,7 +62,7 @@ def sharing(more: Mapping[float, float]) -> Data:
 def test_both_figures_have_eight_seeds_at_each_point() -> None:
     assert len(set(SEEDS)) == 8
     assert len(Z4.keys) == len(SCHEMES) * len(SHARES) * 8
-    assert len(Z5.keys) == 2 * len(SHARED_SHARES) * 8
+    assert len(Z5.keys) == len(SHARINGS) * len(SHARED_SHARES) * 8
 
 
 def test_delays_as_the_paper_has_them_are_reproduced() -> None:
@@ -68,7 +76,9 @@ def test_delays_as_the_paper_has_them_are_reproduced() -> None:
         ({HYBRID: (170, 410)}, Verdict.NOT),  # above none
         ({PASSIVE: (100, 200)}, Verdict.NOT),  # below none
         ({NONE: (130, 150)}, Verdict.NOT),  # does not rise
+        ({HYBRID: (120, 405)}, Verdict.NOT),  # above none at the last point
         ({ACTIVE: (50, 95)}, Verdict.IN_SHAPE),  # not flat
+        ({ACTIVE: (60, 65)}, Verdict.IN_SHAPE),  # far below hybrid
         ({HYBRID: (110, 250)}, Verdict.IN_SHAPE),  # not flat
     ],
 )
@@ -76,8 +86,14 @@ def test_a_line_that_lies_elsewhere_is_found(change: Mapping[str, Line], found: 
     assert verdict(Z4.checks(alone({**PAPER, **change}))) is found
 
 
+def test_units_behind_a_late_one_hand_its_batches_on_one_by_one() -> None:
+    late = [10.0, 100.0, 100.0, 100.0, 120.0]
+    assert passed(late) == pytest.approx([16.0, 106.0, 112.0, 118.0, 126.0])
+    assert passed(late, 2) == pytest.approx([22.0, 112.0, 118.0, 124.0, 132.0])
+
+
 def test_a_load_that_hardly_delays_a_unit_is_not_the_paper_s() -> None:
-    assert verdict(Z4.checks(alone(loaded_ms=4 * OTHERS_MS))) is Verdict.IN_SHAPE
+    assert verdict(Z4.checks(alone(loaded_ms=4 * UNLOADED_MS))) is Verdict.IN_SHAPE
 
 
 MORE = dict(zip(SHARED_SHARES, (0.0, 0.05, 0.1, 0.2, 0.5, 0.8), strict=True))

@@ -1,0 +1,25 @@
+"""The units behind a loaded one in a chain: each on a machine of its own that nobody loads. Pure.
+
+A unit takes its batches in order and works on one at a time, so what comes late and at once leaves it one by one.
+Source: MECHANISMS Z4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.model.failover import NEED, STEP_MS
+
+WORK_MS = NEED * STEP_MS
+"""A batch at a unit that has its machine to itself."""
+
+
+def passed(arrived_ms: Sequence[float], units: int = 1) -> list[float]:
+    """When each batch leaves the last of so many units, by when it arrived at the first one."""
+    left_ms = list(arrived_ms)
+    for _ in range(units):
+        free_ms = 0.0
+        for batch, came_ms in enumerate(left_ms):
+            free_ms = max(free_ms, came_ms) + WORK_MS
+            left_ms[batch] = free_ms
+    return left_ms
