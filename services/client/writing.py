@@ -13,8 +13,9 @@ from services.log.answers import Unacknowledged
 from services.log.patience import Patience, Wait
 from services.log.protocol import Appender
 
-BURST_S = 0.005
-"""With a rate, records go out in bursts of so much time's worth."""
+BURST_S = 0.025
+"""With a rate, records go out in bursts of so much time's worth: each is a request to Kafka, which costs
+as much for one record as for a hundred."""
 
 MOST_WAITING, MOST_WAITING_BYTES = 250_000, 64 * 1024 * 1024
 """Records on their way at most, half of what the producer queues: an append to a full queue waits for ever."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.topics import Partition, TopicSpec
-from services.client.writing import Writer, key_reader, paced
+from services.client.writing import BURST_S, Writer, key_reader, paced
 from services.log.memory import MemoryLog
 
 
@@ -71,10 +71,18 @@ def test_no_record_comes_before_its_time(sizes: list[int], rate: float) -> None:
     rest = iter(range(sum(sizes)))
     blocks = [[b"%d" % next(rest) for _ in range(size)] for size in sizes]
     for burst in paced(blocks, rate, clock=lambda: now, sleep=sleep):
-        assert len(burst) <= max(1, math.ceil(rate * 0.01))
+        assert len(burst) <= max(1, math.ceil(rate * BURST_S))
         given_out += [(now, value) for value in burst]
     assert [value for _, value in given_out] == [value for block in blocks for value in block]
-    assert all(at >= i / rate - max(1, rate * 0.005) / rate for i, (at, _) in enumerate(given_out))
+    assert all(at >= i / rate - max(1, rate * BURST_S) / rate for i, (at, _) in enumerate(given_out))
+
+
+def test_a_rate_is_kept_with_40_bursts_a_second() -> None:
+    """Whatever the rate, Kafka gets no more requests than that."""
+    at = [0.0]
+    bursts = list(paced([[b"x"] * 1000], 500, clock=lambda: at[0], sleep=lambda s: at.__setitem__(0, at[0] + s)))
+    assert len(bursts) <= math.ceil(1000 / 500 / BURST_S) + 4
+    assert at[0] == pytest.approx(1000 / 500, abs=2 * BURST_S)
 
 
 def test_pacing_ends_when_it_is_stopped() -> None:
