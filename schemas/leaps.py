@@ -19,7 +19,7 @@ class Leap(msgspec.Struct, frozen=True, omit_defaults=True):
     partition: Count
     offset: Count
     time_us: Micros
-    by_us: Count
+    by_us: Micros
 
 
 def widest(leaps: Iterable[Leap | None]) -> Leap | None:

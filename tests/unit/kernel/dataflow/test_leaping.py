@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from operator import add
 
+import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,3 +46,13 @@ def test_the_leap_depends_on_the_order_of_the_records_alone(times: list[int], si
     found, whole = of(times, size, 5), of(times, 1000, 5)
     assert (found is None) == (whole is None)
     assert found is None or whole is None or found.by_us == whole.by_us
+
+
+FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+def test_a_leap_from_the_first_year_to_the_last_is_a_record_that_can_be_read() -> None:
+    """A marker that cannot be read back ends nothing: its copy waited for it for ever."""
+    leap = of([FIRST_US, LAST_US, FIRST_US + 1])
+    assert leap == Leap("in", 2, 101, LAST_US, LAST_US - FIRST_US)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(leap), type=Leap) == leap
