@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from schemas.assignments import Change
+from schemas.assignments import Change, job_key_of, split_job_key
 from schemas.heartbeats import Heartbeat
 from services.controller.core.fleet import Fleet
 from services.controller.core.job import Job
@@ -16,8 +16,8 @@ NO_WORKER = "no worker is alive: start one with `holdfast up --workers N`"
 NO_DRIVER = "no Spark driver is alive yet: `holdfast up` starts one when a job needs it, which takes some seconds"
 MOST_NAMED = 3
 OTHER_VERSIONS = (
-    "start one with the versions that the unit ran with, so that the others can show their bytes beside it, or "
-    "`holdfast cancel` the job and submit it again"
+    "start one with the versions that the unit ran with, so that the others can show their bytes beside it; or "
+    "`holdfast accept {job}` lets them lead as they are, though nobody could compare their bytes"
 )
 
 
@@ -36,7 +36,8 @@ def waiting(job: Job, assigned: Assigned, fleet: Fleet) -> str:
     lost = [f"no sign of life from {', '.join(gone)}"] if gone else []
     left = {name: [one for one in changes.values() if _holds(one, name)] for name in back}
     nobody = _nobody_for((changes[unit] for unit, copies in silent.items() if copies), job, fleet)
-    return "; ".join(filter(None, [*lost, *(_back(back[name], left[name], job) for name in sorted(back)), nobody]))
+    each = [] if nobody else [_back(back[name], left[name], job) for name in sorted(back)]
+    return "; ".join(filter(None, [*lost, *each, nobody]))
 
 
 def _holds(change: Change, worker: str) -> bool:
@@ -78,8 +79,8 @@ def _nobody(host: str, changes: Iterable[Change], job: Job, fleet: Fleet) -> str
     for change in changes:
         why = [_other(beat, change, pinned) for beat in alive]
         if all(why):
-            named = "; ".join(why[:MOST_NAMED])
-            return f"no worker alive may lead {job.units[change.unit]} ({named}): {OTHER_VERSIONS}"
+            named, name = "; ".join(why[:MOST_NAMED]), split_job_key(job_key_of(change.unit))[0]
+            return f"no worker alive may lead {job.units[change.unit]} ({named}): {OTHER_VERSIONS.format(job=name)}"
     return ""
 
 
