@@ -32,6 +32,9 @@ def remaining(raw: Mapping[str, Any], faults: Iterable[Location]) -> list[Proble
         faults: where each mistake of a setting is.
     """
     places = list(faults)
+    sections = [raw.get("sources"), raw.get("operators") or {}, raw.get("queries") or {}]
+    if not sections[0] or not all(isinstance(one, Mapping) for one in sections):
+        return []
     try:
         spec = JobSpec.model_validate(_without(raw, places))
         modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]

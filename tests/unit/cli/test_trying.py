@@ -220,7 +220,7 @@ def test_a_typo_in_an_operator_is_status_1_with_the_line_of_the_code(tmp_path: P
     operators = "operators: {typo: {python: 'typo_code:Typo', input: given}}"
     done = tried(tmp_path, "a,b\n1,2\n2,3\n", operators=operators, last="typo")
     assert done.returncode == 1
-    assert "no row came out: 2 are dead letters of typo" in done.stderr
+    assert "no row came out: 2 dead letters of typo" in done.stderr
     assert "AttributeError" in done.stderr
     assert "typo_code.py, line 11, in helper" in done.stderr
 

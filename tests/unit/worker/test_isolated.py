@@ -240,7 +240,7 @@ def test_without_rules_such_as_in_try_all_code_runs_here() -> None:
         ("is killed", r"was ended by signal 9 \(SIGKILL\)"),
         ("segfaults", r"was ended by signal 11 \(SIGSEGV\)"),
         ("babbles", "was ended: it sent what is no message: a header that begins with b'xxxxxxxx'"),
-        ("lies", "was ended: it sent what is no message: .* bytes are said to be in a region of"),
+        ("lies", "was ended: it sent what is no message: .* bytes said to be in a region of"),
         ("speaks nonsense", "was ended: it sent what is no message"),
     ],
 )
