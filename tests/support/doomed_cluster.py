@@ -30,7 +30,7 @@ START_S = 180.0
 
 
 class DoomedSupervisor(Supervisor):
-    """Starts `tests.support.doomed_worker` for each worker."""
+    """Starts `tests.support.doomed_worker` for each worker, and no spare, which would be an ordinary one."""
 
     def _member(self, name: str, module: str, own: Own) -> Member:
         doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
@@ -106,7 +106,7 @@ def cluster_of(
     """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     restrict(["tests"])
-    supervisor = kind(Settings(home=folder, slots=64, **settings), workers)
+    supervisor = kind(Settings(home=folder, slots=64, spare=False, **settings), workers)
     with mock.patch.object(restarts, "STEADY_S", steady_s):
         supervisor.start(START_S)
         keeper = threading.Thread(target=supervisor.run, name="supervisor", daemon=True)
