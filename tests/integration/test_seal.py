@@ -19,7 +19,7 @@ from services.log.secret import SECRET, SECRET_FILE
 from services.recovery.core.unit.moves import Move
 from services.recovery.core.unit.signs import Sign
 from tests.support.commands import run
-from tests.support.struck import Struck, running, struck_cluster, tolerant
+from tests.support.struck import Struck, StruckJob, running, struck_cluster, tolerant
 
 pytestmark = [pytest.mark.kafka]
 UNIT = "totals-0"
@@ -109,21 +109,33 @@ class Stranger:
         self.written[partition.topic] = self.written.get(partition.topic, 0) + 1
 
 
+def delivered(struck: Struck, job: StruckJob) -> bool:
+    """Each unit with a sink has written its position."""
+    cluster = struck.cluster
+    topic, units = cluster.topics_of(job.name).delivered, cluster.plan(job.name).units
+    places = [Partition(topic, unit.partition) for unit in units if unit.delivers]
+    return min(cluster.log.offsets(places, "end").values()) > 0
+
+
 def test_no_row_is_lost_doubled_or_wrong_while_a_stranger_writes_to_every_topic(struck: Struck) -> None:
     servers = struck.cluster.supervisor.cluster.bootstrap_servers
-    with running(struck, tolerant("hybrid"), "besieged") as job, Stranger(servers, struck).at_work() as stranger:
-        for _ in range(2):
-            primary, _, epoch = job.pair(UNIT)
-            struck.kill(primary.worker)
+    with running(struck, tolerant("hybrid"), "besieged") as job:
+        job.under_load(
+            lambda: delivered(struck, job), "every sink has delivered: whose topic that is cannot be known before"
+        )
+        with Stranger(servers, struck).at_work() as stranger:
+            for _ in range(2):
+                primary, _, epoch = job.pair(UNIT)
+                struck.kill(primary.worker)
 
-            def promoted(epoch: int = epoch) -> object:
-                return struck.made(UNIT, epoch, f"{Sign.PRIMARY_GONE.value}: {Move.PROMOTE.value}")
+                def promoted(epoch: int = epoch) -> object:
+                    return struck.made(UNIT, epoch, f"{Sign.PRIMARY_GONE.value}: {Move.PROMOTE.value}")
 
-            job.under_load(promoted, "the secondary is promoted")
-            job.under_load(struck.protected, "every unit is protected again")
-        job.goes_on()
-        topics = struck.cluster.topics
-        job.under_load(lambda: len(refusals(struck)) > 3, "refusals are reported")
+                job.under_load(promoted, "the secondary is promoted")
+                job.under_load(struck.protected, "every unit is protected again")
+            job.goes_on()
+            topics = struck.cluster.topics
+            job.under_load(lambda: len(refusals(struck)) > 3, "refusals are reported")
     assert stranger.failed == []
     assert {
         topics.plans,
