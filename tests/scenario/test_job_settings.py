@@ -138,7 +138,7 @@ def test_the_first_dead_letter_fails_a_job_that_allows_none() -> None:
     made.feed("numbers", [{"x": 1}] * 10)
     assert failure(made) == ""
     made.feed("numbers", [b"{"])
-    assert "1 dead letters of 11 records" in failure(made)
+    assert "1 dead letter of 11 records" in failure(made)
 
 
 def test_by_default_any_share_is_allowed() -> None:
