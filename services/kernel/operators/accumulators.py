@@ -168,7 +168,7 @@ class Aggregate:
 
     def _plain(self, accumulators: Columns) -> Column:
         if self.sums_floats:
-            accumulators = [exact_sums.values(accumulators[0]), *accumulators[1:]]
+            accumulators = [[exact_sums.value(memory) for memory in accumulators[0]], *accumulators[1:]]
         if self.function == "mean":
             return self._means(*accumulators)
         if self.function == "count_distinct":

@@ -115,26 +115,15 @@ def added(old: Sequence[Exact | None], new: Sequence[Exact | None]) -> list[Exac
 
 def _columns(memories: Sequence[Exact | None]) -> tuple[Floats, Floats, list[int]]:
     """Sums of at most two floats, by column, 0.0 for others, and where these are."""
-    kinds = set(map(type, memories))
-    if kinds == {float}:
-        return np.array(memories), np.zeros(len(memories)), []
-    odd: list[int] = []
-    if not kinds <= _USUAL or {len(one) for one in memories if type(one) is tuple} != {2}:
-        odd = [at for at, one in enumerate(memories) if type(one) is not float and not _is_pair(one)]
-        zeroed = list(memories)
-        for at in odd:
-            zeroed[at] = 0.0
-        memories = zeroed
-    high = [one[0] if type(one) is tuple else one for one in memories]
-    low = [one[1] if type(one) is tuple else 0.0 for one in memories]
-    return np.array(high, dtype=np.float64), np.array(low), odd
-
-
-_USUAL = {float, tuple}
-
-
-def _is_pair(one: Exact | None) -> bool:
-    return type(one) is tuple and len(one) == 2
+    high, low, odd = [0.0] * len(memories), [0.0] * len(memories), list[int]()
+    for at, memory in enumerate(memories):
+        if type(memory) is float:
+            high[at] = memory
+        elif type(memory) is tuple and len(memory) == 2:
+            high[at], low[at] = memory
+        else:
+            odd.append(at)
+    return np.array(high), np.array(low), odd
 
 
 def _one_added(a: Exact | None, b: Exact | None) -> Exact | None:
@@ -177,13 +166,6 @@ def value(memory: Exact | None) -> float | None:
     if isinstance(memory, tuple):
         return memory[0]
     return math.inf if memory > 0 else -math.inf
-
-
-def values(memories: Sequence[Exact | None]) -> list[float | None]:
-    """The sums, each rounded once."""
-    if int in set(map(type, memories)):
-        return list(map(value, memories))
-    return [one[0] if type(one) is tuple else one for one in memories]  # type: ignore[misc]
 
 
 def exact(parts: Sequence[float]) -> Exact:
