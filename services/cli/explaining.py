@@ -130,7 +130,7 @@ def _draw_incident(line: IncidentLine) -> None:
     say(f"  {plural(len(line.units), 'unit')} to restore, {how}, each {begins}")
     if line.above:
         say(f"  what sends to them goes back before them: {' '.join(line.above)}")
-    slots = "slots are no limit any more" if line.beyond else f"{plural(line.slots, 'free slot')}"
+    slots = "slots are no limit any more" if line.beyond else plural(line.slots, "free slot")
     say(f"  {slots}; restored in this order: {' '.join(line.order) or 'nothing fits'}")
     rows = [
         (one.query, one.state, one.priority, "" if one.density is None else f"{one.density:.4g}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from schemas.heartbeats import At
@@ -28,7 +28,7 @@ class Member:
     ends_by: the signal by which it is asked to end. hands_over: it then continues for a while, and with it what it has
     started, such as a JVM; otherwise all are asked.
     dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
-    spare: gives a process that has loaded what a run needs, if there is one.
+    spare: gives a process that has loaded what a run needs, if there is one. command: what each run is.
 
     Args:
         environment: of each run, given the run's name.
@@ -49,7 +49,7 @@ class Member:
         limits: LogLimits = LIMITS,
     ) -> None:
         self.name, self.log, self._limits = name, log, limits
-        self._command = service_command(module)
+        self.command: Sequence[str] = service_command(module)
         self._environment, self._new_run, self._ended = environment, new_run, ended
         self._restarts = Restarts()
         self.rest_s, self.stop_s = 0.0, STOP_S
@@ -97,7 +97,7 @@ class Member:
         else:
             line = None if died is None else lifeline()
             self._child = Child(
-                self._command,
+                self.command,
                 log=self.log,
                 environment={**ENVIRONMENT, **self._environment(run), **(line.variable if line else {})},
                 on_exit=ended,

@@ -16,18 +16,18 @@ from typing import Protocol
 import msgspec
 
 from services.node.lifeline import Lifeline, lifeline
-from services.node.processes import ENVIRONMENT, Child, service_command
+from services.node.processes import ENVIRONMENT, Child
 from services.node.restarts import Restarts
 from services.worker.process.spare import TOLD_BY, Run
 
 CALM_S = 2.0
 """A spare is made once every worker has run for so long: until then they need the machine."""
-MODULE = "services.worker"
 
 
 class Started(Protocol):
-    """A member that takes spares. spare: where it asks for one."""
+    """A member that takes spares. command: what each of its runs is. spare: where it asks for one."""
 
+    command: Sequence[str]
     spare: Callable[[], Spare | None]
 
     @property
@@ -107,10 +107,12 @@ class Spare:
 
 
 class Spares:
-    """One spare for some members, made again whenever one of them has become it. Its methods are for one thread."""
+    """One spare for some members, which all run the same command, made again whenever one of them has become it. Its
+    methods are for one thread.
+    """
 
-    def __init__(self, members: Sequence[Started], command: Sequence[str] = service_command(MODULE)) -> None:
-        self._members, self._command = members, command
+    def __init__(self, members: Sequence[Started]) -> None:
+        self._members = members
         self._spare: Spare | None = None
         self._restarts, self._began_s, self._due_s = Restarts(), 0.0, 0.0
         self._pids: list[int | None] = []
@@ -133,7 +135,7 @@ class Spares:
             self.close()
         if self._spare is None and None not in pids and now >= max(self._due_s, self._calm_since_s + CALM_S):
             try:
-                self._spare, self._began_s = Spare(self._command), now
+                self._spare, self._began_s = Spare(self._members[0].command), now
             except OSError:
                 self._due_s = now + self._restarts.delay_s(0)
 

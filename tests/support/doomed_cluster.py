@@ -30,7 +30,7 @@ START_S = 180.0
 
 
 class DoomedSupervisor(Supervisor):
-    """Starts `tests.support.doomed_worker` for each worker, and no spare, which would be an ordinary one."""
+    """Starts `tests.support.doomed_worker` for each worker, and no spare: such a worker does not wait for its run."""
 
     def _member(self, name: str, module: str, own: Own) -> Member:
         doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}

@@ -11,7 +11,7 @@ from services.kernel.plurals import plural
 
 def decided(decision: Decision, now_ms: int) -> Event:
     if isinstance(decision, Plan):
-        return Event(now_ms, "job-admitted", job=decision.job, detail=f"{plural(len(decision.units), 'unit')}")
+        return Event(now_ms, "job-admitted", job=decision.job, detail=plural(len(decision.units), "unit"))
     if isinstance(decision, Rejection):
         return Event(now_ms, "job-rejected", job=decision.job, detail="; ".join(map(str, decision.problems)))
     return Event(now_ms, "job-ended", job=decision.job, detail=decision.reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from schemas.assignments import Change, job_key_of, split_job_key
+from schemas.assignments import Change
 from schemas.heartbeats import Heartbeat
 from services.controller.core.fleet import Fleet
 from services.controller.core.job import Job
@@ -79,8 +79,8 @@ def _nobody(host: str, changes: Iterable[Change], job: Job, fleet: Fleet) -> str
     for change in changes:
         why = [_other(beat, change, pinned) for beat in alive]
         if all(why):
-            named, name = "; ".join(why[:MOST_NAMED]), split_job_key(job_key_of(change.unit))[0]
-            return f"no worker alive may lead {job.units[change.unit]} ({named}): {OTHER_VERSIONS.format(job=name)}"
+            named, advice = "; ".join(why[:MOST_NAMED]), OTHER_VERSIONS.format(job=job.name)
+            return f"no worker alive may lead {job.units[change.unit]} ({named}): {advice}"
     return ""
 
 

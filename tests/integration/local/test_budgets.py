@@ -8,12 +8,12 @@ import pytest
 
 from schemas import assignments, commands
 from schemas.assignments import Change, Copy, unit_key
-from schemas.topics import Partition, TopicSpec
+from schemas.topics import TopicSpec
 from services.audit.replaying import replay
 from services.kernel.logs.assigned import Assigned
-from services.log.assignments import read_standings
 from services.planning.loading import load
 from tests.integration.local.test_checkpoint_policies import counted, newest
+from tests.integration.local.test_incidents import standings
 from tests.support.cluster import LocalCluster
 from tests.support.orders import orders
 
@@ -44,11 +44,8 @@ def test_a_planned_unit_whose_worker_is_killed_is_taken_over_by_its_replica_and_
     cluster.await_state(name, "running")
     generation, count = cluster.plan(name).generation, len(cluster.plan(name).units)
 
-    def assigned() -> Assigned:
-        return read_standings(cluster.log, Partition(cluster.topics.assignments, 0)).assigned
-
-    cluster.until(lambda: assigned().replication(f"{name}@{generation}"), "there is a plan")
-    plan = assigned().replication(f"{name}@{generation}")
+    cluster.until(lambda: standings(cluster).assigned.replication(f"{name}@{generation}"), "there is a plan")
+    plan = standings(cluster).assigned.replication(f"{name}@{generation}")
     assert plan is not None
     assert len(plan.units) == count // 2
     fed = orders((len(plan.units) + 1) * STEP)
@@ -57,7 +54,7 @@ def test_a_planned_unit_whose_worker_is_killed_is_taken_over_by_its_replica_and_
         key = unit_key(name, generation, unit)
 
         def followed(key: str = key) -> Change | None:
-            change = assigned().of(key)
+            change = standings(cluster).assigned.of(key)
             if change is None or change.scheme != "active-standby" or len(change.copies) < 2:
                 return None
             return change if change.copies[1].flags.process else None

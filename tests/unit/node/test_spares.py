@@ -13,7 +13,7 @@ import pytest
 
 from services.node.members import Member
 from services.node.processes import service_command
-from services.node.spares import MODULE, Spare, Spares
+from services.node.spares import Spare, Spares
 from tests.support.commands import until
 
 DEADLINE_S = 60.0
@@ -42,9 +42,9 @@ class Fleet:
             new_run=lambda former: next(self.runs),
             ended=lambda member, run, status: self.told.put(("ended", run, status)),
         )  # fmt: skip
-        self.member._command = COMMAND
+        self.member.command = COMMAND
         self.member.dying = lambda member, run: self.told.put(("dying", run, 0))
-        self.spares = Spares([self.member], COMMAND)
+        self.spares = Spares([self.member])
 
     def provided(self, monkeypatch: pytest.MonkeyPatch) -> int:
         monkeypatch.setattr("services.node.spares.CALM_S", 0.0)
@@ -116,6 +116,6 @@ def test_one_that_ends_by_itself_is_not_made_again_at_once(fleet: Fleet, monkeyp
 
 
 def test_a_worker_that_is_not_wanted_ends_without_a_word() -> None:
-    spare = Spare(service_command(MODULE))
+    spare = Spare(service_command("services.worker"))
     os.close(spare._telling)
     assert spare.child.wait(DEADLINE_S) == 0

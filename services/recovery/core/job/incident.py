@@ -321,7 +321,7 @@ def story_line(after: Incident) -> str:
         return f"{job}: {failed} failed; {plural(len(after.units), 'unit')} to restore, {how}{with_them}"
     order = "; ".join(f"{step.query or 'no query'} {step.density:.4g}: {' '.join(step.units)}" for step in after.chosen)
     waits = ", ".join(f"{query or 'no query'} {density:.4g}" for query, density in after.waiting.items())
-    room = "no limit of slots" if after.beyond else f"{plural(after.slots, 'slot')}"
+    room = "no limit of slots" if after.beyond else plural(after.slots, "slot")
     return f"{job}: {room}; restored: {order or 'nothing'}; waiting: {waits or 'nobody'}"
 
 
