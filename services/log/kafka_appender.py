@@ -33,8 +33,8 @@ _SETTINGS: Mapping[str, str | int] = {
     "message.timeout.ms": 0,
     "retry.backoff.ms": 5,
     "retry.backoff.max.ms": 200,
-    # A broker takes one request of a connection after the other: those that wait there cannot grow any more. Of an
-    # idempotent producer a higher limit was seen to keep a thread busy while it is reached (docs/decisions/0131).
+    # A broker takes one request of a connection after the other: those that wait there cannot grow any more. A higher
+    # limit keeps a thread busy while a partition has 5 records in flight and more ready (docs/decisions/0159).
     "max.in.flight.requests.per.connection": 1,
 }
 

@@ -45,6 +45,8 @@ _SETTINGS: Mapping[str, str | int] = {
     # At the default of 100 back-to-back transactions take 92 ms each instead of 3.4.
     "retry.backoff.ms": 2,
     "retry.backoff.max.ms": 50,
+    # As for an appender: a higher limit keeps a thread busy while a large transaction waits (docs/decisions/0159).
+    "max.in.flight.requests.per.connection": 1,
 }
 
 _FENCING = (

@@ -6,16 +6,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from schemas.topics import Partition, TopicSpec
 from services.client.writing import paced
-from services.kernel.errors import Indefinite, Retriable
+from services.kernel.errors import HoldfastError, Indefinite, Retriable
 from services.log.kafka import KafkaLog
 from services.log.kafka_transactor import COMMIT_S, START_S
 from services.log.protocol import Message, Rows, Transactor
@@ -225,27 +226,64 @@ def thread_seconds() -> dict[tuple[str, str], float]:
     return found
 
 
-def test_no_thread_of_an_appender_spins_while_the_broker_stands_still(broker: EmbeddedKafka, log: KafkaLog) -> None:
-    """Records come all the time, so that requests in flight reach their limit and more records wait."""
-    log.create([TopicSpec("many", 24)])
-    appender = log.appender("spin")
-    wanted = [Partition("many", index) for index in range(24)]
-    for partition in wanted:
-        appender.append(partition, b"before")
+class StoppingRows(Sequence[bytes]):
+    """Rows of which the later ones come once the first is on the broker and the broker is stopped.
+
+    So requests for one partition are in flight while more of its rows are ready, which is when the library spins.
+    """
+
+    def __init__(self, first_arrived: Callable[[], bool], stop: Callable[[], None], count: int) -> None:
+        self._first_arrived, self._stop, self._count = first_arrived, stop, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if index >= self._count:
+            raise IndexError
+        if index == 1:
+            until(self._first_arrived)
+            self._stop()
+        return b"x" * 100
+
+
+def test_no_thread_of_a_producer_spins_while_the_broker_stands_still(broker: EmbeddedKafka, log: KafkaLog) -> None:
+    """An appender and a transactor have records in flight, and more of the same partition are ready all the time."""
+    log.create([TopicSpec("appended")])
+    appender, transactor = log.appender("spin"), log.transactor("spin")
+    where = Partition("appended", 0)
+    appender.append(where, b"before")
     appender.flush(DEADLINE_S)
-    os.kill(broker.pid, signal.SIGSTOP)
+    transactor.start()
+    stopped = threading.Event()
+
+    def stop() -> None:
+        os.kill(broker.pid, signal.SIGSTOP)
+        stopped.set()
+
+    def commit() -> None:
+        rows = StoppingRows(lambda: log.offsets([ROWS], "end")[ROWS] > 0, stop, 30_000)
+        with suppress(HoldfastError):  # as Kafka finds the transaction when it continues
+            transactor.commit([Rows(ROWS.topic, rows, partitions=[0] * len(rows))])
+
+    thread = threading.Thread(target=commit)
+    thread.start()
     try:
+        assert stopped.wait(DEADLINE_S)
         before, began_s = thread_seconds(), time.monotonic()
-        for _ in paced([[b"x"] * 10] * int(STANDS_S * 200), 2_000, clock=time.monotonic, sleep=time.sleep):
-            for partition in wanted:
-                appender.append(partition, b"x" * 200)
+        bursts = [[b"x"], *[[b"x" * 200] * 50] * int(STANDS_S * 40)]
+        for burst in paced(bursts, 2_000, clock=time.monotonic, sleep=time.sleep):
+            for value in burst:
+                appender.append(where, value)
             appender.poll()
         took_s = time.monotonic() - began_s
         spent = {key: seconds - before.get(key, 0.0) for key, seconds in thread_seconds().items()}
     finally:
         os.kill(broker.pid, signal.SIGCONT)
+    thread.join(DEADLINE_S)
     appender.flush(DEADLINE_S)
     appender.close()
+    transactor.close()
     assert took_s >= STANDS_S / 2
     assert {
         key: seconds for key, seconds in spent.items() if key[1].startswith("rdk:") and seconds > SPINS * took_s
