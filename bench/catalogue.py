@@ -87,6 +87,12 @@ MEASURES = (
         {"records_per_s": at_least(300_000)},
     ),
     Measure(
+        "sessions",
+        "count and mean by key in sessions of 20 records, with a gap of 3 s; 1,000 keys",
+        Throughput(jobs.SESSIONS, keys=1_000, burst=20_000, pause_ms=5_000),
+        {"records_per_s": at_least(150_000)},
+    ),
+    Measure(
         "join",
         "stream-stream join on a key within 60 s; one partner each, 1 record in a ms of event time on each side",
         Throughput(jobs.JOIN, keys=100_000, topics=("", "-right")),

@@ -55,6 +55,18 @@ operators:
 queries: {windows: {input: recent, sink: {topic: $topic-out}}}
 """
 )
+SESSIONS = Template(
+    _EVENTS
+    + """
+operators:
+  visits:
+    aggregate: {n: "count()", average: "mean(amount)"}
+    key: [user]
+    window: {gap_s: 3}
+    input: events
+queries: {visits: {input: visits, sink: {topic: $topic-out}}}
+"""
+)
 JOIN = Template("""
 name: bench-$name
 sources:

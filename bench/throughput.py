@@ -17,6 +17,7 @@ class Throughput:
 
     partitions: of the topic, and source tasks. per_ms: records in a millisecond of event time. topics: suffixes of
     those that share the records. keyed: records have a key on Kafka, which peers need and ours does not look at.
+    burst, pause_ms: after so many records, event time leaps so far ahead; 0: never.
     """
 
     job: Template
@@ -25,14 +26,16 @@ class Throughput:
     per_ms: int = 1
     topics: tuple[str, ...] = ("",)
     keyed: bool = False
+    burst: int = 0
+    pause_ms: int = 0
 
     def __call__(self, cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         topic, each = f"bench-{name}", scale.records // len(self.topics)
-        start = int(now_ms()) - scale.records
+        start = int(now_ms()) - self._time_ms(scale.records)
         for suffix in self.topics:
             cluster.create(topic + suffix, partitions=self.partitions)
             cluster.preload(
-                topic + suffix, each, self.keys, lambda i: start + i // self.per_ms, self.partitions, keyed=self.keyed
+                topic + suffix, each, self.keys, lambda i: start + self._time_ms(i), self.partitions, keyed=self.keyed
             )
         cpu_s = cluster.cpu_s()
         with cluster.running(self.job, topic, name=name, tasks=self.partitions) as job:
@@ -43,6 +46,11 @@ class Throughput:
             "records_per_s": round(per_second(reached)),
             "cpu_s_per_million": round(spent_s / each / len(self.topics) * 1e6, 2),
         }
+
+    def _time_ms(self, index: int) -> int:
+        """Of a record, from the first one on."""
+        leaps = index // self.burst * self.pause_ms if self.burst else 0
+        return index // self.per_ms + leaps
 
 
 def per_second(reached: list[Reached]) -> float:

@@ -63,16 +63,25 @@ class Select(OperatorSpec):
 
 
 class Window(JobPart):
-    """Windows of event time."""
+    """Windows of event time: of one size, or sessions."""
 
-    size_s: Span
+    size_s: Span | None = None
     """Length of a window."""
-    slide_s: Span = Field(default_factory=lambda read: read.get("size_s", 1.0))
+    slide_s: Span | None = Field(default_factory=lambda read: read.get("size_s"))
     """Time between the starts of two windows; default: size_s (no overlap)."""
+    gap_s: Span | None = None
+    """Instead of size_s: a session is made of rows of a key that are less than this apart, and ends so long after its
+    last row."""
 
     @model_validator(mode="after")
-    def _without_gaps(self) -> Window:
-        if self.slide_s > self.size_s:
+    def _one_shape(self) -> Window:
+        if self.size_s is None and self.gap_s is None:
+            raise PydanticCustomError("window_shape", "says no length: give size_s, or gap_s for sessions")
+        if self.gap_s is not None and (self.size_s is not None or self.slide_s is not None):
+            raise PydanticCustomError("window_gap", "a session has no size_s and no slide_s: it ends by its gap")
+        if self.size_s is None:
+            return self
+        if self.slide_s is not None and self.slide_s > self.size_s:
             raise PydanticCustomError("window_gaps", "slide_s is larger than size_s: windows would have gaps")
         return self
 

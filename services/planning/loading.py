@@ -64,7 +64,7 @@ def _problem(error: ErrorDetails) -> Problem:
     return Problem(_path(error["loc"] + _AT.get(error["type"], ())), message, hint)
 
 
-_AT: dict[str, Location] = {"window_gaps": ("slide_s",), "no_origin": ("topic",)}
+_AT: dict[str, Location] = {"window_gaps": ("slide_s",), "window_gap": ("gap_s",), "no_origin": ("topic",)}
 """Errors of a whole mapping, shown where they are mended."""
 
 

@@ -37,7 +37,7 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
 def closing_warnings(spec: JobSpec) -> Iterator[str]:
     """What it costs to close by silence what is open."""
     streams = {name: source for name, source in spec.sources.items() if source.table is None}
-    open_s = sum(_horizon_us(operator) for operator in spec.operators.values()) / _SECOND_US
+    open_s = sum(_open_us(operator) for operator in spec.operators.values()) / _SECOND_US
     for name, source in streams.items():
         if (after_s := source.close_after_idle_s) is None:
             continue
@@ -50,8 +50,9 @@ def closing_warnings(spec: JobSpec) -> Iterator[str]:
             yield f"{path}: source {', '.join(waiting)} has none, so what also waits for it stays open"
 
 
-def _horizon_us(operator: OperatorSpec) -> int:
-    return catalogue.OPERATORS[operator.kind].horizon_us(operator.declared()) or 0
+def _open_us(operator: OperatorSpec) -> int:
+    """How far past its newest row something is open at most."""
+    return catalogue.OPERATORS[operator.kind].held(operator.declared(), 0).until or 0
 
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:

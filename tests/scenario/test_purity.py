@@ -68,7 +68,8 @@ operators:
     parallelism: 2
   busiest: {top: {k: 2, by: n}, input: recent}
   touched: {aggregate: {n: "count()"}, key: [item], window: {size_s: 3}, input: orders, parallelism: 3}
-queries: {busiest: {input: busiest}, touched: {input: touched}}
+  calls: {aggregate: {n: "count()", sum: "sum(price)"}, key: [item], window: {gap_s: 2}, input: orders, parallelism: 2}
+queries: {busiest: {input: busiest}, touched: {input: touched}, calls: {input: calls}}
 """,
     "joins": """
 name: joins

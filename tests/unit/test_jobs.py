@@ -288,6 +288,20 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
         ),
         (
             "operators.o",
+            {"aggregate": {"n": "count()"}, "input": "s", "window": {}},
+            "operators.o.window",
+            "says no length: give size_s, or gap_s for sessions",
+            "",
+        ),
+        (
+            "operators.o",
+            {"aggregate": {"n": "count()"}, "input": "s", "window": {"size_s": 9, "gap_s": 2}},
+            "operators.o.window.gap_s",
+            "a session has no size_s and no slide_s: it ends by its gap",
+            "",
+        ),
+        (
+            "operators.o",
             {"aggregate": {"n": "count()"}, "input": "s", "emit": "fnal"},
             "operators.o.emit",
             "'fnal' is not one of final, updates, each",

@@ -169,6 +169,9 @@ def _same(template: str) -> Advise:
 _windows: Advise = lambda _: (  # noqa: E731
     f"windows belong to an aggregate operator, `{_WINDOW}`; its rows carry window_start and window_end"
 )
+_sessions = _same(
+    "sessions belong to an aggregate operator, `window: {{gap_s: 300}}`; its rows carry window_start and window_end"
+)
 _of_rows = _same("it takes many rows: use an aggregate operator")
 _clock = _same("it would give another value at each replay; results must depend on the data alone")
 _json = _same("declare the field as a struct, `struct<a: int>`, and write field.a, or read it with a Python operator")
@@ -185,7 +188,7 @@ FUNCTIONS: Mapping[str, Advise] = {
     "trunc_time": _truncated,
     "tumble": _windows,
     "hop": _windows,
-    "session": _windows,
+    "session": _sessions,
     "cumulate": _windows,
     "tumbling": _windows,
     "hopping": _windows,
@@ -194,8 +197,8 @@ FUNCTIONS: Mapping[str, Advise] = {
     "tumble_end": _windows,
     "hop_start": _windows,
     "hop_end": _windows,
-    "session_start": _windows,
-    "session_end": _windows,
+    "session_start": _sessions,
+    "session_end": _sessions,
     "time_bucket": _windows,
     "date_bin": _windows,
     "row_number": _same("it looks at other rows: ranks are given by a top operator, `top: {{k: 5, by: n}}`"),

@@ -13,11 +13,11 @@ from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, P
 from services.kernel.operators.operator import Operator
 from services.kernel.operators.rowwise import Screened, stops
 from services.kernel.operators.running import EACH
+from services.kernel.operators.sessions import Sessions
 from services.kernel.operators.totals import Totals
-from services.kernel.operators.windows import BOUNDS, Windows, closed_us
+from services.kernel.operators.window_shapes import Session, shape_of
+from services.kernel.operators.windows import BOUNDS, Windows
 from services.kernel.state.table import Tables
-
-_SECOND_US = 1_000_000
 
 
 class AggregateKind(OperatorKind):
@@ -43,6 +43,8 @@ class AggregateKind(OperatorKind):
         if window and each:
             hint = "use updates, or leave out window"
             problems.add("emit", "each goes with running totals, not with windows", hint)
+        if window and window.get("gap_s") is not None and params.get("emit") == "updates":
+            problems.add("emit", "updates goes with windows of a size: the bounds of a session move", "use final")
         for name in BOUNDS if window else ():
             problems.output("window", name, "timestamp", fields)
         problems.check()
@@ -55,8 +57,11 @@ class AggregateKind(OperatorKind):
         key, emit = params.get("key") or [], params["emit"]
         made: Operator
         if params.get("window"):
-            size, slide = _window(params)
-            made = Windows(key, aggregates, size, slide, emit, params.get("late") == "topic", output, tables)
+            shape, keep_late = shape_of(params["window"]), params.get("late") == "topic"
+            if isinstance(shape, Session):
+                made = Sessions(key, aggregates, shape, keep_late, output, tables)
+            else:
+                made = Windows(key, aggregates, shape, emit, keep_late, output, tables)
         else:
             made = Totals(key, aggregates, emit, output, tables)
         failing = [
@@ -90,25 +95,14 @@ class AggregateKind(OperatorKind):
         return bool(params.get("window"))
 
     def closed_us(self, params: Params, watermark: int) -> int:
-        return closed_us(*_window(params), watermark)
+        return shape_of(params["window"]).closed_us(watermark)
 
     def horizon_us(self, params: Params) -> int | None:
-        return _window(params)[0] if params.get("window") else None
+        return shape_of(params["window"]).horizon_us if params.get("window") else None
 
     def held(self, params: Params, newest_us: int) -> Held:
-        """The last window of the newest row ends there."""
-        if not params.get("window"):
-            return super().held(params, newest_us)
-        size, slide = _window(params)
-        end = newest_us // slide * slide + size
-        return Held(end, end - 1)
+        return shape_of(params["window"]).held(newest_us) if params.get("window") else super().held(params, newest_us)
 
 
 def _type(aggregate: accumulators.Aggregate) -> str:
     return text_of(aggregate.result, may_be_null=aggregate.function not in ("count", "count_distinct"))
-
-
-def _window(params: Params) -> tuple[int, int]:
-    """Size and slide, microseconds."""
-    size, slide = (round(params["window"][name] * _SECOND_US) for name in ("size_s", "slide_s"))
-    return size, slide

@@ -13,7 +13,7 @@ from math import gcd
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.cuts import END_WATERMARK
 from services.kernel.codecs import keys as canonical_keys
 from services.kernel.codecs.fields import with_time
 from services.kernel.operators.accumulators import Aggregate
@@ -22,6 +22,7 @@ from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.panes import Pane, Panes, merged
 from services.kernel.operators.time_prefix import prefix_of, time_of
+from services.kernel.operators.window_shapes import Fixed
 from services.kernel.state.table import Tables
 
 BOUNDS = START, END = "window_start", "window_end"
@@ -29,18 +30,10 @@ BOUNDS = START, END = "window_start", "window_end"
 _PANE = "_pane"
 
 
-def closed_us(size_us: int, slide_us: int, watermark: int) -> int:
-    """Every window of a row before this time has closed; of a later row the last window is still open."""
-    if watermark < NO_WATERMARK + size_us:
-        return NO_WATERMARK
-    return (watermark - size_us) // slide_us * slide_us + slide_us
-
-
 class Windows:
     """Aggregates by key and window.
 
     Args:
-        size_us, slide_us: of the windows, microseconds; slide_us <= size_us.
         keep_late: late rows are refused (to the dead letters) instead of dropped.
     """
 
@@ -48,14 +41,14 @@ class Windows:
         self,
         key: Sequence[str],
         aggregates: Sequence[Aggregate],
-        size_us: int,
-        slide_us: int,
+        shape: Fixed,
         emit: str,
         keep_late: bool,
         output: Mapping[str, pl.DataType],
         tables: Tables,
     ) -> None:
-        self._size, self._slide, self._width = size_us, slide_us, gcd(size_us, slide_us)
+        self._shape, self._size, self._slide = shape, shape.size_us, shape.slide_us
+        self._width = gcd(self._size, self._slide)
         self._key, self._emit, self._keep_late = list(key), emit, keep_late
         self._grouping = Grouping([_PANE, *key], aggregates)
         self._totals = tables.table("panes", prefix_bytes=8)
@@ -66,7 +59,7 @@ class Windows:
         self._settled = Panes(self._pane)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        closed = closed_us(self._size, self._slide, context.watermark_before)
+        closed = self._shape.closed_us(context.watermark_before)
         rows, late, refused, dropped = split_late(inputs[0], closed, self._keep_late)
         panes = self._known_panes()
         touched = self._add(rows, panes) if rows.height else []

@@ -36,6 +36,7 @@ def join(kind: str) -> tuple[str, dict[str, Any], list[Any]]:
 EACH_ROW = {
     "windows": aggregate("final", {"size_s": 4, "slide_s": 4}),
     "sliding windows": aggregate("final", {"size_s": 5, "slide_s": 2}),
+    "sessions": aggregate("final", {"gap_s": 3}),
     "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"]}, [FIELDS]),
     "inner join": join("inner"),
     "left join": join("left"),

@@ -41,7 +41,7 @@ TOTALS = {
     "count": "count()",
 }
 SKETCHES = {"distinct": "count_distinct(k)", "median": "quantile(f, 0.5)"}
-TUMBLING, SLIDING = {"size_s": 4, "slide_s": 4}, {"size_s": 5, "slide_s": 2}
+TUMBLING, SLIDING, SESSIONS = {"size_s": 4, "slide_s": 4}, {"size_s": 5, "slide_s": 2}, {"gap_s": 2}
 
 
 def aggregate(emit: str, key: list[str], window: Any = None, **more: str) -> dict[str, Any]:
@@ -76,6 +76,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "tumbling": ("aggregate", aggregate("final", ["k"], TUMBLING, late="topic"), [Stream(FIELDS)]),
     "sliding": ("aggregate", aggregate("final", ["host"], SLIDING), [Stream(FIELDS)]),
     "sliding updates": ("aggregate", aggregate("updates", ["k"], SLIDING, late="topic"), [Stream(FIELDS)]),
+    "sessions": ("aggregate", aggregate("final", ["k", "b"], SESSIONS, late="topic"), [Stream(FIELDS)]),
     "inner join": ("join", join("inner"), [Stream(FIELDS), Stream(RIGHT)]),
     "left join": ("join", join("left"), [Stream(FIELDS), Stream(RIGHT)]),
     "inner join with a table": ("join", join("inner", None), [Stream(FIELDS), TABLE]),

@@ -1,0 +1,222 @@
+"""aggregate with sessions: rows of a key that are less than a gap apart, by event time.
+
+A session begins with its first row and ends `gap` after its last one. A row that lies between two sessions, less than
+the gap from both, makes them one. A session closes when the watermark reaches its end: no row in time can meet it then.
+So the sessions of rows in time depend on the rows alone, and not on how they fall into batches or in which order they
+come. A row that was behind the watermark when it came counts in what is still open, or as a session of its own; it is
+late if that session would have ended.
+
+A batch is cut into segments, the sessions of its rows alone, and each segment is reduced once. Segments and the open
+sessions of their key are then put together, key by key. The state of a key is the tuple of its open sessions.
+Source: JOBS "window", PROTOCOL 3 (late) and 4, docs/decisions/0163.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from services.kernel.codecs import keys as canonical_keys
+from services.kernel.codecs.fields import with_time
+from services.kernel.operators.accumulators import Aggregate, Columns
+from services.kernel.operators.grouping import Grouping, State, columns_of, states_of
+from services.kernel.operators.late import split_late
+from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.operators.window_shapes import Session
+from services.kernel.operators.windows import BOUNDS, END, START
+from services.kernel.state.table import Tables
+
+_SEGMENT = "_segment"
+Open = tuple[int, int, State]
+"""An open session: the times of its first and its last row, and what the aggregates remember."""
+
+
+class Sessions:
+    """Aggregates by key and session; a row a session, once it has closed, by (end, key).
+
+    Args:
+        keep_late: late rows are refused (to the dead letters) instead of dropped.
+    """
+
+    def __init__(
+        self,
+        key: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        shape: Session,
+        keep_late: bool,
+        output: Mapping[str, pl.DataType],
+        tables: Tables,
+    ) -> None:
+        self._key, self._shape, self._keep_late = list(key), shape, keep_late
+        self._grouping = Grouping([_SEGMENT], aggregates)
+        self._open = tables.table("sessions")
+        self._schema = with_time(output)
+        self._nothing = self._schema.to_frame()
+        self._ends: _Ends | None = None
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        closed = self._shape.closed_us(context.watermark_before)
+        rows, late, refused, dropped = split_late(inputs[0], closed, self._keep_late)
+        ends = self._known_ends()
+        if rows.height:
+            self._add(rows, ends)
+        ended = self._ended(ends, context.watermark) if context.watermark > context.watermark_before else self._nothing
+        return Outcome(ended, late, refused, dropped=(dropped,))
+
+    def _known_ends(self) -> _Ends:
+        """When open sessions end; read from the state at first use."""
+        if self._ends is None:
+            entries = self._open.scan(b"")
+            self._ends = _Ends({key: sessions[0][1] + self._shape.gap_us for key, sessions in entries})
+        return self._ends
+
+    # -- rows come in -------------------------------------------------------------------------------------------------
+
+    def _add(self, rows: pl.DataFrame, ends: _Ends) -> None:
+        rows = rows.with_columns(canonical_keys.canonical_floats(rows[name]) for name in self._key)
+        first, found = self._segments(rows)
+        partial = self._grouping.reduce(rows.with_columns(pl.Series(_SEGMENT, found.of_row)), TIME)[1]
+        encoded = canonical_keys.encode(rows[first], self._key)
+        segments: list[list[Open]] = [[] for _ in encoded]
+        alone = zip(found.first.tolist(), found.last.tolist(), states_of(partial), strict=True)
+        for owner, segment in zip(found.owner.tolist(), alone, strict=True):
+            segments[owner].append(segment)
+        states = self._together(self._open.get_many(encoded), segments)
+        self._open.put_many(encoded, states)
+        for key, sessions in zip(encoded, states, strict=True):
+            ends.note(key, sessions[0][1] + self._shape.gap_us)
+
+    def _segments(self, rows: pl.DataFrame) -> tuple[Any, _Segments]:
+        """A row of each distinct key, and the sessions of the batch alone, by key and time."""
+        times = rows[TIME].to_numpy()
+        if self._key:
+            representative, owner = canonical_keys.groups(rows, self._key)
+        else:
+            representative, owner = np.zeros(1, dtype=np.int64), np.zeros(rows.height, dtype=np.int64)
+        by_time = np.argsort(times, kind="stable")
+        narrow = owner.astype(np.uint16) if len(representative) <= 2**16 else owner  # numpy has a radix sort for it
+        order = by_time[np.argsort(narrow[by_time], kind="stable")]
+        owners, ordered = owner[order], times[order]
+        begins = np.ones(len(order), dtype=bool)
+        begins[1:] = (owners[1:] != owners[:-1]) | (ordered[1:] - ordered[:-1] >= self._shape.gap_us)
+        of_row = np.empty(len(order), dtype=np.int64)
+        of_row[order] = np.cumsum(begins) - 1
+        starts = np.flatnonzero(begins)
+        lasts = np.append(starts[1:], len(order)) - 1
+        return representative, _Segments(of_row, owners[starts], ordered[starts], ordered[lasts])
+
+    def _together(self, states: Sequence[Sequence[Open] | None], segments: Sequence[Sequence[Open]]) -> list[Any]:
+        """The open sessions of each key, in the order of time."""
+        made: list[list[Open]] = []
+        counts = []
+        for state, new in zip(states, segments, strict=True):
+            parts = [[one] for one in new] if state is None else self._touching([*state, *new])
+            counts.append(len(parts))
+            made += parts
+        sessions = self._merged(made)
+        found, start = [], 0
+        for count in counts:
+            found.append(tuple(sessions[start : start + count]))
+            start += count
+        return found
+
+    def _touching(self, parts: Sequence[Open]) -> list[list[Open]]:
+        """What makes one session each, in the order given, which is that in which rows came."""
+        found: list[list[int]] = []
+        end = 0
+        for at in sorted(range(len(parts)), key=lambda one: parts[one][0]):
+            first, last, _ = parts[at]
+            if found and first < end:
+                found[-1].append(at)
+                end = max(end, last + self._shape.gap_us)
+            else:
+                found.append([at])
+                end = last + self._shape.gap_us
+        return [[parts[at] for at in sorted(some)] for some in found]
+
+    def _merged(self, parts: Sequence[Sequence[Open]]) -> list[Open]:
+        """One session of each; the second parts of all are added at once, then the third ones."""
+        columns = columns_of([one[0][2] for one in parts], self._grouping.width)
+        left, nth = [at for at, one in enumerate(parts) if len(one) > 1], 1
+        while left:
+            old = [[column[at] for at in left] for column in columns]
+            new = columns_of([parts[at][nth][2] for at in left], self._grouping.width)
+            for column, values in zip(columns, self._grouping.merge_columns(old, new), strict=True):
+                for at, value in zip(left, values, strict=True):
+                    column[at] = value
+            nth += 1
+            left = [at for at in left if len(parts[at]) > nth]
+        return [
+            (min(part[0] for part in one), max(part[1] for part in one), state)
+            for one, state in zip(parts, states_of(columns), strict=True)
+        ]
+
+    # -- sessions end -------------------------------------------------------------------------------------------------
+
+    def _ended(self, ends: _Ends, watermark: int) -> pl.DataFrame:
+        keys = ends.until(watermark)
+        if not keys:
+            return self._nothing
+        over: list[tuple[bytes, Open]] = []
+        left: dict[bytes, tuple[Open, ...]] = {}
+        for key, sessions in zip(keys, self._open.get_many(keys), strict=True):
+            still = tuple(one for one in sessions or () if one[1] + self._shape.gap_us > watermark)
+            over += [(key, one) for one in (sessions or ())[: len(sessions or ()) - len(still)]]
+            if still:
+                left[key] = still
+                ends.note(key, still[0][1] + self._shape.gap_us)
+        kept = [key for key in keys if key in left]
+        self._open.put_many(kept, [left[key] for key in kept])
+        self._open.delete_many([key for key in keys if key not in left])
+        return self._rows(over) if over else self._nothing
+
+    def _rows(self, over: Sequence[tuple[bytes, Open]]) -> pl.DataFrame:
+        keys, sessions = [key for key, _ in over], [one for _, one in over]
+        names = canonical_keys.decode(keys, self._key, self._schema).get_columns() if self._key else []
+        values: Columns = columns_of([state for _, _, state in sessions], self._grouping.width)
+        start = pl.Series(START, [first for first, _, _ in sessions], dtype=pl.Int64)
+        end = pl.Series(END, [last + self._shape.gap_us for _, last, _ in sessions], dtype=pl.Int64)
+        bounds = [one.cast(self._schema[one.name]) for one in (start, end)]
+        rows = pl.DataFrame([*names, *self._grouping.values(values), *bounds, (end - 1).alias(TIME)])
+        return rows.sort([TIME, *self._key, *BOUNDS], maintain_order=True)
+
+
+class _Segments(NamedTuple):
+    """Sessions of one batch. of_row: which one each row is in; of each: which key has it, its first and last time."""
+
+    of_row: np.ndarray
+    owner: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+
+class _Ends:
+    """Which keys to look at when the watermark moves: those whose first session may have ended.
+
+    A session that grows is not noted again. Its key is looked at too early, and noted again for when it ends.
+    """
+
+    def __init__(self, ends: Mapping[bytes, int]) -> None:
+        self._noted = dict(ends)
+        self._heap = [(end, key) for key, end in ends.items()]
+        heapify(self._heap)
+
+    def note(self, key: bytes, end: int) -> None:
+        noted = self._noted.get(key)
+        if noted is None or end < noted:
+            self._noted[key] = end
+            heappush(self._heap, (end, key))
+
+    def until(self, watermark: int) -> list[bytes]:
+        """Keys noted for no later than the watermark, in order; their notes are gone."""
+        keys = []
+        while self._heap and self._heap[0][0] <= watermark:
+            end, key = heappop(self._heap)
+            if self._noted.get(key) == end:
+                del self._noted[key]
+                keys.append(key)
+        return sorted(keys)
