@@ -99,6 +99,7 @@ class EmbeddedKafka:
         self.quorum: Quorum | None = None
         self._wanted_port = port
         self._child: Child | None = None
+        self._answered = False
 
     @property
     def port(self) -> int:
@@ -125,6 +126,11 @@ class EmbeddedKafka:
     @property
     def running(self) -> bool:
         return self._child is not None and self._child.running
+
+    @property
+    def deaf(self) -> bool:
+        """Its process runs and has answered before, and its port is closed. A stopped process keeps its port open."""
+        return self._answered and self.running and not ports.is_open(self.port)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Returns when the broker answers.
@@ -202,13 +208,15 @@ class EmbeddedKafka:
             self._format(command)
             for _ in range(ATTEMPTS):
                 self._configure(self._choose_port())
+                self._answered = False
                 self._child = Child(
                     [*command, *flags, "kafka.Kafka", "server.properties"],
                     log=self._output,
                     directory=self.data_dir,
                     keep_open=(lock,),
                 )
-                if self._answers(deadline):
+                self._answered = self._answers(deadline)
+                if self._answered:
                     return
                 # Someone else can be faster between our choosing a port and the broker's taking it.
                 if self._fixed_port or "Address already in use" not in self._log_tail():

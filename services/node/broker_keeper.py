@@ -14,6 +14,10 @@ from services.node.disk import Disk
 from services.node.restarts import Restarts
 from services.node.saying import say
 
+DEAF_S = 10.0
+"""A broker that has closed its port never opens it again. Kafka 4.3.1 can stay in that state for minutes: where its
+disk was full, a broker that was ending did not end within two minutes, and nothing worked meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerEnded:
@@ -49,6 +53,7 @@ class BrokerKeeper:
         self._brokers, self.disk, self._stopping, self._happened = brokers, disk, stopping, happened
         self._restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
         self._started: dict[int, float] = {}
+        self._deaf_since: dict[int, float] = {}
 
     def start(self) -> None:
         """Starts all brokers. Raises what Brokers.start does."""
@@ -64,6 +69,17 @@ class BrokerKeeper:
     def returned(self, broker: EmbeddedKafka) -> None:
         """It runs again."""
         self._watch(broker)
+
+    def look(self) -> None:
+        """From time to time: kills a broker whose process runs although its port has been closed for DEAF_S."""
+        now = time.monotonic()
+        for broker in self._brokers.nodes:
+            if not broker.deaf:
+                self._deaf_since.pop(broker.node, None)
+            elif now - self._deaf_since.setdefault(broker.node, now) >= DEAF_S:
+                del self._deaf_since[broker.node]
+                say(f"Kafka{self.which(broker)} has closed its port and has not ended for {DEAF_S:g} s: it is killed")
+                broker.child.kill()
 
     def which(self, broker: EmbeddedKafka) -> str:
         """Its number, if there are several."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import socket
 
@@ -27,3 +28,10 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def is_open(port: int) -> bool:
+    """Somebody listens there, whether or not anything answers."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) != errno.ECONNREFUSED

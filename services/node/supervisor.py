@@ -169,6 +169,8 @@ class Supervisor:
             if time.monotonic() - looked_at_logs > LOGS_S:
                 looked_at_logs = time.monotonic()
                 self.disk.look()
+                if self._keeper is not None:
+                    self._keeper.look()
                 for member in self.members:
                     self.disk.tries(f"the log of {member.name}", member.bound_log)
                 self.disk.tries("the supervisor's log", self._bound_own_log)

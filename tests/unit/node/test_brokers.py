@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from services.node import ports
+from services.node.broker import EmbeddedKafka
+from services.node.broker_keeper import DEAF_S, BrokerKeeper
 from services.node.brokers import Brokers
+from services.node.disk import Disk
+from services.node.processes import Child
 
 DEADLINE_S = 30.0
 
@@ -78,3 +88,43 @@ def test_after_a_start_that_failed_they_are_fenced_anew() -> None:
     nodes[0].fails = False
     brokers.bring_back(nodes[0])
     assert brokers.count == 2
+
+
+class ClosedPort(EmbeddedKafka):
+    """A broker whose process runs; it listens only while the test does so in its place."""
+
+    def __init__(self, home: Path, port: int) -> None:
+        super().__init__(home)
+        (home / "port").write_text(f"{port}\n")
+        self._child = Child(["sleep", "60"], log=None)
+        self._answered = True
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Iterator[ClosedPort]:
+    broker = ClosedPort(tmp_path, ports.choose_pair())
+    yield broker
+    broker.kill()
+
+
+def looks_of(broker: ClosedPort, monkeypatch: pytest.MonkeyPatch, *times_s: float) -> None:
+    """The keeper looks at the broker at each of these times."""
+    keeper = BrokerKeeper(Brokers([broker]), Disk(broker.data_dir, print), threading.Event(), print)
+    for at in times_s:
+        monkeypatch.setattr(time, "monotonic", lambda at=at: at)
+        keeper.look()
+
+
+def test_a_broker_whose_port_stays_closed_is_killed(hung: ClosedPort, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks_of(hung, monkeypatch, 0.0, DEAF_S - 1)
+    assert hung.running
+    looks_of(hung, monkeypatch, 0.0, DEAF_S)
+    assert hung.child.wait(DEADLINE_S) == -signal.SIGKILL
+
+
+def test_a_broker_that_listens_or_is_starting_is_left_alone(hung: ClosedPort, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", hung.port)):
+        looks_of(hung, monkeypatch, 0.0, 2 * DEAF_S)
+    hung._answered = False
+    looks_of(hung, monkeypatch, 0.0, 2 * DEAF_S)
+    assert hung.running
