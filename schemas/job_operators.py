@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from schemas.job_part import JobPart, Name, Span, Tasks, Text, Whole
+from schemas.job_part import JobPart, Name, Shift, Span, Tasks, Text, Whole
 
 Columns = Annotated[list[Text], Field(min_length=1)]
 
@@ -63,27 +63,52 @@ class Select(OperatorSpec):
 
 
 class Window(JobPart):
-    """Windows of event time: of one size, or sessions."""
+    """Windows of event time: of one size, of a calendar, or sessions."""
 
     size_s: Span | None = None
     """Length of a window."""
-    slide_s: Span | None = Field(default_factory=lambda read: read.get("size_s"))
+    step_s: Span | None = None
+    """Instead of slide_s: windows begin together every size_s, each so much longer than the one before."""
+    slide_s: Span | None = Field(default_factory=lambda read: None if read.get("step_s") else read.get("size_s"))
     """Time between the starts of two windows; default: size_s (no overlap)."""
+    calendar: Literal["day", "week", "month", "quarter", "year"] | None = None
+    """Instead of size_s: a window begins with each day, week (on Monday), month, quarter or year of the zone."""
+    zone: Text | None = None
+    """Time zone of the calendar, such as Europe/Vienna; null: UTC."""
+    offset_s: Shift = 0
+    """How much later windows begin: of a size after 1970-01-01 UTC, of a calendar on the clocks of its zone."""
     gap_s: Span | None = None
     """Instead of size_s: a session is made of rows of a key that are less than this apart, and ends so long after its
     last row."""
 
     @model_validator(mode="after")
     def _one_shape(self) -> Window:
-        if self.size_s is None and self.gap_s is None:
-            raise PydanticCustomError("window_shape", "says no length: give size_s, or gap_s for sessions")
-        if self.gap_s is not None and (self.size_s is not None or self.slide_s is not None):
-            raise PydanticCustomError("window_gap", "a session has no size_s and no slide_s: it ends by its gap")
-        if self.size_s is None:
-            return self
-        if self.slide_s is not None and self.slide_s > self.size_s:
-            raise PydanticCustomError("window_gaps", "slide_s is larger than size_s: windows would have gaps")
+        shapes = [name for name in ("size_s", "calendar", "gap_s") if getattr(self, name) is not None]
+        if not shapes:
+            raise PydanticCustomError(
+                "window_shape", "says no length: give size_s, or calendar for days and months, or gap_s for sessions"
+            )
+        allowed = {shapes[0], *_BESIDE[shapes[0]]}
+        given = [name for name in self.model_fields_set if getattr(self, name)]
+        if others := sorted(set(given) - allowed, key=list(Window.model_fields).index):
+            raise PydanticCustomError(f"window_{others[0]}", _NOT_BESIDE, {"other": others[0], "shape": shapes[0]})
+        return self._of_a_size() if self.size_s is not None else self
+
+    def _of_a_size(self) -> Window:
+        size_s = self.size_s or 0
+        if self.step_s is not None:
+            if self.slide_s is not None:
+                raise PydanticCustomError("window_step_s", _NOT_BESIDE, {"other": "step_s", "shape": "slide_s"})
+            if round(size_s * 1_000_000) % round(self.step_s * 1_000_000):
+                raise PydanticCustomError("window_step_s", "size_s is no multiple of step_s")
+        if self.slide_s is not None and self.slide_s > size_s:
+            raise PydanticCustomError("window_slide_s", "slide_s is larger than size_s: windows would have gaps")
         return self
+
+
+_BESIDE = {"size_s": ("slide_s", "step_s", "offset_s"), "calendar": ("zone", "offset_s"), "gap_s": ()}
+"""What may stand beside what makes the shape of a window."""
+_NOT_BESIDE = "{other} does not go with {shape}"
 
 
 def _default_emit(read: dict[str, Any]) -> Literal["final", "updates"]:

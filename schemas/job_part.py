@@ -70,3 +70,5 @@ Milliseconds = Annotated[Whole, Field(ge=1, le=24 * 3600 * 1000)]
 Seconds = Annotated[Number, Field(ge=0, le=366 * 24 * 3600)]
 Span = Annotated[Number, Field(ge=0.000001, le=366 * 24 * 3600)]
 """Seconds that are not nothing; times are kept in microseconds."""
+Shift = Annotated[Number, Field(ge=-366 * 24 * 3600, le=366 * 24 * 3600)]
+"""Seconds later, or earlier."""

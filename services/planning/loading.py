@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from schemas.job_operators import Window
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
@@ -64,7 +65,10 @@ def _problem(error: ErrorDetails) -> Problem:
     return Problem(_path(error["loc"] + _AT.get(error["type"], ())), message, hint)
 
 
-_AT: dict[str, Location] = {"window_gaps": ("slide_s",), "window_gap": ("gap_s",), "no_origin": ("topic",)}
+_AT: dict[str, Location] = {
+    "no_origin": ("topic",),
+    **{f"window_{name}": (name,) for name in Window.model_fields},
+}
 """Errors of a whole mapping, shown where they are mended."""
 
 

@@ -225,8 +225,8 @@ DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | N
 OPERATORS = tuple(DRAWN)
 STRICT = "strict"
 """Begins the name of a version of code that raises more often (tests/support/raising.py)."""
-DEDUPLICATED, SESSIONS = 0.2, 0.25
-"""Share of the jobs that have a dedup, and of those with final windows that have sessions."""
+DEDUPLICATED, OTHER_WINDOWS = 0.2, 0.25
+"""Share of the jobs that have a dedup, and of those with final windows that have sessions or cumulative ones."""
 
 
 def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
@@ -239,7 +239,7 @@ def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
             continue
         if profile.odd:
             _odd(aside, spec, topics)
-        _sessions(aside, spec)
+        _other_windows(aside, spec)
         units = _units(spec, topics)
         if 0 < len(units) <= MAX_UNITS:
             return DrawnJob(spec, topics, units)
@@ -309,12 +309,12 @@ def _deduplicate(random: Random, spec: dict[str, Any]) -> None:
         chosen["input"] = "first"
 
 
-def _sessions(random: Random, spec: dict[str, Any]) -> None:
-    """In some of the jobs final windows are sessions."""
+def _other_windows(random: Random, spec: dict[str, Any]) -> None:
+    """In some of the jobs final windows are sessions, or cumulative ones."""
     windows = [one for one in spec["operators"].values() if one.get("window") and one["emit"] == "final"]
-    share, gap_s = random.random(), random.choice((0.2, 0.5))
-    if windows and share > 1 - SESSIONS:
-        random.choice(windows)["window"] = {"gap_s": gap_s}
+    share, shape = random.random(), random.choice(({"gap_s": 0.2}, {"gap_s": 0.5}, {"size_s": 2, "step_s": 0.5}))
+    if windows and share > 1 - OTHER_WINDOWS:
+        random.choice(windows)["window"] = shape
 
 
 def _in_between(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> bool:

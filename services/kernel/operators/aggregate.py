@@ -9,6 +9,7 @@ from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import schema, text_of
 from services.kernel.expressions.parsing import ExpressionError
 from services.kernel.operators import accumulators
+from services.kernel.operators.calendar_windows import zone_problem
 from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
 from services.kernel.operators.operator import Operator
 from services.kernel.operators.rowwise import Screened, stops
@@ -44,7 +45,9 @@ class AggregateKind(OperatorKind):
             hint = "use updates, or leave out window"
             problems.add("emit", "each goes with running totals, not with windows", hint)
         if window and window.get("gap_s") is not None and params.get("emit") == "updates":
-            problems.add("emit", "updates goes with windows of a size: the bounds of a session move", "use final")
+            problems.add("emit", "updates does not go with sessions: their bounds move until they close", "use final")
+        if window and window.get("zone") and (said := zone_problem(window["zone"]))[0]:
+            problems.add("window.zone", *said)
         for name in BOUNDS if window else ():
             problems.output("window", name, "timestamp", fields)
         problems.check()

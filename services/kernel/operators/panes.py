@@ -48,6 +48,28 @@ class Panes:
                 self._size -= len(pane.keys)
 
 
+class GrowingPane:
+    """The sum of the first panes of windows that begin together, so that the next window adds its own panes alone."""
+
+    def __init__(self, load: Callable[[int], Pane], grouping: Grouping) -> None:
+        self._load, self._grouping = load, grouping
+        self._begin, self._panes, self._sum = 0, list[int](), Pane([], [])
+
+    def get(self, begin: int, panes: list[int]) -> Pane:
+        """The sum of these panes, of a window that begins there."""
+        known = len(self._panes)
+        if begin != self._begin or panes[:known] != self._panes:
+            known, self._sum = 0, Pane([], [])
+        first = [self._sum] if known else []
+        self._sum = merged([*first, *map(self._load, panes[known:])], self._grouping)
+        self._begin, self._panes = begin, panes
+        return self._sum
+
+    def forget(self, panes: Iterable[int]) -> None:
+        if not set(self._panes).isdisjoint(panes):
+            self._panes = []
+
+
 def merged(panes: Iterable[Pane], grouping: Grouping) -> Pane:
     """One pane out of several, added in the order given; where they have the same keys that is an addition of columns.
 

@@ -1,15 +1,20 @@
 """The shapes of windows that a job file may ask for, and what each says of time.
 
+A window is made of panes, which do not overlap: a row is counted in one pane, and a pane in each window that holds it.
 Source: JOBS "window", PROTOCOL 3 (late).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, Protocol
 
+import numpy as np
+
 from schemas.cuts import NO_WATERMARK
+from services.kernel.operators.calendar_windows import Calendar
 from services.kernel.operators.kind import Held
 
 _SECOND_US = 1_000_000
@@ -30,18 +35,47 @@ class Shape(Protocol):
     def held(self, newest_us: int) -> Held: ...
 
 
+class Grid(Shape, Protocol):
+    """Windows whose bounds depend on no row. A pane is named by its begin, a window by its end."""
+
+    def panes(self, times: np.ndarray) -> np.ndarray:
+        """The pane of each row."""
+        ...
+
+    def last_end(self, pane: int) -> int:
+        """The end of the last window that holds the pane."""
+        ...
+
+    def ends(self, pane: int, after: int, until: int) -> Iterable[int]:
+        """Ends in (after, until] of the windows that hold the pane."""
+        ...
+
+    def panes_of(self, end: int) -> Sequence[int]:
+        """The panes of a window, in order."""
+        ...
+
+    def begin(self, end: int) -> int:
+        """Of a window."""
+        ...
+
+    def any_end(self, after: int, until: int) -> bool:
+        """Whether a window may end in (after, until]: if not, nothing closes."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Windows of one size, aligned to 1970: tumbling, or hopping by less than their size."""
+    """Windows of one size: tumbling, or hopping by less than their size. One begins `offset_us` after 1970."""
 
     size_us: int
     slide_us: int
+    offset_us: int = 0
 
     def closed_us(self, watermark: int) -> int:
         """Every window of a row before this time has closed; of a later row the last window is still open."""
-        if watermark < NO_WATERMARK + self.size_us:
+        if watermark < NO_WATERMARK + self.size_us + abs(self.offset_us):
             return NO_WATERMARK
-        return (watermark - self.size_us) // self.slide_us * self.slide_us + self.slide_us
+        return self._begun(watermark - self.size_us) + self.slide_us
 
     @property
     def horizon_us(self) -> int:
@@ -49,8 +83,80 @@ class Fixed:
 
     def held(self, newest_us: int) -> Held:
         """The last window of the newest row ends there."""
-        end = newest_us // self.slide_us * self.slide_us + self.size_us
+        end = self.last_end(newest_us)
         return Held(end, end - 1)
+
+    def panes(self, times: np.ndarray) -> np.ndarray:
+        found: np.ndarray = times - (times - self.offset_us) % self._width
+        return found
+
+    def last_end(self, pane: int) -> int:
+        return self._begun(pane) + self.size_us
+
+    def ends(self, pane: int, after: int, until: int) -> range:
+        """The latest first."""
+        last = self.last_end(pane)
+        return range(
+            last - max(0, -((until - last) // self.slide_us)) * self.slide_us, max(pane, after), -self.slide_us
+        )
+
+    def panes_of(self, end: int) -> range:
+        return range(end - self.size_us, end, self._width)
+
+    def begin(self, end: int) -> int:
+        return end - self.size_us
+
+    def any_end(self, after: int, until: int) -> bool:
+        return self._begun(until - self.size_us) > self._begun(after - self.size_us)
+
+    @property
+    def _width(self) -> int:
+        return gcd(self.size_us, self.slide_us)
+
+    def _begun(self, time: int) -> int:
+        """When the newest window began."""
+        return time - (time - self.offset_us) % self.slide_us
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulative:
+    """Windows that begin together, each a step longer than the one before, up to a size."""
+
+    size_us: int
+    step_us: int
+    offset_us: int = 0
+
+    def closed_us(self, watermark: int) -> int:
+        """The longest window of a row is the last that it counts in."""
+        return Fixed(self.size_us, self.size_us, self.offset_us).closed_us(watermark)
+
+    @property
+    def horizon_us(self) -> int:
+        return self.size_us
+
+    def held(self, newest_us: int) -> Held:
+        end = self.last_end(newest_us)
+        return Held(end, end - 1)
+
+    def panes(self, times: np.ndarray) -> np.ndarray:
+        found: np.ndarray = times - (times - self.offset_us) % self.step_us
+        return found
+
+    def last_end(self, pane: int) -> int:
+        return pane - (pane - self.offset_us) % self.size_us + self.size_us
+
+    def ends(self, pane: int, after: int, until: int) -> range:
+        first = max(pane, after) - (max(pane, after) - self.offset_us) % self.step_us + self.step_us
+        return range(first, min(self.last_end(pane), until) + 1, self.step_us)
+
+    def panes_of(self, end: int) -> range:
+        return range(self.begin(end), end, self.step_us)
+
+    def begin(self, end: int) -> int:
+        return self.last_end(end - 1) - self.size_us
+
+    def any_end(self, after: int, until: int) -> bool:
+        return (until - self.offset_us) // self.step_us > (after - self.offset_us) // self.step_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +178,19 @@ class Session:
         return Held(end, end - 1)
 
 
-def shape_of(window: Mapping[str, Any]) -> Fixed | Session:
-    """window: the section of the job file, defaults filled in. Plans of before know no gap."""
+def shape_of(window: Mapping[str, Any]) -> Fixed | Cumulative | Calendar | Session:
+    """window: the section of the job file, defaults filled in. Plans of before know size_s and slide_s alone."""
+    offset = _us(window.get("offset_s") or 0)
     if window.get("gap_s") is not None:
-        return Session(round(window["gap_s"] * _SECOND_US))
-    size_s = window["size_s"]
-    return Fixed(round(size_s * _SECOND_US), round((window.get("slide_s") or size_s) * _SECOND_US))
+        return Session(_us(window["gap_s"]))
+    if every := window.get("calendar"):
+        return Calendar(every, window.get("zone") or "UTC", offset)
+    size = _us(window["size_s"])
+    if window.get("step_s") is not None:
+        return Cumulative(size, _us(window["step_s"]), offset)
+    slide_s = window.get("slide_s")
+    return Fixed(size, size if slide_s is None else _us(slide_s), offset)
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * _SECOND_US)

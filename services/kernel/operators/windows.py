@@ -1,15 +1,14 @@
-"""aggregate with a window: tumbling and sliding windows of event time.
+"""aggregate with a window: tumbling, sliding and cumulative windows of event time, and those of a calendar.
 
-Rows are reduced into panes of gcd(size, slide), each pane and key once; a window is merged from its panes when the
-watermark passes its end (`final`) or when it was touched (`updates`). Windows are aligned to 1970. When some windows of
-a row have closed, the row counts in the others; when all have, the row is late.
+Rows are reduced into panes, each pane and key once; a window is merged from its panes when the watermark passes its end
+(`final`) or when it was touched (`updates`). Which panes a window has is its shape's to say. When some windows of a row
+have closed, the row counts in the others; when all have, the row is late.
 Source: JOBS "window", PROTOCOL 3 (late) and 4, MECHANISMS C10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import gcd
 
 import polars as pl
 
@@ -20,9 +19,9 @@ from services.kernel.operators.accumulators import Aggregate
 from services.kernel.operators.grouping import Grouping, columns_of, states_of
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.panes import Pane, Panes, merged
+from services.kernel.operators.panes import GrowingPane, Pane, Panes, merged
 from services.kernel.operators.time_prefix import prefix_of, time_of
-from services.kernel.operators.window_shapes import Fixed
+from services.kernel.operators.window_shapes import Cumulative, Grid
 from services.kernel.state.table import Tables
 
 BOUNDS = START, END = "window_start", "window_end"
@@ -41,14 +40,13 @@ class Windows:
         self,
         key: Sequence[str],
         aggregates: Sequence[Aggregate],
-        shape: Fixed,
+        shape: Grid,
         emit: str,
         keep_late: bool,
         output: Mapping[str, pl.DataType],
         tables: Tables,
     ) -> None:
-        self._shape, self._size, self._slide = shape, shape.size_us, shape.slide_us
-        self._width = gcd(self._size, self._slide)
+        self._shape = shape
         self._key, self._emit, self._keep_late = list(key), emit, keep_late
         self._grouping = Grouping([_PANE, *key], aggregates)
         self._totals = tables.table("panes", prefix_bytes=8)
@@ -57,13 +55,14 @@ class Windows:
         self._nothing = self._schema.to_frame()
         self._panes: set[int] | None = None
         self._settled = Panes(self._pane)
+        self._growing = GrowingPane(self._settled.get, self._grouping) if isinstance(shape, Cumulative) else None
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         closed = self._shape.closed_us(context.watermark_before)
         rows, late, refused, dropped = split_late(inputs[0], closed, self._keep_late)
         panes = self._known_panes()
         touched = self._add(rows, panes) if rows.height else []
-        closes = self._ends_between(context.watermark_before, context.watermark)
+        closes = self._shape.any_end(context.watermark_before, context.watermark)
         if self._emit == "updates":
             parts = [self._merged(end, keys) for end, keys in self._touched(touched, context.watermark_before)]
         else:
@@ -83,7 +82,7 @@ class Windows:
 
     def _add(self, rows: pl.DataFrame, panes: set[int]) -> list[tuple[int, bytes]]:
         times = rows[TIME].to_numpy()
-        rows = pl.DataFrame([pl.Series(_PANE, times - times % self._width), *rows.get_columns()])
+        rows = pl.DataFrame([pl.Series(_PANE, self._shape.panes(times)), *rows.get_columns()])
         keys, partial = self._grouping.reduce(rows, TIME)
         starts = keys[_PANE].to_list()
         plain = canonical_keys.encode(keys, self._key) if self._key else [b""] * len(starts)
@@ -93,49 +92,42 @@ class Windows:
         if new := sorted(set(starts) - panes):
             self._live.put_many([prefix_of(pane) for pane in new], [(1,)] * len(new))
             panes.update(new)
-        self._settled.forget(starts)
+        self._forget(starts)
         return list(zip(starts, plain, strict=True))
 
     def _close(self, panes: set[int], watermark: int) -> None:
         """Forgets panes whose last window has closed."""
-        gone = sorted(pane for pane in panes if pane // self._slide * self._slide + self._size <= watermark)
+        gone = sorted(pane for pane in panes if self._shape.last_end(pane) <= watermark)
         if not gone:
             return
         self._totals.delete_many([key for pane in gone for key, _ in self._totals.scan(prefix_of(pane))])
         self._live.delete_many([prefix_of(pane) for pane in gone])
         panes.difference_update(gone)
-        self._settled.forget(gone)
+        self._forget(gone)
+
+    def _forget(self, panes: Sequence[int]) -> None:
+        self._settled.forget(panes)
+        if self._growing is not None:
+            self._growing.forget(panes)
 
     # -- windows ------------------------------------------------------------------------------------------------------
-
-    def _ends_between(self, after: int, until: int) -> bool:
-        """Whether any window ends in (after, until]: if not, nothing closes."""
-        return (until - self._size) // self._slide > (after - self._size) // self._slide
-
-    def _ends(self, pane: int, after: int, until: int) -> range:
-        """Ends in (after, until] of the windows that hold the pane, the latest first."""
-        last = pane // self._slide * self._slide + self._size
-        above = max(pane, after)
-        return range(last - max(0, -((until - last) // self._slide)) * self._slide, above, -self._slide)
 
     def _due(self, panes: Iterable[int], context: BatchContext) -> list[int]:
         """Ends that the watermark has passed, of windows with anything in them, in order."""
         before, until = context.watermark_before, context.watermark
-        return sorted({end for pane in panes for end in self._ends(pane, before, until)})
+        return sorted({end for pane in panes for end in self._shape.ends(pane, before, until)})
 
     def _touched(self, touched: Sequence[tuple[int, bytes]], watermark_before: int) -> list[tuple[int, list[bytes]]]:
         """(window end, its touched keys), in order."""
         by_end: dict[int, dict[bytes, None]] = {}
         for pane, key in touched:
-            for end in self._ends(pane, watermark_before, END_WATERMARK):
+            for end in self._shape.ends(pane, watermark_before, END_WATERMARK):
                 by_end.setdefault(end, {})[key] = None
         return [(end, sorted(by_end[end])) for end in sorted(by_end)]
 
     def _merged(self, end: int, keys: list[bytes] | None) -> pl.DataFrame | None:
         """The rows of one window; keys: those that were touched, None: all, and the window has closed."""
-        assert self._panes is not None
-        starts = [pane for pane in range(end - self._size, end, self._width) if pane in self._panes]
-        found = merged((self._settled.get(s) if keys is None else self._pane(s, keys) for s in starts), self._grouping)
+        found = self._total(end, keys)
         if not found.keys:
             return None
         names = canonical_keys.decode(found.keys, self._key, self._schema) if self._key else pl.DataFrame()
@@ -143,9 +135,18 @@ class Windows:
         rows = pl.DataFrame([*names.get_columns(), *values, *self._bounds(end, len(found.keys))])
         return rows.sort(self._key, maintain_order=True) if self._key else rows
 
+    def _total(self, end: int, keys: list[bytes] | None) -> Pane:
+        assert self._panes is not None
+        starts = [pane for pane in self._shape.panes_of(end) if pane in self._panes]
+        if keys is not None:
+            return merged((self._pane(start, keys) for start in starts), self._grouping)
+        if self._growing is not None:
+            return self._growing.get(self._shape.begin(end), starts)
+        return merged(map(self._settled.get, starts), self._grouping)
+
     def _bounds(self, end: int, count: int) -> list[pl.Series]:
         """The columns that name the window."""
-        start = pl.Series(START, [end - self._size], dtype=pl.Int64).cast(self._schema[START])
+        start = pl.Series(START, [self._shape.begin(end)], dtype=pl.Int64).cast(self._schema[START])
         stop = pl.Series(END, [end], dtype=pl.Int64).cast(self._schema[END])
         time = pl.Series(TIME, [end - 1], dtype=pl.Int64)
         return [one.new_from_index(0, count) for one in (start, stop, time)]

@@ -24,7 +24,7 @@ ALL |= {"c": "count()", "distinct": "count_distinct(n)", "median": "quantile(f, 
 SECOND = 1_000_000
 
 
-def aggregate(emit: str, window: dict[str, int] | None) -> tuple[str, dict[str, Any], list[Any]]:
+def aggregate(emit: str, window: dict[str, Any] | None) -> tuple[str, dict[str, Any], list[Any]]:
     return "aggregate", {"aggregate": ALL, "key": ["k"], "window": window, "emit": emit}, [FIELDS]
 
 
@@ -36,6 +36,8 @@ def join(kind: str) -> tuple[str, dict[str, Any], list[Any]]:
 EACH_ROW = {
     "windows": aggregate("final", {"size_s": 4, "slide_s": 4}),
     "sliding windows": aggregate("final", {"size_s": 5, "slide_s": 2}),
+    "cumulative windows": aggregate("final", {"size_s": 6, "step_s": 2}),
+    "days": aggregate("final", {"calendar": "day", "zone": "Europe/Vienna", "offset_s": 3610}),
     "sessions": aggregate("final", {"gap_s": 3}),
     "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"]}, [FIELDS]),
     "inner join": join("inner"),

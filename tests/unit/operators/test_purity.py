@@ -42,6 +42,7 @@ TOTALS = {
 }
 SKETCHES = {"distinct": "count_distinct(k)", "median": "quantile(f, 0.5)"}
 TUMBLING, SLIDING, SESSIONS = {"size_s": 4, "slide_s": 4}, {"size_s": 5, "slide_s": 2}, {"gap_s": 2}
+DAYS = {"calendar": "day", "zone": "Europe/Vienna", "offset_s": 3605}
 
 
 def aggregate(emit: str, key: list[str], window: Any = None, **more: str) -> dict[str, Any]:
@@ -77,6 +78,8 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "sliding": ("aggregate", aggregate("final", ["host"], SLIDING), [Stream(FIELDS)]),
     "sliding updates": ("aggregate", aggregate("updates", ["k"], SLIDING, late="topic"), [Stream(FIELDS)]),
     "sessions": ("aggregate", aggregate("final", ["k", "b"], SESSIONS, late="topic"), [Stream(FIELDS)]),
+    "cumulative": ("aggregate", aggregate("final", ["k"], {"size_s": 6, "step_s": 2}), [Stream(FIELDS)]),
+    "days": ("aggregate", aggregate("updates", ["k"], DAYS), [Stream(FIELDS)]),
     "inner join": ("join", join("inner"), [Stream(FIELDS), Stream(RIGHT)]),
     "left join": ("join", join("left"), [Stream(FIELDS), Stream(RIGHT)]),
     "inner join with a table": ("join", join("inner", None), [Stream(FIELDS), TABLE]),
