@@ -119,6 +119,12 @@ COMMANDS = (
         "Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed.",
     ),
     Command(
+        "functions",
+        JOBS,
+        "functions:functions",
+        "List the functions and aggregates of job files, or show one with an example. No cluster is needed.",
+    ),
+    Command(
         "plan",
         JOBS,
         "replication:plan",

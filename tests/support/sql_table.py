@@ -133,6 +133,9 @@ DIFFERENCES = {
     "large angles": Difference("DuckDB does not have", lambda row: _any(row, "x", lambda v: abs(v) > 1e3)),
     "turns": Difference("DuckDB does not have", lambda row: _any(row, "x", lambda v: v * 10 % 5 == 0 or abs(v) > 1e3)),
     "order of lists": Difference("order"),
+    "far": Difference("1,000,000 bytes", lambda row: _any(row, "a", lambda v: abs(v) > 2**20)),
+    "many units": Difference("10,000 years", lambda row: _any(row, "a", lambda v: abs(v) >= 10_000 * 12)),
+    "numbers of JSON": Difference("a number of JSON"),
 }  # fmt: skip
 
 Entry = str | tuple[str, str] | tuple[str, str, str]
@@ -234,4 +237,51 @@ TIMES: list[Entry] = [
     "STRFTIME(t, '%Y-%m-%d %H:%M:%S')", "STRFTIME(d, '%Y')", "GREATEST(t, TIMESTAMP '1970-01-01 00:00:00')",
     "COALESCE(t, TIMESTAMP '1970-01-01 00:00:00')",
 ]  # fmt: skip
-TABLE: list[Entry] = [*NUMBERS, *PREDICATES, *WORDS, *CASTS, *TIMES]
+_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_MILLIS = "(epoch_us(t) - (epoch_us(t) % 1000 + 1000) % 1000) // 1000"
+"""DuckDB's own epoch_ms rounds."""
+OWN: list[Entry] = [
+    "REPEAT(s, 3)", ("REPEAT(s, a)", "CASE WHEN octet_length(encode(s)) * a <= 1000000 THEN repeat(s, a) END", "far"),
+    "CONTAINS(s, u)", ("REGEXP_MATCHES(s, '^a')", "regexp_matches(s, '^a')"),
+    ("REGEXP_EXTRACT(s, 'a(.)', 1)", "CASE WHEN regexp_matches(s, 'a(.)') THEN regexp_extract(s, 'a(.)', 1) END"),
+    ("REGEXP_EXTRACT(s, '[a-b]+')", "CASE WHEN regexp_matches(s, '[a-b]') THEN regexp_extract(s, '[a-b]+') END"),
+    "REGEXP_EXTRACT_ALL(s, '[a-b]')", ("REGEXP_COUNT(s, '[a-b]')", "len(regexp_extract_all(s, '[a-b]'))"),
+    "MD5(s)", "SHA1(s)", "SHA256(s)", ("HASH64(s)", "s", "not there"), "UPPER(MD5(LOWER(s))) || u",
+    ("TO_HEX(s)", "hex(s)"), "HEX(s)", ("TO_BASE64(s)", "to_base64(encode(s))"), "LEN(s)",
+    ("UCASE(s)", "upper(s)", "sharp s"), "LCASE(s)",
+    ("JSON_EXTRACT_STRING(s, '$.a')", "s", "numbers of JSON"),
+    ("JSON_EXTRACT_STRING('{\"a\": \"' || u || '\"}', '$.a')",
+     "json_extract_string('{\"a\": \"' || u || '\"}', '$.a')"),
+    ("JSON_VALUE(s, '$[0]')", "CASE WHEN json_valid(s) THEN json_extract_string(s, '$[0]') END"),
+    "INSTR(s, u)", "STRING_SPLIT(s, ',')", ("SPLIT(s, ',')", "string_split(s, ',')"),
+    ("NVL(a, b)", "ifnull(a, b)"), ("IIF(ok, a, b)", "IF(ok, a, b)"),
+    ("LIST_VALUE(a, b)", "list_value(a, b)"), ("ARRAY[a, 1]", "[a, 1]"), ("MAKE_ARRAY(a, b)", "[a, b]"),
+    ("NAMED_STRUCT('p', a, 'q', b)", "{'p': a, 'q': b}"), ("CARDINALITY(l)", "len(l)"), ("LIST_LENGTH(l)", "len(l)"),
+    ("ELEMENT_AT(l, 1)", "l[1]"), "LIST_EXTRACT(l, 1)", "LIST_CONTAINS(l, 1)", ("LIST_SUM(l)", "l", "empty lists"),
+    "LIST_AVG(l)", "LIST_MIN(l)", "LIST_MAX(l)", "LIST_REVERSE(l)", ("LIST_DISTINCT(l)", "l", "order of lists"),
+    "LIST_SORT(l)", ("ARRAY_SORT(l)", "list_sort(l)"),
+    ("LIST_CONCAT(l, l)", "CASE WHEN l IS NOT NULL THEN list_concat(l, l) END"),
+    ("ARRAY_CONCAT(l, l)", "CASE WHEN l IS NOT NULL THEN list_concat(l, l) END"), "LIST_SLICE(l, 1, 2)",
+    ("LIST_SLICE(l, a, b)", "list_slice(l, a, b)", "far lengths"), "ARRAY_SLICE(l, -2, -1)",
+    ("GEOHASH(x, y)", "x", "not there"),
+    *((f"DATE_TRUNC('{unit}', {time})", f"date_trunc('{unit}', {time}){cast}") for unit in _UNITS
+      for time, cast in (("t", ""), ("d", "::date"))),
+    ("DATETRUNC('day', t)", "date_trunc('day', t)"), *(f"DATE_DIFF('{unit}', t, t::date)" for unit in _UNITS),
+    ("DATE_DIFF('month', d, t)", "date_diff('month', d::timestamp, t)"), "DATEDIFF('day', d, d)",
+    ("TIMESTAMPDIFF('day', t, t)", "date_diff('day', t, t)"), "DATE_ADD(t, INTERVAL '1 month')",
+    ("DATE_SUB(t, INTERVAL '1 month')", "t - INTERVAL '1 month'"),
+    *((f"DATEADD('{unit}', a, t)", f"CASE WHEN abs(a::hugeint) < 10000 * 12 THEN t + to_{unit}s(a::int) END",
+       "many units") for unit in ("day", "month", "year", "hour", "second")),
+    ("TIMESTAMPADD('week', 2, d)", "(d + INTERVAL '14 days')::date"),
+    ("MAKE_DATE(a, b, 29)", "CASE WHEN a BETWEEN 1 AND 9999 AND b BETWEEN 1 AND 12 THEN make_date(a, b, 29) END"),
+    ("MAKE_TIMESTAMP(2024, a, b, 10, 11, 12.5)",
+     "CASE WHEN a BETWEEN 1 AND 12 AND b BETWEEN 1 AND 31 THEN make_timestamp(2024, a, b, 10, 11, 12.5) END"),
+    ("TO_TIMESTAMP(x)", "CASE WHEN abs(x) < 1e12 THEN to_timestamp(x) END"),
+    ("FROM_UNIXTIME(a)", "CASE WHEN abs(a::hugeint) < 1000000000000 THEN to_timestamp(a) END"), "EPOCH(t)", "EPOCH(d)",
+    ("UNIX_TIMESTAMP(t)", "epoch(t)"), ("EPOCH_MS(t)", _MILLIS), ("UNIX_MILLIS(t)", _MILLIS), "EPOCH_US(t)",
+    "LAST_DAY(d)", "LAST_DAY(t)", "DAYNAME(t)", "MONTHNAME(d)", ("DATEPART('year', t)", "date_part('year', t)"),
+    ("t AT TIME ZONE 'Europe/Vienna'", "t::timestamptz AT TIME ZONE 'Europe/Vienna'"),
+    ("FROM_UTC_TIMESTAMP(t, 'Asia/Kolkata')", "t::timestamptz AT TIME ZONE 'Asia/Kolkata'"),
+    ("TO_UTC_TIMESTAMP(t, 'Asia/Kolkata')", "t AT TIME ZONE 'Asia/Kolkata'"),
+]  # fmt: skip
+TABLE: list[Entry] = [*NUMBERS, *PREDICATES, *WORDS, *CASTS, *TIMES, *OWN]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from services.kernel.functions.catalogue import BY_NAME
 from services.kernel.suggestions import did_you_mean
 
 Arguments = Sequence[str]
@@ -88,11 +89,6 @@ SYNTAX = (
         "several rows of one with a Python operator",
     ),
     _rule(
-        r"\bAT\s+TIME\s+ZONE\b",
-        "AT TIME ZONE is not there: times are UTC; add the difference of a zone without "
-        "summer time, `{column} + INTERVAL '1 hour'`, or use a Python operator",
-    ),
-    _rule(
         r"\b(?:NOT\s+)?BETWEEN\s+(?:A?SYMMETRIC)\b",
         "BETWEEN SYMMETRIC is not there: write the smaller limit first, "
         "or `{column} BETWEEN LEAST(1, 5) AND GREATEST(1, 5)`",
@@ -112,7 +108,7 @@ SYNTAX = (
     ),
     _rule(r"^\s*ALL\s", "ALL is not there: leave it out"),
     _rule(r"\bPIVOT\b", "PIVOT is not there: write `CASE WHEN {column} IS NULL THEN 0 ELSE 1 END` for each column"),
-    _rule(r"^\s*\[", "a list in square brackets is not there: use a Python operator"),
+    _rule(r"^\s*\[", "a list in square brackets alone is not there: write `ARRAY[{column}, {column}]`"),
     _rule(
         r"\bDISTINCT\b(?!\s+FROM)",
         "DISTINCT is not there: distinct values are counted by an aggregate, "
@@ -123,15 +119,15 @@ SYNTAX = (
     _rule(r"\bCASE\b(?!.*\bWHEN\b)", "CASE has no WHEN: write `CASE WHEN {column} IS NULL THEN 0 ELSE 1 END`"),
     _rule(r"\bIN\s*\(\s*\)", "IN () has no value: name at least one, such as `{column} IN ({column})`"),
     _rule(
-        r"\bMAP\s*\[|\bSTRUCT\s*\(|\bROW\s*\(|\bNAMED_STRUCT\s*\(",
-        "{match} is not there: make a column of each value, or a struct with a Python operator",
+        r"\bMAP\s*\[|\bSTRUCT\s*\(|\bROW\s*\(",
+        "{match} is not there: make a column of each value, or a struct, `NAMED_STRUCT('a', {column})`",
     ),
     _rule(r"&&", "&& is not there: write AND"),
     _rule(r"(?<![<>=!])!(?!=)", "! is not there: write NOT"),
     _rule(r"\*\*", "** is not there: write `POWER({column}, 2)`"),
     _rule(r"\^", "^ is not there: write `POWER({column}, 2)` for a power, `XOR({column}, 1)` for bits"),
     _rule(r"<<|>>", "{match} is not there: write `{column} * POWER(2, 3)` or `{column} // POWER(2, 3)`"),
-    _rule(r"\bDIV\b", "DIV is not there: write `{column} // 2`"),
+    _rule(r"\bDIV\b(?!\s*\()", "DIV is not there: write `{column} // 2`"),
     _rule(
         r"^\s*\*\s*$|\.\s*\*",
         "* is not there: name each column, such as `select: [{column}]`; a filter operator keeps them all",
@@ -140,25 +136,6 @@ SYNTAX = (
     _rule(r";", "; is not there: an expression is one value, without a semicolon"),
 )
 """By the order in which they are tried; the first that is in the text answers."""
-
-_TRUNCATED = {
-    "year": "%Y-01-01 00:00:00",
-    "month": "%Y-%m-01 00:00:00",
-    "day": "%Y-%m-%d 00:00:00",
-    "hour": "%Y-%m-%d %H:00:00",
-    "minute": "%Y-%m-%d %H:%M:00",
-    "second": "%Y-%m-%d %H:%M:%S",
-}
-_WHOLE = "%Y-%m-%d %H:%M:%S"
-
-
-def _truncated(arguments: Arguments) -> str:
-    unit, column = (one.strip() for one in (*arguments, "'hour'", "column")[:2])
-    pattern = _TRUNCATED.get(unit.strip("'").lower(), _TRUNCATED["hour"])
-    return (
-        f"write `STRPTIME(STRFTIME({column}, '{pattern}'), '{_WHOLE}')`, or give an aggregate windows, `{_WINDOW}`, "
-        "whose rows carry window_start"
-    )
 
 
 def _same(template: str) -> Advise:
@@ -175,17 +152,15 @@ _sessions = _same(
 _of_rows = _same("it takes many rows: use an aggregate operator")
 _clock = _same("it would give another value at each replay; results must depend on the data alone")
 _json = _same("declare the field as a struct, `struct<a: int>`, and write field.a, or read it with a Python operator")
+_json_path = _same("write `JSON_EXTRACT_STRING({0}, '$.a')`: a text without quotes, anything else as JSON")
 _format = _same("write `STRFTIME({0}, '%Y-%m-%d')`, with the letters of strftime")
 _parsed = _same("write `STRPTIME({0}, '%Y-%m-%d %H:%M:%S')`, with the letters of strftime")
-_seconds = _same("write `EXTRACT(EPOCH FROM {0})`, seconds since 1970")
-_hash = _same("use a Python operator, such as one with hashlib")
-_unit_between = _same("write `EXTRACT(EPOCH FROM {2}) - EXTRACT(EPOCH FROM {1})`, in seconds")
-_added = _same("write `{2} + INTERVAL '1 day'`")
+_seconds = _same("write `EPOCH({0})`, seconds since 1970")
+_hash = _same("write `HASH64({0})`, a hash of 64 bits, or `SHA256({0})`")
 
 FUNCTIONS: Mapping[str, Advise] = {
-    "date_trunc": _truncated,
-    "timestamp_trunc": lambda given: _truncated(given[::-1]),
-    "trunc_time": _truncated,
+    "timestamp_trunc": _same("write `DATE_TRUNC('hour', {0})`, with the unit in quotes"),
+    "trunc_time": _same("write `DATE_TRUNC('hour', {0})`, with the unit in quotes"),
     "tumble": _windows,
     "hop": _windows,
     "session": _sessions,
@@ -208,25 +183,19 @@ FUNCTIONS: Mapping[str, Advise] = {
     "lag": _same("it looks at other rows: keep the row before in the state of a Python operator"),
     "lead": _same("it looks at other rows: keep the row before in the state of a Python operator"),
     "isnull": _same("write `{0} IS NULL`"),
-    "nvl": _same("write `COALESCE({0}, {1})`"),
     "nvl2": _same("write `CASE WHEN {0} IS NULL THEN {2} ELSE {1} END`"),
     "zeroifnull": _same("write `COALESCE({0}, 0)`"),
     "nullifzero": _same("write `NULLIF({0}, 0)`"),
     "decode": _same("write `CASE WHEN {0} = {1} THEN {2} END`"),
-    "iif": _same("write `IF({0}, {1}, {2})`"),
-    "cardinality": _same("write `ARRAY_LENGTH({0})`"),
     "size": _same("write `ARRAY_LENGTH({0})`"),
-    "json_value": _json,
-    "extractjsonfield": _json,
-    "get_json_object": _json,
-    "json_extract": _json,
+    "extractjsonfield": _json_path,
+    "get_json_object": _json_path,
+    "json_extract": _json_path,
     "parse_json": _json,
-    "json_query": _json,
+    "json_query": _json_path,
     "from_json": _json,
     "to_json": _json,
     "json_object": _json,
-    "json_extract_string": _json,
-    "to_timestamp": _parsed,
     "stringtotimestamp": _parsed,
     "parse_timestamp": _parsed,
     "to_date": _parsed,
@@ -240,21 +209,10 @@ FUNCTIONS: Mapping[str, Advise] = {
     "to_char": _format,
     "datetostring": _format,
     "format_date": _format,
-    "unix_timestamp": lambda given: _seconds(given) if given else _clock(given),
-    "unix_millis": _seconds,
     "to_unixtime": _seconds,
-    "epoch": _seconds,
     "unix_seconds": _seconds,
-    "unix_date": _seconds,
-    "from_unixtime": _same("write `CAST({0} * 1000000 AS TIMESTAMP)`: a number is microseconds since 1970"),
-    "timestampdiff": _unit_between,
-    "datediff": _unit_between,
-    "date_diff": _unit_between,
-    "timestamp_diff": _unit_between,
-    "timestampadd": _added,
-    "dateadd": _added,
-    "date_add": _same("write `{0} + INTERVAL '1 day'`"),
-    "date_sub": _same("write `{0} - INTERVAL '1 day'`"),
+    "unix_date": _same("write `DATE_DIFF('day', DATE '1970-01-01', {0})`"),
+    "timestamp_diff": _same("write `DATE_DIFF('second', {1}, {0})`"),
     "add_months": _same("write `{0} + INTERVAL '1 month'`"),
     "proctime": _clock,
     "systimestamp": _clock,
@@ -267,27 +225,15 @@ FUNCTIONS: Mapping[str, Advise] = {
     "today": _clock,
     "curdate": _clock,
     "rowtime": _same("name the field that is the source's event_time"),
-    "dayname": _same("write `STRFTIME({0}, '%A')`"),
-    "monthname": _same("write `STRFTIME({0}, '%B')`"),
-    "len": _same("write `LENGTH({0})`"),
-    "instr": _same("write `STRPOS({0}, {1})`"),
     "locate": _same("write `STRPOS({1}, {0})`"),
     "charindex": _same("write `STRPOS({1}, {0})`"),
-    "contains": _same("write `STRPOS({0}, {1}) > 0`"),
-    "split": _same("write `SPLIT_PART({0}, {1}, 1)` for one part"),
-    "ucase": _same("write `UPPER({0})`"),
-    "lcase": _same("write `LOWER({0})`"),
-    "regexp_extract": _same("write `REGEXP_REPLACE({0}, '^.*(a).*$', '$1')`"),
-    "regexp_substr": _same("write `REGEXP_REPLACE({0}, '^.*(a).*$', '$1')`"),
+    "regexp_substr": _same("write `REGEXP_EXTRACT({0}, '[a-z]+')`"),
     "rlike": _same("write `REGEXP_LIKE({0}, {1})`"),
-    "md5": _hash,
-    "sha": _hash,
-    "sha1": _hash,
-    "sha2": _hash,
-    "sha256": _hash,
+    "sha": _same("write `SHA1({0})`"),
+    "sha2": _same("write `SHA256({0})`"),
     "hash": _hash,
     "murmur_hash": _hash,
-    "mask": _hash,
+    "mask": _same("write `LEFT(SHA256({0}), 16)`"),
     "farm_fingerprint": _hash,
     "crc32": _hash,
     "xxhash64": _hash,
@@ -296,58 +242,7 @@ FUNCTIONS: Mapping[str, Advise] = {
 }
 """Advice by the lower-case name of a function that is not there."""
 
-KNOWN = (
-    "ABS",
-    "ARRAY_CONTAINS",
-    "ARRAY_GET",
-    "ARRAY_LENGTH",
-    "ARRAY_TO_STRING",
-    "CAST",
-    "CEIL",
-    "COALESCE",
-    "CONCAT",
-    "CONCAT_WS",
-    "DATE_PART",
-    "ENDS_WITH",
-    "EXP",
-    "EXTRACT",
-    "FLOOR",
-    "GREATEST",
-    "IF",
-    "IFNULL",
-    "INITCAP",
-    "LEAST",
-    "LEFT",
-    "LENGTH",
-    "LN",
-    "LOG10",
-    "LOWER",
-    "LPAD",
-    "LTRIM",
-    "MOD",
-    "NULLIF",
-    "POWER",
-    "REGEXP_LIKE",
-    "REGEXP_REPLACE",
-    "REPLACE",
-    "REVERSE",
-    "RIGHT",
-    "ROUND",
-    "RPAD",
-    "RTRIM",
-    "SIGN",
-    "SPLIT_PART",
-    "SQRT",
-    "STARTS_WITH",
-    "STRFTIME",
-    "STRPOS",
-    "STRPTIME",
-    "SUBSTR",
-    "TRIM",
-    "TRUNC",
-    "TRY_CAST",
-    "UPPER",
-)
+KNOWN = tuple(BY_NAME)
 """Functions that are there, for "did you mean"."""
 
 _first_of = _same("write `first({0})`, the value of the earliest event time")
@@ -458,6 +353,8 @@ def of_function(text: str, known: Mapping[str, Advise] = FUNCTIONS) -> str:
 
 def of_unknown_function(name: str) -> str:
     """The answer to a function that nobody has heard of."""
+    if known := BY_NAME.get(name.upper()):
+        return f"{name.upper()} is given other arguments than it takes: it is {known.signature}"
     near = did_you_mean(name, KNOWN)
     return f"there is no function {name.upper()}" + (f" ({near})" if near else ": a Python operator can compute it")
 

@@ -15,6 +15,8 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from services.kernel.expressions import advice
+from services.kernel.expressions.sql_text import prepared
+from services.kernel.functions.catalogue import BY_NAME
 from services.kernel.suggestions import suggest
 
 Node = Any
@@ -49,7 +51,8 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
     if match := _UNSUPPORTED.search(message):
         return [advice.of_unknown_function(match[1])]
     if match := _ARGUMENTS.search(message):
-        return [f"{match[1]} is given other arguments than it takes: {text}"]
+        known = BY_NAME.get(match[1].upper())
+        return [f"{match[1]} is given other arguments than it takes: {known.signature if known else text}"]
     if said := _brackets(text):
         return [said]
     if found := list(dict.fromkeys(_type_mistakes(text, schema, adapted))):
@@ -112,7 +115,7 @@ def _token(message: str) -> str:
 
 def _type_mistakes(text: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
     try:
-        tree = json.loads(pl.sql_expr(text).meta.serialize(format="json"))
+        tree = json.loads(pl.sql_expr(prepared(text)).meta.serialize(format="json"))
     except (PolarsError, PanicException, RecursionError, ValueError):
         return []
     rows = pl.DataFrame(schema=dict(schema))

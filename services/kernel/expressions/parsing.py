@@ -14,6 +14,8 @@ from polars.exceptions import PanicException, PolarsError
 
 from services.kernel.expressions import advice, explaining
 from services.kernel.expressions import rules as expression_rules
+from services.kernel.expressions.own_times import UNITS
+from services.kernel.expressions.refused import Refused
 from services.kernel.expressions.sql_text import prepared
 from services.kernel.suggestions import suggest
 
@@ -109,7 +111,7 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
             raise ExpressionError(*_unknown_columns(text, unknown, schema))
         expression = expression_rules.adapted(parsed, schema)
         _check(expression, text, schema)
-    except expression_rules.Refused as error:
+    except Refused as error:
         raise ExpressionError(*_mistakes(text, f"'{text}' {error}", schema)) from error
     except (PolarsError, PanicException, RecursionError) as error:
         raise ExpressionError(*_mistakes(text, _plain(str(error), schema), schema)) from error
@@ -136,9 +138,16 @@ def _unknown_columns(text: str, names: list[str], schema: Mapping[str, pl.DataTy
 
 def computing(columns: Sequence[pl.Expr]) -> Callable[[pl.DataFrame], pl.DataFrame]:
     """What adds these columns to rows, in the order of the rows."""
-    if all(len(column.meta.serialize(format="json")) < _LONG for column in columns):
+    if not any(map(_is_long, columns)):
         return lambda rows: rows.with_columns(columns)
     return lambda rows: rows.lazy().with_columns(columns).collect(optimizations=_ONCE)
+
+
+def _is_long(column: pl.Expr) -> bool:
+    try:
+        return len(column.meta.serialize(format="json")) >= _LONG
+    except PolarsError:  # what Python computes has no tree
+        return True
 
 
 def may_fail(text: str) -> bool:
@@ -182,4 +191,6 @@ def _plain(message: str, schema: Mapping[str, pl.DataType]) -> str:
 def _unknown(name: str, schema: Mapping[str, pl.DataType]) -> str:
     columns = [column for column in schema if not column.startswith("_")]
     hint = suggest(name, columns)
+    if name.lower() in UNITS:
+        hint = f"a unit is written in single quotes, '{name.lower()}'"
     return f"there is no column '{name}'" + (f" ({hint})" if hint else "")

@@ -27,8 +27,10 @@ import polars as pl
 
 from services.kernel.codecs import timestamps
 from services.kernel.codecs.plain_values import inside
-from services.kernel.expressions import casts
+from services.kernel.expressions import casts, own_functions
 from services.kernel.expressions.meanings import Node, meant, tree
+from services.kernel.expressions.own_values import Hashing
+from services.kernel.expressions.refused import Refused, check_pattern
 
 _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
@@ -46,21 +48,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_US = 86_400_000_000
 
 
-class Refused(ValueError):
-    """An expression that a stream cannot have; the text says what to use instead."""
-
-
 def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """The expression under the rules above. Raises Refused, or a PolarsError for types that do not fit."""
     root = tree(expression)
     rules = _Rules(schema, root)
-    return _expression(rules.typed(_checked(rules.node(root))))
+    return rules.whole(rules.typed(_checked(rules.node(root))))
 
 
 class _Rules:
     def __init__(self, schema: Mapping[str, pl.DataType], root: Node) -> None:
         self._rows = pl.DataFrame(schema=dict(schema)).lazy()
         self._exact = any(isinstance(schema.get(name), pl.Decimal) for name in _columns(root))
+        self._hashed: dict[str, pl.Expr] = {}
 
     def node(self, node: Node) -> Node:
         """Rewrites from the leaves up."""
@@ -76,6 +75,8 @@ class _Rules:
             return self._literal(node)
         if isinstance(node.get("Column"), str):
             return _Unchecked(node, _NULL_IF_NAN) if self.type_of(node).is_float() else node
+        if (call := own_functions.call_of(node)) is not None:
+            return self._own(call)
         if (found := meant(node)) is not None:
             template, parts = found
             return self.usual(_filled(template, **{name: _checked(self.node(part)) for name, part in parts.items()}))
@@ -91,6 +92,15 @@ class _Rules:
 
     def type_of(self, node: Node) -> pl.DataType:
         return self._rows.select(_value=_expression(node)).collect_schema()["_value"]
+
+    def whole(self, node: Node) -> pl.Expr:
+        """The expression of a tree, with the hashes in it: what Python computes has no tree."""
+        used = [name for name in dict.fromkeys(_columns(node)) if name in self._hashed]
+        if not used:
+            return _expression(node)
+        outer = _expression(_filled(node, **{name: {"Field": [name]} for name in used}))
+        given = pl.struct(self._hashed[name].alias(name) for name in used)
+        return given.struct.with_fields(outer.alias("_value")).struct.field("_value")
 
     # -- rules by kind of node ----------------------------------------------------------------------------------------
 
@@ -109,6 +119,21 @@ class _Rules:
         if "Datetime" in value and value["Datetime"][1:] == ["Microseconds", None]:
             return _moment(value["Datetime"][0])
         return node
+
+    def _own(self, call: own_functions.Call) -> Node:
+        given = [_checked(self.node(one)) for one in call.arguments]
+        made = own_functions.built(call, [self.type_of(one) for one in given])
+        if isinstance(made, Hashing):
+            return self._hash(made, given[0])
+        return self.usual(_filled(tree(made), **{f"_{index}": one for index, one in enumerate(given)}))
+
+    def _hash(self, hashing: Hashing, text: Node) -> Node:
+        """A column that is put in place by `whole`."""
+        name = f"_hash_{len(self._hashed)}"
+        text = _cast(text, pl.String())
+        self._hashed[name] = self.whole(text).map_batches(hashing.of, return_dtype=hashing.kind, is_elementwise=True)
+        self._rows = self._rows.with_columns(pl.lit(None, dtype=hashing.kind).alias(name))
+        return {"Column": name}
 
     def _cast(self, node: Node) -> Node:
         cast = node["Cast"] | {"options": "NonStrict"}
@@ -167,7 +192,7 @@ class _Rules:
             function = {"StringExpr": {name: [kind, how | {"strict": False}]}}
             return {"Function": node["Function"] | {"function": function}}
         if name == "Contains" and not options["literal"] and (pattern := _text(more[0])) is not None:
-            _check_pattern(pattern)
+            check_pattern(pattern)
         return node
 
     def _binary(self, node: Node) -> Node:
@@ -399,10 +424,3 @@ def _numbers(listed: pl.Series, kind: pl.DataType) -> pl.Series:
         return listed.cast(pl.Float64)
     whole = [None if one is None else int(one) for one in listed.to_list() if one is None or one == int(one)]
     return pl.Series([one for one in whole if one is None or -(2**63) <= one < 2**63], dtype=pl.Int64)
-
-
-def _check_pattern(pattern: str) -> None:
-    try:
-        pl.Series([""]).str.contains(pattern)
-    except pl.exceptions.PolarsError as error:
-        raise Refused(f"has '{pattern}', which is no regular expression: {str(error).splitlines()[-1]}") from None

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from services.kernel.expressions.own_calls import with_own_calls
+
 TRUE, FALSE = "(0 = 0)", "(0 = 1)"
 """How a truth value is written that does not stand behind IS."""
 _TOKEN = re.compile(
@@ -25,7 +27,7 @@ _ZERO = re.compile(r"\s*[+-]?\s*0+\s*")
 
 def prepared(text: str) -> str:
     """The same expression, so that its tree says what it means."""
-    return "".join(_parts(text))
+    return "".join(_parts(with_own_calls(text)))
 
 
 def _parts(text: str) -> Iterator[str]:
