@@ -57,14 +57,17 @@ class Source(JobPart):
     """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
     `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}."""
     event_time: Text | None = None
-    """Column that says when it happened; null: the record's own timestamp."""
+    """When it happened: a column, or a polars SQL expression of columns; null: the record's own timestamp."""
     unit: Literal["s", "ms", "us", "ns"] | None = None
-    """Unit of timestamps that are written as integers."""
+    """Unit of timestamps that are written as integers, and of an event_time that is a number, since 1970."""
     allowed_lateness_s: Seconds = 0.0
     """How far the watermark stays behind the newest event time."""
     max_ahead_s: Annotated[Number, Field(gt=0, le=200 * 366 * 24 * 3600)] | None = 3600.0
     """An event time that is further ahead of its record's timestamp makes the record a dead letter: it would move the
     watermark, and all that follows would be late. null: any time is taken."""
+    on_ahead: Literal["dead-letter", "clamp"] = "dead-letter"
+    """What becomes of a record whose event time is further ahead than max_ahead_s: a dead letter, or its event time is
+    set to the record's timestamp; its columns stay as they are."""
     null_records: Literal["dead-letter", "skip"] = "dead-letter"
     """What becomes of records without a value (tombstones) of a stream: dead letters, or they are counted among the
     records and give no row."""
@@ -89,7 +92,7 @@ class Source(JobPart):
     its row; one without a value deletes the row that its record key names (the one column as text or JSON, a JSON
     object, or a JSON array in the order given here). A table is read to its end before the job reads anything else,
     and is the right side of joins. event_time, allowed_lateness_s, idle_after_s,
-    close_after_idle_s, max_ahead_s, null_records and late mean nothing for it."""
+    close_after_idle_s, max_ahead_s, on_ahead, null_records and late mean nothing for it."""
 
     @property
     def types(self) -> dict[str, str]:

@@ -56,7 +56,11 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     graph = Graph.of(spec)
     checked = Checked(spec, graph)
     checked.problems += [*name_problems(spec), *input_problems(spec, graph), *cycle_problems(graph)]
-    checked.problems += [*spark_inputs.name_problems(spec), *_module_problems(spec, allow)]
+    checked.problems += [
+        *spark_inputs.name_problems(spec),
+        *spark_inputs.time_problems(spec),
+        *_module_problems(spec, allow),
+    ]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
     checked.problems += checkpoints.problems(spec)

@@ -11,12 +11,11 @@ from schemas.job_operators import OperatorSpec
 from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
 from services.kernel.codecs import fields
+from services.kernel.dataflow import event_time
 from services.kernel.operators import catalogue
 from services.kernel.operators.kind import Stream
-from services.kernel.suggestions import suggest
 
 _SECOND_US = 1_000_000
-_TIMES = ("timestamp", "date")
 
 
 def stream(source: Source) -> Stream:
@@ -83,11 +82,11 @@ def _hint(kind: str) -> str:
 
 
 def _time_problems(path: str, source: Source) -> Iterator[Problem]:
-    column = source.event_time
-    if column is None:
+    if source.event_time is None:
         return
-    if column not in source.types:
-        yield Problem(path, f"there is no field '{column}'", suggest(column, source.types))
-    elif (kind := fields.required(source.types[column])) not in _TIMES:
-        hint = f"{column}: timestamp, with unit: ms for integers" if kind == "int" else "choose a timestamp"
-        yield Problem(path, f"'{column}' is of type {kind}, not a time", hint)
+    try:
+        fields.schema(source.types)
+    except ValueError:
+        return  # the type of a field is at fault, which is a problem of its own
+    found = event_time.mistakes(source.event_time, source.unit, source.types)
+    yield from (Problem(path, one.message, one.hint) for one in found)

@@ -12,6 +12,7 @@ from schemas.job_operators import Spark
 from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
 from services.kernel.codecs.fields import required
+from services.kernel.dataflow.event_time import computed
 from services.kernel.operators.kind import Stream
 from services.planning.graph import Graph
 
@@ -25,6 +26,8 @@ def directly_behind(spec: JobSpec, name: str) -> bool:
     source = spec.sources.get(operators(spec)[name].input)
     if source is None or source.format != "json" or source.origins:
         return False
+    if source.on_ahead != "dead-letter":
+        return False
     return source.max_ahead_s == Source.model_fields["max_ahead_s"].default and source.null_records == "dead-letter"
 
 
@@ -35,6 +38,15 @@ def name_problems(spec: JobSpec) -> Iterator[Problem]:
             for section, names in (("sources", spec.sources), ("operators", spec.operators)):
                 if taken in names:
                     yield Problem(f"{section}.{taken}", f"is a name that Spark operator {name} needs", "rename it")
+
+
+def time_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Spark takes the event time from a column."""
+    for name, one in operators(spec).items():
+        source = spec.sources.get(one.input)
+        if source is not None and computed(source.event_time, source.types):
+            message = f"is computed, and Spark operator {name} takes the time from a field"
+            yield Problem(f"sources.{one.input}.event_time", message, "name a field of type timestamp")
 
 
 def event_time(spec: JobSpec, graph: Graph, streams: Mapping[str, Stream], name: str) -> dict[str, Any]:

@@ -55,6 +55,7 @@ JOB = {
     "Source.fields": "planning/source_streams.py",
     "Source.event_time": "kernel/dataflow/source_records.py",
     "Source.max_ahead_s": "kernel/dataflow/source_records.py tests/unit/test_source_settings.py",
+    "Source.on_ahead": "kernel/dataflow/source_records.py tests/unit/test_source_settings.py",
     "Source.null_records": "kernel/dataflow/source_records.py tests/unit/test_source_settings.py",
     "Renamed.type": "schemas/jobs.py",
     "Renamed.from_": "schemas/jobs.py tests/unit/test_source_settings.py",

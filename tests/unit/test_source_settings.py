@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,7 @@ from schemas.plans import OperatorPlan
 from services.kernel.codecs.decoding import Decoded
 from services.kernel.dataflow.source_records import SourceDecoder
 from services.kernel.errors import JobRejected
-from services.planning import source_streams
+from services.planning import source_streams, spark_inputs
 from services.planning.checking import check
 from services.planning.loading import interpret
 
@@ -93,6 +94,91 @@ def test_max_ahead_s_says_which_times_are_taken(
         assert "ahead of the record's timestamp" in found.refused[0][1]
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_time_too_far_ahead_becomes_that_of_the_record_where_the_job_says_so(format: str) -> None:
+    records = FORMATS[format](record("a"), record("b", NOW_MS + 3_601_000), record("c", NOW_MS + 3_600_000))
+    found = decoded(records, format=format, on_ahead="clamp")
+    assert found.refused == []
+    assert [time - NOW_MS * 1000 for time in found.rows["_time"].to_list()] == [0, 0, 3_600_000_000]
+    assert found.rows["at"].dt.epoch("ms").to_list()[1] == NOW_MS + 3_601_000, "the column stays"
+
+
+COMPUTED = {
+    "epoch": "float?",
+    "count": "int?",
+    "text": "string?",
+    "inner": "struct<at: timestamp?>?",
+    "pattern": "string?",
+}
+NOON = datetime(2023, 12, 13, 12, tzinfo=UTC)
+
+
+def timed(event_time: str, unit: str | None, *rows: dict[str, Any]) -> Decoded:
+    """One after the other, and all at once: the time of a record depends on the record alone."""
+    settings: dict[str, Any] = {"fields": COMPUTED, "event_time": event_time, "unit": unit, "max_ahead_s": None}
+    values = as_json(*({**dict.fromkeys(COMPUTED), **row} for row in rows))
+    together, alone = decoded(values, **settings), [decoded([value], **settings) for value in values]
+    assert together.rows.equals(pl.concat([one.rows for one in alone]))
+    assert [reason for _, reason in together.refused] == [reason for one in alone for _, reason in one.refused]
+    return together
+
+
+@pytest.mark.parametrize(
+    ("event_time", "unit", "row"),
+    [
+        ("epoch", "s", {"epoch": NOON.timestamp()}),
+        ("epoch", "ms", {"epoch": NOON.timestamp() * 1e3}),
+        ("count", "ns", {"count": int(NOON.timestamp()) * 10**9 + 999}),
+        ("count / 2.0", "s", {"count": int(NOON.timestamp()) * 2}),
+        ("STRPTIME(text, '%d.%m.%Y %H:%M %z')", None, {"text": "13.12.2023 13:00 +0100"}),
+        ("CAST(text AS TIMESTAMP) + INTERVAL '1 hour'", None, {"text": "2023-12-13T12:00:00+01:00"}),
+        ("inner.at", None, {"inner": {"at": "2023-12-13T12:00:00Z"}}),
+        ("COALESCE(inner.at, CAST(text AS TIMESTAMP))", None, {"text": "2023-12-13 12:00"}),
+    ],
+)
+def test_an_event_time_may_be_computed(event_time: str, unit: str | None, row: dict[str, Any]) -> None:
+    nothing = {"pattern": "x"}
+    found = timed(event_time, unit, row, nothing)
+    assert found.rows["_time"].to_list() == [int(NOON.timestamp()) * 1_000_000]
+    assert found.refused == [(1, f"{event_time}: the event time is null")]
+
+
+def test_numbers_that_are_no_time_and_rows_at_which_the_expression_fails_are_dead_letters() -> None:
+    assert [index for index, _ in timed("epoch", "s", {"epoch": 1e300}, {"epoch": 1.25}).refused] == [0]
+    assert [index for index, _ in timed("count", "ms", {"count": 2**62}, {"count": 1}).refused] == [0]
+    fails = "CASE WHEN REGEXP_LIKE('aa', pattern) THEN epoch ELSE 0.0 END"
+    found = timed(fails, "s", {"epoch": 7.5, "pattern": "a"}, {"pattern": "("}, {"pattern": "b"})
+    assert found.rows["_time"].to_list() == [7_500_000, 0]
+    ((index, reason),) = found.refused
+    assert index == 1
+    assert reason.startswith(f"{fails}: ")
+
+
+@pytest.mark.parametrize(
+    ("event_time", "unit", "message", "hint"),
+    [
+        ("epoch", None, "'epoch' is of type float, not a time", "unit: s, for a number of seconds since 1970"),
+        ("epoch * 2", None, "'epoch * 2' is a number, not a time", "unit: s, for a number of seconds since 1970"),
+        ("text", "s", "'text' is of type string, not a time", "CAST(text AS TIMESTAMP), or STRPTIME with its form"),
+        ("inner", None, "'inner' is of type struct<at: timestamp?>, not a time", "choose a timestamp"),
+        ("epok + 1", "s", "there is no column 'epok' (did you mean 'epoch'?)", ""),
+        ("epok", "s", "there is no field 'epok'", "did you mean 'epoch'?"),
+        ("now()", None, "NOW gives another value at each replay; results must depend on the data alone", ""),
+    ],
+)
+def test_what_is_wrong_with_an_event_time_is_said(event_time: str, unit: str | None, message: str, hint: str) -> None:
+    ((path, said, hinted),) = rejected(COMPUTED, event_time=event_time, unit=unit)
+    assert (path, said) == ("sources.s.event_time", message)
+    assert hinted.startswith(hint)
+    assert bool(hinted) == bool(hint)
+
+
+def test_spark_takes_the_time_from_a_field() -> None:
+    raw = job(COMPUTED, event_time="epoch", unit="s")
+    raw["operators"] = {"o": {"spark": {"sql": "SELECT * FROM input"}, "input": "s"}}
+    assert [one.path for one in spark_inputs.time_problems(interpret(raw))] == ["sources.s.event_time"]
+
+
 def test_a_job_of_before_keeps_its_limit_and_its_dead_letters() -> None:
     """Its params on the log name neither setting."""
     plan = OperatorPlan("s", "source", 1, (), {}, {"at": "timestamp"}, ())
@@ -113,17 +199,17 @@ def test_null_records_give_no_row_and_no_dead_letter(format: str) -> None:
     assert decoded([None, None], format=format, null_records="skip").rows.height == 0
 
 
-def job(fields: dict[str, Any]) -> dict[str, Any]:
+def job(fields: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return {
         "name": "job",
-        "sources": {"s": {"topic": "in", "fields": fields}},
+        "sources": {"s": {"topic": "in", "fields": fields, **settings}},
         "queries": {"q": {"input": "s", "sink": {"topic": "out"}}},
     }
 
 
-def rejected(fields: dict[str, Any]) -> list[tuple[str, str, str]]:
+def rejected(fields: dict[str, Any], **settings: Any) -> list[tuple[str, str, str]]:
     try:
-        found = check(interpret(job(fields)), []).problems
+        found = check(interpret(job(fields, **settings)), []).problems
     except JobRejected as error:
         found = list(error.problems)
     return [(one.path, one.message, one.hint) for one in found]
@@ -155,4 +241,4 @@ def test_the_plain_form_of_a_job_is_a_job_again_and_the_schema_names_the_setting
     assert JobSpec.model_validate(spec.as_plain()) == spec
     assert spec.as_plain()["sources"]["s"]["fields"]["id"] == {"type": "string", "from": "_id"}
     schema = json.dumps(JobSpec.model_json_schema())
-    assert all(f'"{name}"' in schema for name in ("from", "max_ahead_s", "null_records"))
+    assert all(f'"{name}"' in schema for name in ("from", "max_ahead_s", "on_ahead", "null_records"))

@@ -42,6 +42,16 @@ class Reader(Protocol):
     def shown(self, value: Any) -> str: ...
 
 
+class Times(Protocol):
+    """Event times that are computed. text: how, for messages."""
+
+    text: str
+
+    def of(self, columns: Sequence[pl.Series]) -> tuple[pl.Series, dict[int, str]]:
+        """Microseconds, null where there is none, and why by position where that is known. columns: of the rows."""
+        ...
+
+
 Refuse = Callable[[int, str], None]
 """Takes a row's position and the reason."""
 FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {"json": JsonReader, "csv": CsvReader}
@@ -52,21 +62,24 @@ class Decoder:
 
     Args:
         fields: type text by column. format: json, csv or arrow.
-        event_time: column that holds it; None: the record's timestamp is the event time.
+        event_time: column that holds it, or what computes it; None: the record's timestamp is the event time.
         unit: s, ms, us or ns of timestamps that are integers.
         origins: name in the record by column, of those that have another one there.
         max_ahead_s: how far an event time may be ahead of its record's timestamp; None: any is taken.
+        clamps: an event time further ahead becomes its record's timestamp; otherwise the record is refused.
     """
 
     def __init__(
         self,
         fields: Mapping[str, str],
         format: str = "json",
-        event_time: str | None = None,
+        event_time: str | Times | None = None,
         unit: str | None = None,
         origins: Mapping[str, str] = MappingProxyType({}),
         max_ahead_s: float | None = MAX_AHEAD_S,
+        clamps: bool = False,
     ) -> None:
+        self._clamps = clamps
         self._fields, self._event_time, self._max_ahead_s = dict(fields), event_time, max_ahead_s
         written = {origins.get(name, name): kind for name, kind in fields.items()}
         self._nothing = with_time(field_types.schema(fields)).to_frame()
@@ -144,22 +157,33 @@ class Decoder:
 
     def _times(self, columns: Sequence[pl.Series], stamps_us: np.ndarray, refuse: Refuse) -> pl.Series:
         """Event times in microseconds; rows without a usable one are refused."""
-        name = self._event_time
-        if name is None:
+        if self._event_time is None:
             for position in np.flatnonzero(stamps_us < 0).tolist():
                 refuse(position, "the record has no timestamp")
             return pl.Series(stamps_us)
-        given = columns[list(self._fields).index(name)].cast(pl.Datetime("us")).cast(pl.Int64)
+        name, given = self._given(columns, refuse)
         for position in given.is_null().arg_true().to_list() if given.null_count() else ():
             refuse(position, f"{name}: the event time is null")
         times = given.fill_null(0) if given.null_count() else given
         if self._max_ahead_s is None:
             return times
         ahead = (stamps_us >= 0) & (times.to_numpy() - stamps_us > round(self._max_ahead_s * 1_000_000))
+        if self._clamps:
+            return pl.Series(np.where(ahead, stamps_us, times.to_numpy()))
         for position in np.flatnonzero(ahead).tolist():
             far = "1 h" if self._max_ahead_s == MAX_AHEAD_S else f"{self._max_ahead_s:g} s"
             refuse(position, f"{name}: {_iso(times[position])} is more than {far} ahead of the record's timestamp")
         return times
+
+    def _given(self, columns: Sequence[pl.Series], refuse: Refuse) -> tuple[str, pl.Series]:
+        """What the event time is called, and its values."""
+        if self._event_time is None or isinstance(self._event_time, str):
+            name = self._event_time or ""
+            return name, columns[list(self._fields).index(name)].cast(pl.Datetime("us")).cast(pl.Int64)
+        times, failed = self._event_time.of(columns)
+        for position, reason in failed.items():
+            refuse(position, f"{self._event_time.text}: {reason}")
+        return self._event_time.text, times
 
 
 def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from schemas.plans import OperatorPlan
 from services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
 from services.kernel.codecs.deletions import Deletions
 from services.kernel.codecs.fields import DELETED, schema, with_time
+from services.kernel.dataflow.event_time import EventTime, computed
 
 Key = bytes | None
 Keys = Mapping[int, Key]
@@ -32,10 +33,12 @@ class SourceDecoder:
         fields = {name: kind for name, kind in operator.fields.items() if name != DELETED}
         key, unit = params.get("table"), params.get("unit")
         # what counts of a table is the order of its records, so its event time is that of the record
-        event_time = None if key else params.get("event_time")
+        written = None if key else params.get("event_time")
+        event_time = EventTime(written, unit, fields) if written and computed(written, fields) else written
         origins = origins_of(params)
         ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
-        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit, origins, ahead_s)
+        clamps = params.get("on_ahead") == "clamp"
+        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit, origins, ahead_s, clamps)
         self._deletions = Deletions(fields, key, unit, origins) if key else None
         self._skips_null = params.get("null_records") == "skip"
         self._schema = with_time(schema(operator.fields))

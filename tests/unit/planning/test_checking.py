@@ -163,7 +163,7 @@ def test_one_mistake_is_one_problem(raw: dict[str, Any], path: str, message: str
             {"event_time": "x"},
             "event_time",
             "'x' is of type int, not a time",
-            "x: timestamp, with unit: ms for integers",
+            "unit: s, for a number of seconds since 1970, or ms, us, ns",
         ),
     ],
 )

@@ -1,0 +1,96 @@
+"""When a record happened, where the job file computes it from the fields of the record.
+
+Source: JOBS "event_time", PROTOCOL 3. The value depends on the record alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+
+from services.kernel.codecs.fields import TIME, required, schema
+from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
+from services.kernel.expressions.advice import in_words
+from services.kernel.expressions.parsing import ExpressionError, compile_expression, computing, is_bare, result_type
+from services.kernel.suggestions import suggest
+
+_TIMES = ("timestamp", "date")
+
+
+class Mistake(NamedTuple):
+    """What is wrong with an event time of a job file, and the hint."""
+
+    message: str
+    hint: str = ""
+
+
+def computed(text: str | None, fields: Mapping[str, str]) -> bool:
+    """Whether an event time is more than the field that holds it. fields: type text by column."""
+    return text is not None and required(fields.get(text, "")) not in _TIMES
+
+
+def mistakes(text: str, unit: str | None, fields: Mapping[str, str]) -> list[Mistake]:
+    """What is wrong with an event time; fields: whose types are all known."""
+    if not computed(text, fields):
+        return []
+    if is_bare(text) and text not in fields:
+        return [Mistake(f"there is no field '{text}'", suggest(text, fields))]
+    try:
+        kind = result_type(compile_expression(text, schema(fields)), schema(fields))
+    except ExpressionError as error:
+        return [Mistake(one) for one in error.mistakes]
+    if kind.is_temporal() and kind not in (pl.Time, pl.Duration):
+        return []
+    what = f"of type {required(fields[text])}" if text in fields else in_words(kind)
+    if kind.is_integer() or kind.is_float():
+        hint = "unit: s, for a number of seconds since 1970, or ms, us, ns"
+        return [] if unit else [Mistake(f"'{text}' is {what}, not a time", hint)]
+    hint = f"CAST({text} AS TIMESTAMP), or STRPTIME with its form" if kind == pl.String else "choose a timestamp"
+    return [Mistake(f"'{text}' is {what}, not a time", hint)]
+
+
+class EventTime:
+    """Computes event times.
+
+    Args:
+        text: an expression of the fields. unit: s, ms, us or ns where its value is a number.
+    """
+
+    def __init__(self, text: str, unit: str | None, fields: Mapping[str, str]) -> None:
+        self.text = text
+        self._factor = 1e-3 if unit == "ns" else float(US_PER_UNIT[unit or "us"])
+        self._compute = computing([compile_expression(text, schema(fields)).alias(TIME)])
+
+    def of(self, columns: Sequence[pl.Series]) -> tuple[pl.Series, dict[int, str]]:
+        """Microseconds, null where there is none, and why by position where the expression failed."""
+        failed: dict[int, str] = {}
+        return self._computed(pl.DataFrame(columns), 0, failed), failed
+
+    def _computed(self, rows: pl.DataFrame, start: int, failed: dict[int, str]) -> pl.Series:
+        """Rows at which the expression fails are found by halving."""
+        try:
+            return self._microseconds(self._compute(rows)[TIME])
+        except (PolarsError, PanicException) as error:
+            if rows.height == 1:
+                failed[start] = str(error).splitlines()[0]
+                return pl.Series(TIME, [None], dtype=pl.Int64)
+        middle = rows.height // 2
+        first = self._computed(rows[:middle], start, failed)
+        return pl.concat([first, self._computed(rows[middle:], start + middle, failed)])
+
+    def _microseconds(self, values: pl.Series) -> pl.Series:
+        time = pl.col(TIME)
+        if values.dtype.is_temporal():
+            time = time.cast(pl.Datetime("us")).cast(pl.Int64)
+        elif values.dtype.is_integer() and self._factor < 1:
+            time = time.cast(pl.Int64) // 1_000
+        elif values.dtype.is_integer():
+            factor = int(self._factor)
+            time = pl.when(time.is_between(OLDEST_US // factor, NEWEST_US // factor)).then(time.cast(pl.Int64) * factor)
+        else:
+            time = (time.cast(pl.Float64) * self._factor).round()
+            time = pl.when(time.is_finite() & time.is_between(OLDEST_US, NEWEST_US)).then(time).cast(pl.Int64)
+        return values.to_frame().select(pl.when(time.is_between(OLDEST_US, NEWEST_US)).then(time).alias(TIME))[TIME]
