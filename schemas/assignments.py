@@ -12,6 +12,7 @@ import msgspec
 
 from schemas.formats import FIRST
 from schemas.incidents import Incident, IncidentStanding
+from schemas.outages import Outage, OutageStanding
 from schemas.reading import Count, Positive, Strict, Whole
 from schemas.retired import Retired
 
@@ -319,6 +320,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     format: Count = FIRST
     incidents: tuple[IncidentStanding, ...] = ()
     replications: tuple[ReplicationStanding, ...] = ()
+    outages: tuple[OutageStanding, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -341,6 +343,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     format: Count = 0
     incidents: tuple[Incident, ...] = ()
     replications: tuple[ReplicationPlan, ...] = ()
+    outages: tuple[Outage, ...] = ()
 
 
 def job_key(job: str, generation: str) -> str:

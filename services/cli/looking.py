@@ -139,6 +139,9 @@ def _status_lines(found: JobStatus) -> Iterator[str]:
     if found.unserved:
         why = "every worker that could take one holds as many as it may (HOLDFAST_STANDBYS)"
         yield f"no place for a standby of {', '.join(found.unserved)}: {why}"
+    if found.out:
+        shares = ", ".join(f"{query} {share:.0%}" for query, share in found.fidelity.items())
+        yield f"out, and not recovered yet: {', '.join(found.out)}; the others give, of all rows: {shares}"
     for risk in found.retention:
         yield f"retention: {risk}"
     if found.skipped:

@@ -175,6 +175,16 @@ class Publishing:
             self.event(Event(self._now_ms(), kind_of(incident), incident.job, detail=detail))
         news.clear()
 
+    def outages(self, author: str) -> None:
+        """Which units are out, and which no longer, by the replica that proposed it."""
+        news = self._known.outages.news
+        for one in news if author == self._name and self._known.acting else ():
+            shares = ", ".join(f"{query} {fidelity:.0%}" for query, fidelity in one.fidelity.items())
+            kind, detail = "outage-over" if one.over else "outage-begins", f"fidelity: {shares}"
+            _log.info(kind, unit=one.unit_key, number=one.number, upto=one.upto, detail=detail)
+            self.event(Event(self._now_ms(), kind, one.job, one.unit, one.epoch, detail=detail, batch=one.upto))
+        news.clear()
+
     # -- what a turn finds --------------------------------------------------------------------------------------------
 
     def stable_again(self, found: list[Period]) -> None:

@@ -210,6 +210,7 @@ class Replica:
         self._publishing.decided(record, before)
         self._publishing.unexplained(self.core.reading.unexplained)
         self._publishing.incidents(record.author)
+        self._publishing.outages(record.author)
         self._snapshotting.read(record, offset)
 
     def _decision(self, offset: int, value: bytes) -> None:
@@ -290,15 +291,24 @@ class Replica:
     def _append(self, changes: Iterable[Change]) -> None:
         proposed, incidents = tuple(changes), tuple(self.core.incident_records)
         self.core.incident_records.clear()
-        plans_of_replicas = tuple(self.core.known.replication.records)
-        self.core.known.replication.records.clear()
-        if not proposed and not incidents and not plans_of_replicas:
+        known = self.core.known
+        plans_of_replicas, outages = tuple(known.replication.records), tuple(known.outages.records)
+        known.replication.records.clear()
+        known.outages.records.clear()
+        if not (proposed or incidents or plans_of_replicas or outages):
             return
 
         def answered(error: Exception | None, _offset: int) -> None:
             if error is not None:
-                self._observe(Withdrawn(proposed, incidents, plans_of_replicas))
+                self._observe(Withdrawn(proposed, incidents, plans_of_replicas, outages))
 
-        made = Assignment(self._name, _now_ms(), proposed, incidents=incidents, replications=plans_of_replicas)
+        made = Assignment(
+            self._name,
+            _now_ms(),
+            proposed,
+            incidents=incidents,
+            replications=plans_of_replicas,
+            outages=outages,
+        )
         record = assignments.encode(made)
         self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)

@@ -187,6 +187,8 @@ class ClusterView:
         counts = self._counts(job.generation, plan)
         known = None if job.state in OVER else self._statuses.get(job.generation)
         units = [] if plan is None or job.state in OVER else [self._unit(plan, unit, now_ms) for unit in plan.units]
+        key = job_key(job.job, job.generation)
+        out = {} if job.state in OVER else self._assigned.out(key)
         return JobStatus(
             job=job.job,
             generation=job.generation,
@@ -204,6 +206,8 @@ class ClusterView:
             **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
             late_by_stream=counts.late_dropped,
             queries=() if known is None else known.queries,
+            out=tuple(sorted(out)),
+            fidelity=self._assigned.fidelity(key) if out else {},
             retention=() if plan is None or job.state in OVER else self.retention(plan),
             checkpoint=None if plan is None else policy_line(self.policy(plan), self.complete(plan)),
         )

@@ -127,7 +127,9 @@ class JobStatus(msgspec.Struct, frozen=True):
     since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
     could take one holds as many as it may. checkpoint: the policy in force; null: the job has no plan. queries: whether
     each is available (schemas/plans.py, QueryState). retention: topics that may delete what
-    a recovery would read again. unprotected: units without a standby, by the reason (services/view/protection.py).
+    a recovery would read again. out: units that no copy can continue and that have not recovered, of a job with
+    `results: tentative`; fidelity: by query, the part of its output that does not need them.
+    unprotected: units without a standby, by the reason (services/view/protection.py).
     """
 
     job: str
@@ -152,4 +154,6 @@ class JobStatus(msgspec.Struct, frozen=True):
     checkpoint: PolicyLine | None = None
     queries: tuple[QueryState, ...] = ()
     retention: tuple[str, ...] = ()
+    out: tuple[str, ...] = ()
+    fidelity: dict[str, float] = {}
     unprotected: dict[str, tuple[str, ...]] = {}

@@ -298,6 +298,12 @@ class Detector:
             if unit in pulse.reports and self._heard(pulse):
                 yield pulse.worker, pulse.reports[unit]
 
+    def last_reports(self, unit: str) -> Iterator[CopyState]:
+        """What workers have said last of their copies of a unit, also workers that have ended."""
+        for pulse in self._pulses.values():
+            if unit in pulse.reports:
+                yield pulse.reports[unit]
+
     @property
     def listened(self) -> bool:
         """Whether every worker that lives was heard since the start; before that the first one heard seems the only."""

@@ -5,7 +5,8 @@ anybody appends, `commit` is on at exactly one copy of every placed unit. Of a r
 units are forgotten, and without that rule an old placement would count as a first one (PROTOCOL 1). A policy is valid
 iff its command comes after that of the last one. A change that rolls a unit back is valid iff it names the newest
 global checkpoint of its job, and a line that is new to the unit: the one that other units of the job have just begun,
-or the next one. A change by a replication plan is valid iff that is the newest plan of the job.
+or the next one. A change by a replication plan is valid iff that is the newest plan of the job. Outages of a record are
+read before its changes, since a unit is said to be out by the record that places it again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from schemas.assignments import (
 )
 from schemas.formats import FIRST
 from schemas.incidents import Incident
+from schemas.outages import Outage
 from schemas.retired import Retired, submitted
 
 
@@ -39,12 +41,17 @@ class Assigned:
         format: int = FIRST,
         incidents: Iterable[Incident] = (),
         replications: Iterable[ReplicationPlan] = (),
+        outages: Iterable[Outage] = (),
     ) -> None:
         self._units = {change.unit: change for change in units}
         self._policies = {policy.job_key: policy for policy in policies}
         self._checkpoints = {one.job_key: one for one in checkpoints}
         self._incidents = {one.job_key: one for one in incidents}
         self._replications = {one.job_key: one for one in replications}
+        self._outages: dict[str, dict[str, Outage]] = {}
+        self._fidelity: dict[str, dict[str, float]] = {}
+        for outage in outages:
+            self._note_outage(outage)
         self._lines: dict[str, int] = {}
         self._begun: dict[str, tuple[int, int]] = {}
         for change in self._units.values():
@@ -57,10 +64,14 @@ class Assigned:
         self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
         self._incidents, self._begun = dict(other._incidents), dict(other._begun)
         self._replications = dict(other._replications)
+        self._outages = {job: dict(units) for job, units in other._outages.items()}
+        self._fidelity = dict(other._fidelity)
         self.format = other.format
 
     def read(self, record: Assignment) -> list[Change]:
         """Takes one record; returns the changes in it that are valid."""
+        for outage in record.outages:
+            self._read_outage(outage)
         valid = []
         for change in record.changes:
             follows = change.epoch == self.epoch(change.unit) + 1 and change.well_formed
@@ -131,6 +142,20 @@ class Assigned:
         if one.number > (0 if last is None else last.number) and not self.retired.has(one.generation):
             self._incidents[one.job_key] = one
 
+    def _read_outage(self, one: Outage) -> None:
+        last = self.outage(one.unit_key)
+        number, open = (0, False) if last is None else (last.number, not last.over)
+        if one.over:
+            counts = open and one.number == number
+        else:
+            counts = not open and one.number > number and 0 < one.epoch == self.epoch(one.unit_key)
+        if counts and not self.retired.has(one.generation):
+            self._note_outage(one)
+
+    def _note_outage(self, one: Outage) -> None:
+        self._outages.setdefault(one.job_key, {})[one.unit] = one
+        self._fidelity[one.job_key] = one.fidelity
+
     def _retire(self, retired: Retired) -> None:
         held = {generation_of(unit) for unit, change in self._units.items() if change.copies}
         self.retired = self.retired.joined(retired, held)
@@ -144,6 +169,8 @@ class Assigned:
             self._lines,
             self._incidents,
             self._replications,
+            self._outages,
+            self._fidelity,
         )
         for known in by_job:
             for job in [job for job in known if self.retired.has(generation_of(job))]:
@@ -179,6 +206,19 @@ class Assigned:
     def replication(self, job_key: str) -> ReplicationPlan | None:
         """Which units of `<job>@<generation>` are to have a replica; None: it has no budget, or no plan yet."""
         return self._replications.get(job_key)
+
+    def outage(self, unit: str) -> Outage | None:
+        """The last that was said of one of the unit; it may be over."""
+        job, _, name = unit.partition("/")
+        return self._outages.get(job, {}).get(name)
+
+    def out(self, job_key: str) -> dict[str, Outage]:
+        """By name, the units of `<job>@<generation>` that are out."""
+        return {name: one for name, one in self._outages.get(job_key, {}).items() if not one.over}
+
+    def fidelity(self, job_key: str) -> dict[str, float]:
+        """By query, the output fidelity that the newest record about an outage states; empty: no unit is out."""
+        return dict(self._fidelity[job_key]) if self.out(job_key) else {}
 
     def line(self, job_key: str) -> int:
         """The highest line of the job's units."""

@@ -26,6 +26,7 @@ from schemas.assignments import (
 )
 from schemas.formats import FIRST
 from schemas.incidents import IncidentStanding
+from schemas.outages import OutageStanding
 from schemas.retired import Retired
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.past import Past
@@ -33,7 +34,7 @@ from services.kernel.logs.past import Past
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
 
-Noted = PolicyStanding | CheckpointStanding | IncidentStanding | ReplicationStanding
+Noted = PolicyStanding | CheckpointStanding | IncidentStanding | ReplicationStanding | OutageStanding
 State = Standing | GoalStanding | Noted | Retired | int
 _RETIRED, _FORMAT = "", " "
 """The keys, beside those of units and jobs, of what is retired and of the format."""
@@ -62,6 +63,7 @@ class Standings:
         assigned = Assigned(
             (one.change for one in snapshot.units), snapshot.retired, policies, checkpoints, snapshot.format,
             (one.incident for one in snapshot.incidents), (one.plan for one in snapshot.replications),
+            (one.outage for one in sorted(snapshot.outages, key=lambda one: one.offset)),
         )  # fmt: skip
         states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
         states |= {one.goal.job_key: one for one in snapshot.goals}
@@ -69,6 +71,7 @@ class Standings:
         states |= {_checkpoint_key(one.checkpoint.job_key): one for one in snapshot.checkpoints}
         states |= {_incident_key(one.incident.job_key): one for one in snapshot.incidents}
         states |= {_replication_key(one.plan.job_key): one for one in snapshot.replications}
+        states |= {_outage_key(one.outage.unit_key): one for one in snapshot.outages}
         past = Past({**states, _RETIRED: snapshot.retired, _FORMAT: snapshot.format}, snapshot.upto)
         return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
 
@@ -95,6 +98,9 @@ class Standings:
         for plan in record.replications:
             if self.assigned.replication(plan.job_key) == plan:
                 self._note(offset, _replication_key(plan.job_key), ReplicationStanding(offset, plan))
+        for outage in record.outages:
+            if self.assigned.outage(outage.unit_key) == outage:
+                self._note(offset, _outage_key(outage.unit_key), OutageStanding(offset, outage))
         if record.retired is not None:
             self._forget(offset)
         if record.format:
@@ -178,6 +184,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
     keys += [_checkpoint_key(one.checkpoint.job_key) for one in snapshot.checkpoints]
     keys += [_incident_key(one.incident.job_key) for one in snapshot.incidents]
     keys += [_replication_key(one.plan.job_key) for one in snapshot.replications]
+    keys += [_outage_key(one.outage.unit_key) for one in snapshot.outages]
     return (
         0 <= snapshot.upto <= offset
         and len(keys) == len(set(keys))
@@ -189,6 +196,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
         and all(one.offset < snapshot.upto for one in snapshot.checkpoints)
         and all(one.offset < snapshot.upto for one in snapshot.incidents)
         and all(one.offset < snapshot.upto for one in snapshot.replications)
+        and all(one.offset < snapshot.upto for one in snapshot.outages)
     )
 
 
@@ -206,11 +214,12 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
     replications = sorted(
         (one for one in known if isinstance(one, ReplicationStanding)), key=lambda one: one.plan.job_key
     )
+    outages = sorted((one for one in known if isinstance(one, OutageStanding)), key=lambda one: one.outage.unit_key)
     retired = next((one for one in known if isinstance(one, Retired)), Retired())
     format = next((one for one in known if isinstance(one, int)), FIRST)
     return Snapshot(
         upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints), format, tuple(incidents),
-        tuple(replications),
+        tuple(replications), tuple(outages),
     )  # fmt: skip
 
 
@@ -229,3 +238,8 @@ def _incident_key(job_key: str) -> str:
 
 def _replication_key(job_key: str) -> str:
     return f"{job_key}////"
+
+
+def _outage_key(unit_key: str) -> str:
+    """Beside that of the unit."""
+    return f"{unit_key}/"

@@ -42,6 +42,12 @@ def delivering(plan: Plan) -> dict[str, frozenset[str]]:
     }
 
 
+def tentative(plan: Plan, query: str) -> bool:
+    """Whether it has tentative results while units that it needs are out."""
+    queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}
+    return (queries.get(query) or {}).get("results") == "tentative"
+
+
 def priority(plan: Plan, query: str) -> int:
     """As the job file says it."""
     queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}

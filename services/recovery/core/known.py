@@ -23,6 +23,7 @@ from services.recovery.core.job.incidents import Incidents
 from services.recovery.core.job.policies import OpenPolicies
 from services.recovery.core.job.rollbacks import Rollbacks
 from services.recovery.core.job.wants import Wants
+from services.recovery.core.outages.noting import Outages
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.placement.relieving import Relieving
 from services.recovery.core.placement.sharing import Sharing
@@ -73,7 +74,7 @@ class Known:
         self.covering, self.crashes, self.proofs = Covering(), Crashes(), Proofs(proof)
         self.relieving, self.reassignment, self.sharing = Relieving(calm_us), reassignment, Sharing()
         self.adaptive = Adaptive(beat_us)
-        self.replication = Replication()
+        self.replication, self.outages = Replication(), Outages()
         self.proposed: dict[str, Change] = {}
         self.settled: dict[str, Change | None] = {}
         self.changed_us: dict[str, int] = {}

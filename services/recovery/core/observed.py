@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from schemas.assignments import Assignment, Change, ReplicationPlan
 from schemas.heartbeats import HeartbeatRecord
 from schemas.incidents import Incident
+from schemas.outages import Outage
 from schemas.plans import Decision, Retirement
 from services.kernel.logs.standings import Standings
 from services.recovery.core.replication.answering import Answer
@@ -132,6 +133,7 @@ class Withdrawn:
     changes: tuple[Change, ...] = ()
     incidents: tuple[Incident, ...] = ()
     replications: tuple[ReplicationPlan, ...] = ()
+    outages: tuple[Outage, ...] = ()
 
 
 Event = (

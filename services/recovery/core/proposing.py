@@ -28,6 +28,7 @@ def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list
         situation = None if unit in known.proposed else known.situation(unit)
         if situation is None:
             continue
+        known.outages.look_at(situation, known.assigned)
         change = switching.next_change(situation, partial(room, known, situation, rooms))
         known.settled[unit] = situation.change if change is None and protection.settled(situation) else None
         if change is None:

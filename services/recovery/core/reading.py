@@ -71,6 +71,7 @@ class Reading:
             known.incidents.consumption.read(record, known.now_us)
             known.adaptive.read(record, known.now_us)
             known.replication.read(record, known.now_us)
+            known.outages.read(record, known.now_us)
             self._reports(record)
         return named
 
@@ -96,6 +97,8 @@ class Reading:
         valid = known.standings.read(offset, record)
         for plan in record.replications:
             known.replication.decided(plan, known.assigned.replication(plan.job_key) is plan, known.now_us)
+        for outage in record.outages:
+            known.outages.decided(outage, known.assigned.outage(outage.unit_key) is outage)
         for change in valid:
             self._counts(before[change.unit], change)
             before[change.unit] = change
@@ -175,6 +178,7 @@ class Reading:
             known.wants.admit(decision)
             known.incidents.admit(decision)
             known.replication.admit(decision, known.now_us)
+            known.outages.admit(decision)
             for unit, each in made.items():
                 self.scheme_asked(unit, each.asked)
             return list(made)
@@ -188,6 +192,7 @@ class Reading:
         known.incidents.end(job)
         known.policies.forget(job)
         known.replication.end(job)
+        known.outages.end(job)
         for unit in terms(plan):
             for fold in (
                 known.crashes, known.proofs, known.asks, known.adaptive, known.rollbacks, known.relieving,

@@ -109,7 +109,9 @@ class Recovery:
                 return known.all_units()
             case observed.Replanned(answer):
                 known.replication.answered(answer, known.assigned, known.quiet, now_us)
-            case observed.Withdrawn(changes, incidents, replications):
+            case observed.Withdrawn(changes, incidents, replications, outages):
+                for outage in outages:
+                    known.outages.withdrawn(outage)
                 for plan in replications:
                     known.replication.withdrawn(plan)
                 for incident in incidents:
@@ -138,6 +140,8 @@ class Recovery:
         self._share()
         self._look_at_incidents()
         self._replicate()
+        if known.acting:
+            known.outages.look(known.assigned, known.situation, known.detector, known.now_us)
         if whole or known.limited or known.incidents.any_open(known.assigned):
             self._whole_us = known.now_us
             units = known.all_units()

@@ -291,7 +291,8 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
     )
     made = plan(raw)
     assert made.warnings == (
-        "queries.q.results: tentative is not available yet, runs as final",
+        "queries.q.results: tentative rows are not available yet, runs as final; "
+        "`holdfast status` shows outages and the fidelity that is left",
         "fault_tolerance.buffering: source goes by global checkpoints, which sweep does not make, "
         "runs as upstream until the policy is aligned",
     )

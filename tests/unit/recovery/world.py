@@ -26,6 +26,7 @@ from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
 from schemas.incidents import Incident
+from schemas.outages import Outage
 from schemas.plans import OperatorPlan, Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.reassigning import HALF
@@ -473,11 +474,12 @@ class World:
         goals: Iterable[Goal] = (),
         incidents: Iterable[Incident] = (),
         replications: Iterable[ReplicationPlan] = (),
+        outages: Iterable[Outage] = (),
     ) -> None:
         """One record; what is valid in it is checked."""
         record = Assignment(
             author, self.now_us // 1000, tuple(changes), goals=tuple(goals), incidents=tuple(incidents),
-            replications=tuple(replications),
+            replications=tuple(replications), outages=tuple(outages),
         )  # fmt: skip
         before = self.checked.units()
         for change in self.checked.read(record):
@@ -533,7 +535,8 @@ class World:
         incidents, replica.core.incident_records = replica.core.incident_records, []
         made, replication = list(replica.core.known.replication.records), replica.core.known.replication
         replication.records.clear()
-        if changes or incidents or made:
-            self.append(replica.name, changes, incidents=incidents, replications=made)
+        outages, replica.core.known.outages.records = replica.core.known.outages.records, []
+        if changes or incidents or made or outages:
+            self.append(replica.name, changes, incidents=incidents, replications=made, outages=outages)
         while replication.questions:
             self._observe(replica, Replanned(answer(replication.questions.pop(0))))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from schemas import assignments, heartbeats, plans, progress
 from schemas.assignments import Assignment, Change, Copy, Flags, unit_key
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
+from schemas.outages import Outage
 from schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Skip, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
+from services.cli.looking import status_parts
 from services.view.cluster import ClusterView, natural
 from services.view.protection import said
 
@@ -63,6 +66,10 @@ class Cluster:
     def assign(self, unit: str, epoch: int, *copies: Copy, scheme: str = "hybrid") -> Cluster:
         change = Change(unit_key("flights", "1-aaaaaa", unit), epoch, copies, scheme=scheme)
         self.view.read(TOPICS.assignments, assignments.encode(Assignment("controller", NOW, (change,))))
+        return self
+
+    def note(self, outage: Outage) -> Cluster:
+        self.view.read(TOPICS.assignments, assignments.encode(Assignment("r", NOW, (), outages=(outage,))))
         return self
 
     def beat(
@@ -288,6 +295,25 @@ def test_the_status_names_units_whose_standbys_have_no_place() -> None:
     cluster.beat("w3", "1")
     assert cluster.view.status(job, NOW).unserved == ()
     assert cluster.view.status(job, NOW + 5_000).unserved == (), "nobody answers, so nobody knows"
+
+
+def test_the_status_names_units_that_are_out_and_the_fidelity_until_they_have_recovered() -> None:
+    cluster = Cluster().decide(RUN).status("1-aaaaaa", "running")
+    cluster.assign("late-0", 1, Copy("w1", "1", Flags())).assign("late-1", 1, Copy("w2", "1", Flags()))
+    first = Outage("flights", "1-aaaaaa", "late-0", 1, 1, 7, {"q": 0.5})
+    second = Outage("flights", "1-aaaaaa", "late-1", 1, 1, 7, {"q": 0.0})
+    cluster.note(first).note(second).assign("late-0", 2, Copy("w3", "1", Flags()))
+    (job,) = cluster.view.jobs()
+    found = cluster.view.status(job, NOW)
+    assert (found.out, found.fidelity) == (("late-0", "late-1"), {"q": 0.0})
+    cluster.note(structs.replace(second, fidelity={"q": 0.5}, over=True))
+    found = cluster.view.status(job, NOW)
+    assert (found.out, found.fidelity) == (("late-0",), {"q": 0.5})
+    lines = [str(part) for part in status_parts(found)]
+    assert "out, and not recovered yet: late-0; the others give, of all rows: q 50%" in lines
+    cluster.note(structs.replace(first, fidelity={"q": 1.0}, over=True))
+    found = cluster.view.status(job, NOW)
+    assert (found.out, found.fidelity) == ((), {})
 
 
 def test_a_unit_without_a_standby_says_why() -> None:

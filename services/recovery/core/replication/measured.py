@@ -9,7 +9,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from schemas.assignments import unit_key
 from schemas.costs import Costs
+from schemas.plans import Plan
+from services.kernel.fidelity.of_job import Rates, edge_rates
 
 WINDOW_US, APART_US = 60_000_000, 5_000_000
 LEAST_US = 20_000_000
@@ -39,6 +42,31 @@ class Counted:
             return None
         span_s = (now_us - since_us) / 1_000_000
         return _rates(taken, inputs, span_s), _rates(put, outputs, span_s)
+
+
+@dataclass(slots=True)
+class Measured:
+    """Of one job."""
+
+    plan: Plan
+    _counted: dict[str, Counted] = field(default_factory=dict)
+
+    def read(self, costs: Costs, now_us: int) -> None:
+        if costs.leads:
+            self._counted.setdefault(costs.unit, Counted()).read(costs, now_us)
+
+    def rates(self) -> Rates | None:
+        """None: not every unit's leader has been heard for long enough."""
+        inputs: dict[tuple[str, str], float] = {}
+        outputs: dict[tuple[str, str], float] = {}
+        for unit in (one for one in self.plan.units if not one.host):
+            counted = self._counted.get(unit_key(self.plan.job, self.plan.generation, unit.name))
+            found = None if counted is None else counted.rates()
+            if found is None:
+                return None
+            inputs |= {(unit.name, edge): rate for edge, rate in found[0].items()}
+            outputs |= {(unit.name, edge): rate for edge, rate in found[1].items()}
+        return edge_rates(self.plan, inputs, outputs)
 
 
 def _rates(before: Mapping[str, int], now: Mapping[str, int], span_s: float) -> dict[str, float]:

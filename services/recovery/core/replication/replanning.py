@@ -16,16 +16,16 @@ Source: MECHANISMS P14, docs/decisions/0146.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from schemas.assignments import ReplicationPlan, job_key, job_key_of, split_job_key, unit_key
 from schemas.heartbeats import Heartbeat
 from schemas.plans import Plan
 from schemas.retired import submitted
-from services.kernel.fidelity.of_job import Rates, budget_share, edge_rates
+from services.kernel.fidelity.of_job import budget_share
 from services.kernel.logs.assigned import Assigned
 from services.recovery.core.replication.answering import Answer, Question
-from services.recovery.core.replication.measured import Counted
+from services.recovery.core.replication.measured import Measured
 from services.recovery.core.unit.terms import Directed
 
 PACE_US = 5_000_000
@@ -43,11 +43,11 @@ class _Job:
     """One job with a budget. units: planned ones by key. base: the scheme of a unit without a replica."""
 
     plan: Plan
+    measured: Measured
     share: float
     units: dict[str, str]
     base: str
     asked: int
-    counted: dict[str, Counted] = field(default_factory=dict)
     asking: Question | None = None
     proposed: ReplicationPlan | None = None
     better: int = 0
@@ -77,7 +77,13 @@ class Replication:
             return
         units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in planned}
         self._jobs[key] = _Job(
-            plan, share, units, planned[0].scheme, submitted(plan.generation) or 0, decided_us=now_us
+            plan,
+            Measured(plan),
+            share,
+            units,
+            planned[0].scheme,
+            submitted(plan.generation) or 0,
+            decided_us=now_us,
         )
 
     def end(self, job: str) -> None:
@@ -88,8 +94,8 @@ class Replication:
     def read(self, beat: Heartbeat, now_us: int) -> None:
         for costs in beat.costs if self._jobs else ():
             known = self._jobs.get(job_key_of(costs.unit))
-            if known is not None and costs.leads:
-                known.counted.setdefault(costs.unit, Counted()).read(costs, now_us)
+            if known is not None:
+                known.measured.read(costs, now_us)
 
     def decided(self, record: ReplicationPlan, valid: bool, now_us: int) -> None:
         """A record was read. An invalid one of ours was overtaken."""
@@ -159,25 +165,12 @@ class Replication:
             if not (calm() and _placed(known, assigned)):
                 known.better = 0
                 return
-            rates = self._rates(known)
+            rates = known.measured.rates()
             if rates is None:
                 return
         number, units = (0, ()) if present is None else (present.number, present.units)
         known.asking = Question(key, known.plan, known.share, number, units, own, rates)
         self.questions.append(known.asking)
-
-    def _rates(self, known: _Job) -> Rates | None:
-        """None: not every unit's leader has been heard for long enough."""
-        inputs: dict[tuple[str, str], float] = {}
-        outputs: dict[tuple[str, str], float] = {}
-        for unit in (one for one in known.plan.units if not one.host):
-            counted = known.counted.get(unit_key(known.plan.job, known.plan.generation, unit.name))
-            found = None if counted is None else counted.rates()
-            if found is None:
-                return None
-            inputs |= {(unit.name, edge): rate for edge, rate in found[0].items()}
-            outputs |= {(unit.name, edge): rate for edge, rate in found[1].items()}
-        return edge_rates(known.plan, inputs, outputs)
 
     def _direct(self, key: str, known: _Job, own: frozenset[str], assigned: Assigned) -> None:
         for unit in known.units:

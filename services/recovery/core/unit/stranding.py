@@ -19,8 +19,13 @@ def stranded(s: Situation) -> bool:
 
     What a unit may have done itself is no incident.
     """
+    return not blame.deadly(s) and not blame.blamed(s) and without_leader(s)
+
+
+def without_leader(s: Situation) -> bool:
+    """No copy of it can continue, or none that may, whosever fault that is."""
     left_alone = not s.change.copies or s.over or s.crowded
-    if left_alone or s.unwanted or blame.deadly(s) or blame.blamed(s):
+    if left_alone or s.unwanted:
         return False
     gone = all(s.gone(copy) for copy in s.change.copies if s.may_lead(copy))
     return gone or (s.stance is Stance.ALONE and (s.lost(s.primary) or given_up(s)))

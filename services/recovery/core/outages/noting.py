@@ -1,0 +1,180 @@
+"""When an outage of a unit begins and when it is over, for jobs with a query that has tentative results.
+
+It begins as soon as no copy of the unit can continue; the record is appended together with the one that places the unit
+again. A placement does not end it, and neither does the first frame of the new copy, which is one of the replay: it is
+over once the unit's leader has processed all that any unit of the job had processed before the failure (MECHANISMS
+P13), and what the newest unit had processed RECENT_US ago. It is also over once the unit is to run no more.
+
+The fidelity that a record states goes by the rates of the time before the first of the outages that are open, since
+those are rates without failure (MECHANISMS P1); where too little was heard, all streams count alike.
+
+Source: MECHANISMS P4, P12 and P13, docs/decisions/0168.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from schemas.assignments import job_key, job_key_of, unit_key
+from schemas.heartbeats import Heartbeat
+from schemas.outages import Outage
+from schemas.plans import Plan
+from services.kernel.fidelity.loss import of_queries
+from services.kernel.fidelity.of_job import planned
+from services.kernel.fidelity.topology import Topology
+from services.kernel.liveness.detector import Detector
+from services.kernel.logs.assigned import Assigned
+from services.kernel.plans.priorities import needed, tentative
+from services.recovery.core.replication.measured import Measured
+from services.recovery.core.unit import blame, stranding
+from services.recovery.core.unit.situation import Situation
+
+RECENT_US = 500_000
+"""A unit that lags behind the newest one by less has caught up: heartbeats differ by some of that."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One with a query that has tentative results.
+
+    topology: with the rates of before the outages. units: by key, the names of those that may be out. all_units: keys
+    of all of the job. reached: the newest batch that any unit had processed, at times up to RECENT_US ago. proposed: by
+    name, not read back yet.
+    """
+
+    plan: Plan
+    measured: Measured
+    topology: Topology
+    units: Mapping[str, str]
+    all_units: tuple[str, ...]
+    reached: deque[tuple[int, int]] = field(default_factory=deque)
+    proposed: dict[str, Outage] = field(default_factory=dict)
+
+    def fidelity(self, out: Iterable[str]) -> dict[str, float]:
+        """By query, with these units gone."""
+        alive = self.topology.alive(set(self.topology.units).difference(out))
+        found = of_queries(self.topology, alive)
+        return {query: round(min(max(value, 0.0), 1.0), 6) for query, value in sorted(found.items())}
+
+    def see(self, newest: int, now_us: int) -> int:
+        """The newest batch of RECENT_US ago, or of the first look since the outage began."""
+        self.reached.append((now_us, newest))
+        while len(self.reached) > 1 and now_us - self.reached[1][0] >= RECENT_US:
+            self.reached.popleft()
+        return self.reached[0][1]
+
+
+class Outages:
+    """Of all jobs that run.
+
+    records: to append to `assignments`, until the shell takes them. news: records that count, until published.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+        self.records: list[Outage] = []
+        self.news: list[Outage] = []
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def admit(self, plan: Plan) -> None:
+        asking = [units for query, units in needed(plan).items() if tentative(plan, query)]
+        if not asking:
+            return
+        topology = planned(plan).topology
+        names = sorted(frozenset[str]().union(*asking).intersection(topology.units))
+        units = {unit_key(plan.job, plan.generation, name): name for name in names}
+        every = tuple(unit_key(plan.job, plan.generation, unit.name) for unit in plan.units)
+        self._jobs[job_key(plan.job, plan.generation)] = _Job(plan, Measured(plan), topology, units, every)
+
+    def end(self, job: str) -> None:
+        self._jobs.pop(job, None)
+
+    def read(self, beat: Heartbeat, now_us: int) -> None:
+        for costs in beat.costs if self._jobs else ():
+            if (known := self._jobs.get(job_key_of(costs.unit))) is not None:
+                known.measured.read(costs, now_us)
+
+    def decided(self, record: Outage, valid: bool) -> None:
+        """A record was read. One that is not valid was overtaken."""
+        known = self._jobs.get(record.job_key)
+        if known is not None and (valid or known.proposed.get(record.unit) == record):
+            known.proposed.pop(record.unit, None)
+        if valid:
+            self.news.append(record)
+
+    def withdrawn(self, record: Outage) -> None:
+        """It was not appended, as far as anybody knows."""
+        known = self._jobs.get(record.job_key)
+        if known is not None and known.proposed.get(record.unit) == record:
+            del known.proposed[record.unit]
+
+    # -- what is due --------------------------------------------------------------------------------------------------
+
+    def look_at(self, situation: Situation, assigned: Assigned) -> None:
+        """Before a record about the unit is proposed: whether the unit is out from now on."""
+        unit = situation.change.unit
+        known = self._jobs.get(job_key_of(unit))
+        name = None if known is None else known.units.get(unit)
+        if known is None or name is None or name in known.proposed:
+            return
+        last = assigned.outage(unit)
+        open = last is not None and not last.over
+        if open or blame.deadly(situation) or not stranding.without_leader(situation):
+            return
+        out = assigned.out(job_key_of(unit))
+        if not out and not known.proposed:
+            known.topology = planned(known.plan, known.measured.rates()).topology
+            known.reached.clear()
+        upto = _newest(known, situation.detector)
+        number, epoch = 1 if last is None else last.number + 1, situation.change.epoch
+        fidelity = known.fidelity({*out, *known.proposed, name})
+        self._propose(known, Outage(known.plan.job, known.plan.generation, name, number, epoch, upto, fidelity))
+
+    def look(
+        self,
+        assigned: Assigned,
+        situation: Callable[[str], Situation | None],
+        detector: Detector,
+        now_us: int,
+    ) -> None:
+        """In each sweep: which outages are over."""
+        for key, known in self._jobs.items():
+            out = assigned.out(key)
+            if not out:
+                continue
+            left, recent = set(out), known.see(_newest(known, detector), now_us)
+            for name, one in sorted(out.items()):
+                stands = None if name in known.proposed else situation(one.unit_key)
+                if stands is None or not (_runs_no_more(stands) or _recovered(stands, max(one.upto, recent))):
+                    continue
+                left.discard(name)
+                fidelity = known.fidelity(left)
+                self._propose(known, structs.replace(one, epoch=stands.change.epoch, fidelity=fidelity, over=True))
+
+    def _propose(self, known: _Job, record: Outage) -> None:
+        known.proposed[record.unit] = record
+        self.records.append(record)
+
+
+def _newest(known: _Job, detector: Detector) -> int:
+    """The newest batch that any unit is known to have processed, those that failed among them."""
+    return max((copy.batch for unit in known.all_units for copy in detector.last_reports(unit)), default=0)
+
+
+def _recovered(s: Situation, batch: int) -> bool:
+    leader = s.change.committer
+    report = None if leader is None or s.gone(leader) else s.report(leader)
+    if report is None or report.epoch < s.change.epoch:
+        return False
+    return s.over or (report.state == "running" and report.batch >= batch)
+
+
+def _runs_no_more(s: Situation) -> bool:
+    """It has ended, its job stops, or it is in quarantine."""
+    placed = s.want is not None and s.want.placed
+    return s.over or not placed or s.change.deadly is not None
