@@ -49,6 +49,7 @@ from tests.simulation import (
     gaps,
     health,
     incidents,
+    outages,
     raises,
     renewals,
     roots,
@@ -137,6 +138,7 @@ def check(cluster: Cluster) -> list[str]:
         found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
         found += gaps.check(cluster.broker.written, generation.plan, generation.topics, generation.ended == "drained")
         found += incidents.check(cluster.broker.written, generation.plan)
+        found += outages.check(cluster.broker.written, generation.plan)
         found += switches.check(cluster.broker.written, generation.plan)
         if PROFILES[profile_of(cluster.seed)].adaptive:
             found += adapting.check(cluster.broker.written, generation.plan)

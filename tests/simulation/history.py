@@ -19,6 +19,7 @@ from unittest import mock
 import structlog
 
 from schemas import commands
+from schemas.assignments import job_key
 from schemas.plans import Decision, Plan
 from schemas.topics import generation
 from services.controller import drafting
@@ -119,6 +120,9 @@ class History:
             changed = any(fault.kind == "policy" for fault in self.scenario.faults)
             if changed and not self._within(FOLLOWED_WITHIN_MS, self._followed, "followed by all", "policy"):
                 return
+            over = self._outages_over
+            if not over() and not self._within(OVER_WITHIN_MS, over, "over for every unit", "outage open"):
+                return
             follows = self._plans_followed
             if not follows() and not self._within(FOLLOWED_WITHIN_MS, follows, "followed by all units", "plan"):
                 return
@@ -202,6 +206,13 @@ class History:
         """All that had failed is there again, and every replica says so."""
         replicas = [process.replica.core.known for process in self.cluster.replicas() if process.replica is not None]
         return not any(known.incidents.any_open(known.assigned) for known in replicas)
+
+    def _outages_over(self) -> bool:
+        """Every unit that was out has recovered, and every replica says so."""
+        admitted, made = self._admitted()
+        jobs = [job_key(plan.job, plan.generation) for plan in made if admitted.ended(plan.generation) is None]
+        replicas = [process.replica.core.known for process in self.cluster.replicas() if process.replica is not None]
+        return not any(known.assigned.out(job) for known in replicas for job in jobs)
 
     def _followed(self) -> bool:
         """Every copy follows the checkpoint policy that counts."""

@@ -77,6 +77,8 @@ class Profile:
     """Jobs have a replication budget, and the rates of their sources move."""
     gaps: bool = False
     """Copies that take over skip what came since the newest checkpoint."""
+    tentative: bool = False
+    """Queries have tentative results, so that outages of units are noted."""
     incidents: bool = False
     """Jobs say how units that failed together are restored."""
 
@@ -394,6 +396,19 @@ PROFILES: Mapping[str, Profile] = {
         replicas=2,
         incidents=True,
         budget=True,
+    ),
+    "outages": Profile(
+        {"felled": 30, "crash": 4, "stall": 1, "lag": 3, "strike": 3, "leave": 1, "stale": 3, "cut": 1},
+        ("totals", "windows", "join", "filter"),
+        ("none", "passive", "passive", "passive-hot", "active-standby"),
+        fresh=0.1,
+        strikes=("assignments dies", "assignments stalls", "checkpoints dies", "data dies"),
+        lags=("assignments in", "assignments in", "assignments out", "progress in", "data out"),
+        pause_ms=500,
+        slots=2,
+        replicas=2,
+        incidents=True,
+        tentative=True,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

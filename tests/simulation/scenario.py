@@ -11,6 +11,7 @@ from tests.simulation.budgets import draw_budget, draw_surges
 from tests.simulation.faults import Fault, Roles, draw_faults
 from tests.simulation.incidents import draw_incidents
 from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
+from tests.simulation.outages import draw_results
 from tests.simulation.profiles import PROFILES, Profile
 
 FIRST_FAULT_MS = 300
@@ -79,6 +80,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         job.spec["fault_tolerance"] |= draw_promise(Random(f"{seed_}/promise"))
     if drawn_under.budget:
         draw_budget(Random(f"{seed_}/budget"), job)
+    if drawn_under.tentative:
+        draw_results(Random(f"{seed_}/results"), job)
     if drawn_under.gaps:
         job.spec["fault_tolerance"]["precision"] = "gap"
     if drawn_under.patient:

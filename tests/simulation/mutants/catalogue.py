@@ -131,6 +131,11 @@ from tests.simulation.mutants.incidents import (
     trimmed_in_an_incident,
     waiting_for_ever,
 )
+from tests.simulation.mutants.outages import (
+    outage_never_over,
+    outage_not_noted_with_the_placement,
+    outage_withdrawn_by_the_placement,
+)
 from tests.simulation.mutants.paced import missing_records_not_looked_for
 from tests.simulation.mutants.policies import (
     aligned_elsewhere,
@@ -418,6 +423,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(replanned_to_and_fro, "to and fro", 0, "budget", run_ms=2_500),
     Mutant(upgraded_before_downgraded, "over budget", 0, "budget"),
     Mutant(replanned_whatever_goes_on, "calm", 9, "budget"),
+    Mutant(outage_withdrawn_by_the_placement, "over too early", 0, "outages"),
+    Mutant(outage_never_over, "outage open", 0, "outages"),
+    Mutant(outage_not_noted_with_the_placement, "outage unsaid", 0, "outages"),
     Mutant(skipped_records_not_counted, "gap", 3, "gaps"),
     Mutant(one_batch_not_counted, "gap", 3, "gaps"),
     Mutant(continued_before_the_gap_is_valid, "gap", 3, "gaps"),

@@ -35,6 +35,9 @@ from services.recovery.core.unit.situation import Situation
 
 RECENT_US = 500_000
 """A unit that lags behind the newest one by less has caught up: heartbeats differ by some of that."""
+DOUBT_US = 1_000_000
+"""A unit that was not placed since it is out is out for so long at least. Where one replica hears a worker and another
+does not, each would otherwise undo in every turn what the other one says."""
 
 
 @dataclass(slots=True)
@@ -43,7 +46,7 @@ class _Job:
 
     topology: with the rates of before the outages. units: by key, the names of those that may be out. all_units: keys
     of all of the job. reached: the newest batch that any unit had processed, at times up to RECENT_US ago. proposed: by
-    name, not read back yet.
+    name, not read back yet. since_us: by name and number, when this replica first saw the outage that is open.
     """
 
     plan: Plan
@@ -53,6 +56,7 @@ class _Job:
     all_units: tuple[str, ...]
     reached: deque[tuple[int, int]] = field(default_factory=deque)
     proposed: dict[str, Outage] = field(default_factory=dict)
+    since_us: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def fidelity(self, out: Iterable[str]) -> dict[str, float]:
         """By query, with these units gone."""
@@ -102,8 +106,11 @@ class Outages:
     def decided(self, record: Outage, valid: bool) -> None:
         """A record was read. One that is not valid was overtaken."""
         known = self._jobs.get(record.job_key)
-        if known is not None and (valid or known.proposed.get(record.unit) == record):
-            known.proposed.pop(record.unit, None)
+        mine = None if known is None else known.proposed.get(record.unit)
+        if known is not None and mine is not None:
+            overtaken = valid and (mine.number, mine.over) <= (record.number, record.over)
+            if overtaken or mine == record:
+                del known.proposed[record.unit]
         if valid:
             self.news.append(record)
 
@@ -120,9 +127,9 @@ class Outages:
         unit = situation.change.unit
         known = self._jobs.get(job_key_of(unit))
         name = None if known is None else known.units.get(unit)
-        if known is None or name is None or name in known.proposed:
+        if known is None or name is None:
             return
-        last = assigned.outage(unit)
+        last = known.proposed.get(name, assigned.outage(unit))
         open = last is not None and not last.over
         if open or blame.deadly(situation) or not stranding.without_leader(situation):
             return
@@ -147,10 +154,16 @@ class Outages:
             out = assigned.out(key)
             if not out:
                 continue
+            numbers = [(name, one.number) for name, one in out.items()]
+            known.since_us = {one: known.since_us.get(one, now_us) for one in numbers}
             left, recent = set(out), known.see(_newest(known, detector), now_us)
             for name, one in sorted(out.items()):
                 stands = None if name in known.proposed else situation(one.unit_key)
-                if stands is None or not (_runs_no_more(stands) or _recovered(stands, max(one.upto, recent))):
+                if stands is None:
+                    continue
+                doubtful = stands.change.epoch == one.epoch and now_us - known.since_us[name, one.number] < DOUBT_US
+                recovered = not doubtful and _recovered(stands, max(one.upto, recent))
+                if not recovered and not _runs_no_more(stands):
                     continue
                 left.discard(name)
                 fidelity = known.fidelity(left)

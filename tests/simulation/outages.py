@@ -1,0 +1,93 @@
+"""What must hold of outages: docs/decisions/0168. How the results of queries are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from schemas import assignments, heartbeats
+from schemas.assignments import Change, job_key
+from schemas.heartbeats import Heartbeat
+from schemas.outages import Outage
+from schemas.plans import Plan
+from services.kernel.logs.assigned import Assigned
+from services.kernel.plans.priorities import needed, tentative
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.reasons import FAILURES
+from tests.simulation.broker import Written
+from tests.simulation.jobs import DrawnJob
+from tests.simulation.names import TOPICS
+
+PLACED = tuple(f"{sign.value}: {move.value}" for sign in FAILURES for move in (Move.PLACE, Move.RESTORE))
+
+
+def draw_results(random: Random, job: DrawnJob) -> None:
+    """Most queries have tentative results, one at least."""
+    queries = list(job.spec["queries"].values())
+    for query in [random.choice(queries), *(one for one in queries if random.random() < 0.5)]:
+        query["results"] = "tentative"
+
+
+class _Outages:
+    """Of one generation, as far as the trace was read. reached: by unit, what its leaders have said since it is out."""
+
+    def __init__(self, plan: Plan) -> None:
+        asking = [units for query, units in needed(plan).items() if tentative(plan, query)]
+        self._key, self._units = job_key(plan.job, plan.generation), frozenset[str]().union(*asking)
+        self._assigned = Assigned()
+        self._reached: dict[str, int] = {}
+        self._ended = set[str]()
+
+    def read(self, one: Written) -> Iterator[str]:
+        if one.partition.topic == TOPICS.assignments:
+            yield from self._decided(one)
+        elif one.partition.topic == TOPICS.heartbeats and isinstance(beat := heartbeats.decode(one.value), Heartbeat):
+            self._hear(beat)
+
+    def _decided(self, one: Written) -> Iterator[str]:
+        record, before = assignments.decode(one.value), self._assigned.units()
+        stopped = any(goal.kind == "stop" and goal.job_key == self._key for goal in record.goals)
+        if stopped:
+            self._ended |= self._units
+        valid = self._assigned.read(record)
+        for outage in record.outages:
+            if outage.job_key == self._key and self._assigned.outage(outage.unit_key) is outage:
+                yield from self._outage(outage, before.get(outage.unit_key))
+        for change in valid:
+            yield from self._placed(change, one.author)
+
+    def _outage(self, outage: Outage, was: Change | None) -> Iterator[str]:
+        where = f"{outage.unit}, outage {outage.number}"
+        if outage.unit not in self._units:
+            yield f"outage unasked: {where}: no query that needs it has tentative results"
+        if not outage.over:
+            self._reached[outage.unit] = 0
+            if was is None or was.epoch != outage.epoch:
+                yield f"outage of another copy: {where} is of epoch {outage.epoch}"
+            return
+        reached, deadly = self._reached.pop(outage.unit, 0), was is not None and was.deadly is not None
+        if reached < outage.upto and outage.unit not in self._ended and not deadly:
+            yield f"over too early: {where} at batch {reached} of {outage.upto}"
+
+    def _placed(self, change: Change, author: str) -> Iterator[str]:
+        job, _, unit = change.unit.partition("/")
+        ours = job == self._key and unit in self._units and author.startswith("recovery")
+        if ours and change.copies and change.reason.startswith(PLACED) and unit not in self._assigned.out(job):
+            yield f"outage unsaid: {change.unit}#{change.epoch} is placed ({change.reason})"
+
+    def _hear(self, beat: Heartbeat) -> None:
+        for copy in beat.copies:
+            job, _, unit = copy.unit.partition("/")
+            change = self._assigned.of(copy.unit) if job == self._key else None
+            leader = None if change is None else change.committer
+            if copy.state == "ended":
+                self._ended.add(unit)
+            if unit in self._reached and leader is not None and leader.incarnation == beat.incarnation:
+                self._reached[unit] = max(self._reached[unit], copy.batch)
+
+
+def check(written: Sequence[Written], plan: Plan) -> Iterator[str]:
+    """Of one generation."""
+    found = _Outages(plan)
+    for one in written:
+        yield from found.read(one)
