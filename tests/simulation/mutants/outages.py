@@ -11,6 +11,7 @@ from services.kernel.logs.assigned import Assigned
 from services.recovery.core.outages import noting
 from services.recovery.core.outages.noting import Outages
 from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stranding import without_leader
 from tests.simulation.mutants.bug import method
 
 
@@ -35,7 +36,7 @@ def outage_not_noted_with_the_placement() -> AbstractContextManager[object]:
         key = id(self), situation.change.unit, situation.change.epoch
         if key in seen:
             true(self, situation, assigned)
-        elif noting.stranding.without_leader(situation):
+        elif without_leader(situation):
             seen.add(key)
 
     return mock.patch.object(Outages, "look_at", look_at)
