@@ -1,4 +1,6 @@
-"""All that a Python operator of a job imports.
+"""All that a user's Python imports: for operators of a job, for jobs, and for their tests (`holdfast.testing`).
+
+An operator:
 
     import polars as pl
     from holdfast import Context, PythonOperator, State
@@ -10,10 +12,123 @@
             return batch.select("carrier", score=pl.col("dep_delay") / 60)
 
 A job file names it by `python: "my_module:Score"`, see docs/jobs.md. `help(PythonOperator)` says what a subclass gives,
-and what its methods get and return.
+and what its methods get and return. A job:
+
+    from holdfast import Job, aggregate, count, query, sink, source
+
+    visits = Job(
+        name="visits",
+        sources={"visits": source(topic="visits", fields={"page": "string"})},
+        operators={"by_page": aggregate(aggregate={"n": count()}, key=["page"], input="visits")},
+        queries={"pages": query(input="by_page", sink=sink(topic="pages"))},
+    )
+
+Each name is loaded when it is first used: a worker that runs an operator needs nothing of a job in Python.
 """
 
-from services.kernel.operators.user_code import Context, PythonOperator
-from services.kernel.operators.user_state import KeyedTable, State
+from __future__ import annotations
 
-__all__ = ["Context", "KeyedTable", "PythonOperator", "State"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.expressions import count, count_distinct, first, last, max, mean, min, quantile, sum
+    from holdfast.job import Job
+    from holdfast.parts import (
+        aggregate,
+        checkpoint_settings,
+        correlated_failure,
+        dedup,
+        fault_tolerance,
+        filter,
+        hybrid_settings,
+        join,
+        join_sides,
+        placement,
+        python,
+        query,
+        ranking,
+        renamed,
+        scheme_settings,
+        select,
+        sink,
+        source,
+        spark,
+        spark_sql,
+        top,
+        union,
+        weights,
+        window,
+        within,
+    )
+    from services.kernel.errors import JobRejected
+    from services.kernel.operators.user_code import Context, PythonOperator
+    from services.kernel.operators.user_state import KeyedTable, State
+
+__all__ = [
+    "Context",
+    "Job",
+    "JobRejected",
+    "KeyedTable",
+    "PythonOperator",
+    "State",
+    "aggregate",
+    "checkpoint_settings",
+    "correlated_failure",
+    "count",
+    "count_distinct",
+    "dedup",
+    "fault_tolerance",
+    "filter",
+    "first",
+    "hybrid_settings",
+    "join",
+    "join_sides",
+    "last",
+    "max",
+    "mean",
+    "min",
+    "placement",
+    "python",
+    "quantile",
+    "query",
+    "ranking",
+    "renamed",
+    "scheme_settings",
+    "select",
+    "sink",
+    "source",
+    "spark",
+    "spark_sql",
+    "sum",
+    "top",
+    "union",
+    "weights",
+    "window",
+    "within",
+]
+
+_HOMES = {
+    "Context": "services.kernel.operators.user_code",
+    "Job": "holdfast.job",
+    "JobRejected": "services.kernel.errors",
+    "KeyedTable": "services.kernel.operators.user_state",
+    "PythonOperator": "services.kernel.operators.user_code",
+    "State": "services.kernel.operators.user_state",
+    **dict.fromkeys(
+        ("count", "count_distinct", "first", "last", "max", "mean", "min", "quantile", "sum"), "holdfast.expressions"
+    ),
+}
+"""Where a name comes from that is no part of a job."""
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or name in ("expressions", "job", "parts", "testing"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOMES.get(name, "holdfast.parts")), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

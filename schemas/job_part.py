@@ -33,6 +33,10 @@ class JobPart(BaseModel):
             properties.get(name, {}).setdefault("description", text)
         return found
 
+    def as_written(self) -> dict[str, Any]:
+        """Plain data as the job file has it: without the settings that were left out."""
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
     @classmethod
     def described(cls) -> dict[str, str]:
         """The docstring of each attribute, by the key that the job file has for it."""

@@ -125,6 +125,12 @@ COMMANDS = (
         "List the functions and aggregates of job files, or show one with an example. No cluster is needed.",
     ),
     Command(
+        "convert",
+        JOBS,
+        "converting:convert",
+        "Print a job file as a job in Python, or a job in Python as a job file.",
+    ),
+    Command(
         "plan",
         JOBS,
         "replication:plan",

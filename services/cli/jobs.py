@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from schemas.plans import Plan, Problem
     from services.view.lines import JobLine
 
-File = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file, YAML or JSON.")]
+File = Annotated[
+    Path, typer.Argument(metavar="JOB.yaml", help="The job file, YAML or JSON, or a job in Python: my_jobs.py:flights.")
+]
 
 
 class Start(Enum):
@@ -32,7 +34,8 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to w
 def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed."""
     from services.cli.whereabouts import allowed
-    from services.client.planning import plan, read_job
+    from services.client.job_files import read_job
+    from services.client.planning import plan
     from services.kernel.errors import JobRejected
 
     try:
@@ -40,7 +43,7 @@ def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: 
         present, prefix = _cluster_topics(data_dir, kafka)
         _show(plan(job.spec, present, prefix, allowed(job.spec, data_dir)), prefix, present is not None, as_json)
     except JobRejected as rejected:
-        _refuse(str(file), rejected.problems, as_json)
+        refuse(str(file), rejected.problems, as_json)
 
 
 def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str, int] | None, str]:
@@ -79,7 +82,7 @@ def _has_rows_without_seal(plan: Plan) -> bool:
     return any(one.writers or one.mode == REAL_TIME for one in plan.spark) and keyring() is not None
 
 
-def _refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
+def refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
     from services.client.submitting import problem_lines
     from services.kernel.plurals import plural
 
@@ -106,7 +109,8 @@ def submit(
     """Start a job; returns when it runs, or says why it does not."""
     from services.cli.whereabouts import allowed, connected
     from services.client import submitting
-    from services.client.planning import missing_topics, read_job
+    from services.client.job_files import read_job
+    from services.client.planning import missing_topics
     from services.kernel.errors import JobRejected
     from services.kernel.plurals import plural
     from services.view.protection import said
@@ -123,7 +127,7 @@ def submit(
             warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
             unprotected = submitting.unprotected(door, done.generation)
     except JobRejected as rejected:
-        _refuse(str(file), rejected.problems, as_json)
+        refuse(str(file), rejected.problems, as_json)
         return
     if as_json:
         print_json(

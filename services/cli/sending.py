@@ -106,11 +106,12 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
 
 def _spec_of(door: Door, job: str) -> JobSpec:
     """Of a job file, or of a job of the cluster."""
-    from services.planning.loading import interpret, load
+    from services.client.job_files import in_python, read_job
+    from services.planning.loading import interpret
     from services.view.reading import named_job, read_jobs
 
-    if Path(job).is_file():
-        return load(Path(job).read_text(), job)
+    if Path(job).is_file() or in_python(Path(job)):
+        return read_job(Path(job)).spec
     view = read_jobs(door)
     plan = view.plan(named_job(view, job).generation)
     if plan is None:

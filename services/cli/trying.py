@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,14 +24,13 @@ from services.view.visible import visible_line
 
 if TYPE_CHECKING:
     from schemas.dead_letters import DeadLetter
-    from schemas.jobs import Source
     from services.client.local_run import Finished
 
 MAX_SHOWN_DEAD_LETTERS = 5
 
 
 def command(
-    job: Annotated[Path, typer.Argument(help="The job file, YAML or JSON.")],
+    job: Annotated[Path, typer.Argument(help="The job file, YAML or JSON, or a job in Python: my_jobs.py:flights.")],
     inputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,12 +83,13 @@ def command(
 
 def _watch(job: Path, given: list[str], out: str, null: list[str], shown: int, as_json: bool) -> None:
     from services.cli import trying_again
+    from services.client.job_files import file_of
 
     arguments = [str(job), *(word for one in given for word in ("--input", one)), "--out", out]
     arguments += [word for one in null for word in ("--null", one)] + ["--dead-letters", str(shown)]
     arguments += ["--json"] if as_json else []
     inputs = [Path(one.partition("=")[2]) for one in given]
-    trying_again.watch([job, *inputs], lambda: trying_again.run_once(arguments))
+    trying_again.watch([file_of(job), *inputs], lambda: trying_again.run_once(arguments))
 
 
 def _refuse(lines: list[str], status: int) -> None:
@@ -104,26 +104,25 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     from msgspec.structs import asdict
 
     from schemas.leaps import widest
+    from services.client.frames import file_records
+    from services.client.job_files import file_of, read_job
     from services.client.local_run import LocalRun, complete
-    from services.hosting import plugins
+    from services.client.trials import allowed_modules
     from services.kernel import lazy_modules
     from services.kernel.operators.python import restrict
     from services.log.logger import drop_below
-    from services.planning.checking import entry_of
-    from services.planning.loading import load
 
     lazy_modules.resolve(load=False)
     gc.freeze()
     gc.enable()
     drop_below(logging.ERROR)
-    if not job.exists():
-        _refuse([f"there is no file {job}"], 2)
-    spec = complete(load(job.read_text(), str(job)))
+    if not file_of(job).exists():
+        _refuse([f"there is no file {file_of(job)}"], 2)
+    spec = complete(read_job(job).spec)
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
     sys.path.insert(0, str(Path.cwd()))
-    feeds = {name: _records(path, spec.sources[name], null) for name, path in files.items()}
-    modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
-    allow = plugins.modules_of(os.environ.get(plugins.VARIABLE, "")) or modules
+    feeds = {name: file_records(path, spec.sources[name], null) for name, path in files.items()}
+    allow = allowed_modules(spec)
     restrict(allow)
     run = LocalRun(spec, feeds, allow)
     finished = run.run(_progress())
@@ -180,14 +179,6 @@ def _commonest(finished: Finished, origin: str) -> str:
     kinds = Counter(reason.partition(", found ")[0] for reason in reasons)
     kind = kinds.most_common(1)[0][0]
     return next(reason for reason in reasons if reason.partition(", found ")[0] == kind)
-
-
-def _records(path: Path, source: Source, null: Sequence[str]) -> Iterator[list[bytes]]:
-    """What the source reads of its file."""
-    from services.client.feeding import Feed
-
-    columns = tuple(source.origins.get(name, name) for name in source.types) if source.format == "csv" else ()
-    return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow", null=null).blocks()
 
 
 def _files(given: list[str], declared: dict[str, str | None], folder: Path) -> dict[str, Path]:

@@ -4,43 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from schemas.decided import Id
 from schemas.jobs import JobSpec
 from schemas.plans import Plan
 from schemas.topics import TopicSpec
 from services.controller.spark_analysis import Describer
-from services.kernel.errors import USAGE, CommandFailed, JobRejected
-from services.planning.loading import interpret
+from services.kernel.errors import JobRejected
 from services.planning.plan import make_plan
-from services.planning.reading import read
 from services.planning.spark_inputs import operators
 from services.planning.user_topics import source_topic
 
 NO_GENERATION = "0-000000"
-
-
-@dataclass(frozen=True, slots=True)
-class JobFile:
-    """raw: as it is written, which is what is submitted."""
-
-    name: str
-    raw: dict[str, Any]
-    spec: JobSpec
-
-
-def read_job(path: Path) -> JobFile:
-    """Raises CommandFailed for a file that cannot be read, JobRejected for what is wrong inside."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise CommandFailed(f"cannot read {path}: {why}", "give the path of a job file", USAGE) from None
-    raw = read(text, str(path))
-    return JobFile(str(path), raw, interpret(raw, str(path)))
 
 
 def plan(spec: JobSpec, present: dict[str, int] | None, prefix: str, allow: Sequence[str]) -> Plan:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from schemas.job_operators import Window
+from schemas.job_part import JobPart
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
@@ -49,6 +50,13 @@ def interpret(raw: Any, name: str = "job") -> JobSpec:
         raise JobRejected(sorted(problems, key=lambda problem: _order(problem.path))) from None
 
 
+def part_problems(part: type[JobPart], name: str, error: ValidationError) -> list[Problem]:
+    """What is wrong with a part of a job that was made on its own. name: of the part, with which each path begins."""
+    faults = (details for details in error.errors() if details["type"] not in _ECHOES)
+    found = (_problem(details, part) for details in faults)
+    return [Problem(f"{name}.{one.path}" if one.path else name, one.message, one.hint) for one in found]
+
+
 _ECHOES = ("default_factory_not_called",)
 """They follow from another error of the same mapping."""
 
@@ -60,8 +68,8 @@ def _order(path: str) -> int:
     return known.index(section) if section in known else len(known)
 
 
-def _problem(error: ErrorDetails) -> Problem:
-    message, hint = words(error)
+def _problem(error: ErrorDetails, root: type[JobPart] = JobSpec) -> Problem:
+    message, hint = words(error, root)
     return Problem(_path(error["loc"] + _AT.get(error["type"], ())), message, hint)
 
 

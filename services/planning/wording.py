@@ -22,8 +22,10 @@ Words = tuple[str, str]
 """What is wrong, and the hint."""
 
 
-def words(error: ErrorDetails) -> Words:
-    """The words for one of pydantic's errors."""
+def words(error: ErrorDetails, root: type[JobPart] = JobSpec) -> Words:
+    """The words for one of pydantic's errors. root: the model at which its location begins."""
+    if error["type"] in _OF_SETTINGS:
+        return _OF_SETTINGS[error["type"]](error, root)
     return _MESSAGES.get(error["type"], _as_it_is)(error)
 
 
@@ -31,14 +33,14 @@ def _as_it_is(error: ErrorDetails) -> Words:
     return error["msg"], ""
 
 
-def _missing(error: ErrorDetails) -> Words:
-    owner = _owner(error["loc"][:-1])
+def _missing(error: ErrorDetails, root: type[JobPart]) -> Words:
+    owner = _owner(error["loc"][:-1], root)
     about = "" if owner is None else owner.described().get(str(error["loc"][-1]), "")
     return "is missing", about.partition("\n")[0]
 
 
-def _unknown(error: ErrorDetails) -> Words:
-    owner = _owner(error["loc"][:-1])
+def _unknown(error: ErrorDetails, root: type[JobPart]) -> Words:
+    owner = _owner(error["loc"][:-1], root)
     return "is not a setting", suggest(str(error["loc"][-1]), owner.model_fields if owner is not None else ())
 
 
@@ -105,9 +107,11 @@ def _operator_kind(error: ErrorDetails) -> Words:
     return f"is no operator: it has none of {', '.join(OPERATORS)}", hint
 
 
-_MESSAGES: dict[str, Callable[[ErrorDetails], Words]] = {
+_OF_SETTINGS: dict[str, Callable[[ErrorDetails, type[JobPart]], Words]] = {
     "missing": _missing,
     "extra_forbidden": _unknown,
+}
+_MESSAGES: dict[str, Callable[[ErrorDetails], Words]] = {
     "literal_error": _not_an_option,
     "string_type": _not_a("text"),
     "int_type": _not_a("a whole number"),
@@ -151,9 +155,9 @@ def found(value: Any) -> str:
 # -- which part of the job file a location lies in --------------------------------------------------------------------
 
 
-def _owner(loc: Sequence[int | str]) -> type[JobPart] | None:
-    """The model of the mapping at `loc`."""
-    at: Any = JobSpec
+def _owner(loc: Sequence[int | str], root: type[JobPart]) -> type[JobPart] | None:
+    """The model of the mapping at `loc` below `root`."""
+    at: Any = root
     for step in loc:
         at = _step(_plain(at), step)
     at = _plain(at)

@@ -1,0 +1,76 @@
+"""Between polars frames and records: what a source reads of a frame, and the rows of a query as a frame.
+
+Source: JOBS "Jobs in Python".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from schemas.jobs import Source
+from schemas.plans import OperatorPlan
+from services.client.feeding import Feed
+from services.client.unusable import UnusableFile
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.arrow_records import encode_arrow
+from services.kernel.codecs.decoding import Decoder
+from services.kernel.codecs.encoding import encode_json
+from services.kernel.codecs.fields import TIME
+from services.kernel.suggestions import suggest
+
+Given = pl.DataFrame | Path | str | Iterable[Mapping[str, Any] | bytes]
+"""What a source is fed with: a frame, the path of a file, or records, each a mapping (as JSON) or its bytes."""
+
+
+def records(name: str, source: Source, given: Given, null: Sequence[str] = ()) -> Iterator[list[bytes]]:
+    """The records of a source, in blocks.
+
+    Args:
+        name: of the source, for messages. null: of csv files, words that stand for null.
+
+    Raises:
+        UnusableFile: a file cannot be read, or a frame does not have the source's columns.
+    """
+    if isinstance(given, str | Path):
+        yield from file_records(Path(given), source, null)
+    elif isinstance(given, pl.DataFrame):
+        yield _of_frame(name, source, given)
+    else:
+        yield [one if isinstance(one, bytes) else msgspec.json.encode(one) for one in given]
+
+
+def file_records(path: Path, source: Source, null: Sequence[str]) -> Iterator[list[bytes]]:
+    """What the source reads of a file."""
+    columns = tuple(source.origins.get(name, name) for name in source.types) if source.format == "csv" else ()
+    return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow", null=null).blocks()
+
+
+def _of_frame(name: str, source: Source, rows: pl.DataFrame) -> list[bytes]:
+    """A frame has the source's columns, by the names that the job has for them; other columns are left out."""
+    if absent := [column for column in source.types if column not in rows.columns]:
+        hint = suggest(absent[0], rows.columns)
+        raise UnusableFile(f"the frame for source '{name}' has no column {', '.join(absent)}", hint)
+    try:
+        typed = rows.select(*source.types).cast(field_types.schema(source.types))
+    except pl.exceptions.PolarsError as error:
+        raise UnusableFile(f"the frame for source '{name}': {str(error).splitlines()[0]}") from None
+    written = {source.origins.get(column, column): kind for column, kind in source.types.items()}
+    typed = typed.rename(dict(zip(source.types, written, strict=True)))
+    if source.format == "json":
+        return encode_json(typed, written)
+    if source.format == "arrow":
+        return encode_arrow(typed, written)
+    raise UnusableFile(f"source '{name}' reads {source.format}, which is not made of frames", "give records as bytes")
+
+
+def rows_of(sink: OperatorPlan, rows: Sequence[bytes]) -> pl.DataFrame:
+    """The rows of a query, each a JSON object, as a frame of the query's types."""
+    fields = {name: field_types.optional(text) for name, text in sink.fields.items()}
+    decoded = Decoder(fields).decode(rows, [0] * len(rows))
+    assert not decoded.refused, decoded.refused[0]
+    return decoded.rows.drop(TIME)

@@ -1,0 +1,122 @@
+"""Reading a job where a command names one: a file of YAML or JSON, or a job in Python (`my_jobs.py:flights`).
+
+Source: JOBS "A job file", "Jobs in Python".
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from schemas.jobs import JobSpec
+from schemas.plans import Problem
+from services.kernel.errors import USAGE, CommandFailed, JobRejected
+from services.kernel.suggestions import suggest
+from services.planning.loading import interpret
+from services.planning.reading import read
+
+_loaded: dict[Path, ModuleType] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """raw: as it is written, which is what is submitted."""
+
+    name: str
+    raw: dict[str, Any]
+    spec: JobSpec
+
+
+def file_of(job: Path) -> Path:
+    """The file alone, without the name of a job in it."""
+    file, colon, _ = str(job).rpartition(":")
+    return Path(file) if colon and file.endswith(".py") else job
+
+
+def in_python(job: Path) -> bool:
+    """Whether the name is that of a job in Python."""
+    return file_of(job).suffix == ".py"
+
+
+def read_job(job: Path) -> JobFile:
+    """Raises CommandFailed for a file that cannot be read, JobRejected for what is wrong inside."""
+    if in_python(job):
+        spec = _in_module(job)
+        return JobFile(str(job), spec.as_written(), spec)
+    raw = read(_text(job), str(job))
+    return JobFile(str(job), raw, interpret(raw, str(job)))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise CommandFailed(f"cannot read {file}: {why}", "give the path of a job file", USAGE) from None
+
+
+def _in_module(job: Path) -> JobSpec:
+    file = file_of(job)
+    name = str(job).removeprefix(str(file)).removeprefix(":")
+    jobs = _jobs(vars(_module(file)))
+    if name in jobs:
+        return jobs[name]
+    if name:
+        raise CommandFailed(f"{file} has no job '{name}'", suggest(name, jobs) or "it is to be a holdfast.Job", USAGE)
+    if len(jobs) != 1:
+        hint = f"name one: {file}:{next(iter(jobs), 'flights')}"
+        raise CommandFailed(f"{file} has {', '.join(jobs) if jobs else 'no job'}", hint, USAGE)
+    return next(iter(jobs.values()))
+
+
+def _jobs(names: Mapping[str, Any]) -> dict[str, JobSpec]:
+    return {name: value for name, value in names.items() if isinstance(value, JobSpec)}
+
+
+def _module(file: Path) -> ModuleType:
+    """The file as the module of its name, as operators of it are named in the job, too.
+
+    Raises:
+        JobRejected: what is wrong with a job, with the line that makes it, or with the file.
+    """
+    _text(file)
+    path = file.resolve()
+    if path in _loaded:
+        return _loaded[path]
+    for folder in (str(path.parent), str(Path.cwd())):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    former = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    try:
+        found.loader.exec_module(module)
+    except BaseException as error:
+        sys.modules.pop(path.stem)
+        if former is not None:
+            sys.modules[path.stem] = former
+        if not isinstance(error, Exception | SystemExit):
+            raise
+        raise JobRejected(_problems(file, path, error)) from error
+    _loaded[path] = module
+    return module
+
+
+def _problems(file: Path, path: Path, error: BaseException) -> list[Problem]:
+    """Each begins with the file and the line in it that raised."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return [Problem(f"{file}:{error.lineno}", f"not Python: {error.msg}")]
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    at = f"{file}:{lines[-1]}" if lines else str(file)
+    if isinstance(error, JobRejected):
+        return [Problem(f"{at}: {one.path}", one.message, one.hint) for one in error.problems]
+    return [Problem(at, f"{type(error).__name__}: {error}")]
