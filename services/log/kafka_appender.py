@@ -21,6 +21,7 @@ from services.log.answers import Unacknowledged
 from services.log.kafka_client import Cluster, connect, error_of, listed
 from services.log.login import LoginRefused
 from services.log.protocol import Delivered, Headers
+from services.log.stalled import Stalled
 
 CONNECT_S = 1.0
 CLOSE_S = 4.0
@@ -47,10 +48,11 @@ class KafkaAppender:
         self._due: deque[tuple[Delivered, KafkaError | None, int]] = deque()
         self._failure: KafkaError | None = None
         self._placed: dict[Partition, int] = {}
+        self._stalled = Stalled(cluster.seen)
         cluster.known.opened(self._placed)
         self._producer = cluster.producer(name, {**_SETTINGS, "linger.ms": linger_ms})
         with contextlib.suppress(KafkaException):  # no broker: then records wait for it
-            connect(self._producer, CONNECT_S)
+            connect(self._producer, cluster.seen, CONNECT_S)
 
     def append(
         self,
@@ -76,7 +78,7 @@ class KafkaAppender:
                 raise self._refused(partition, value, exception) from exception
 
     def poll(self) -> None:
-        self._producer.poll(0)
+        self._stalled.polled(self._producer, self._producer.poll(0) > 0)
         self._call_done()
 
     def flush(self, timeout_s: float) -> None:

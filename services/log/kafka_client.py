@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from services.kernel.errors import Retriable
 from services.log.answers import Known
+from services.log.cluster_seen import ClusterSeen
 from services.log.login import Login
 from services.log.protocol import Headers
 
@@ -36,10 +37,8 @@ _DEFAULTS: Mapping[str, str | int] = {
     # A broker that is back is to be noticed at once: the default backs off up to 10 s.
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 500,
-    # Nothing reports a broker that hangs or cannot be reached: by default a request to it waits for a minute,
-    # and a new leader is asked for every five.
+    # Nothing reports a broker that hangs or cannot be reached: by default a request to it waits for a minute.
     "socket.timeout.ms": 3000,
-    "topic.metadata.refresh.interval.ms": 1000,
     "socket.keepalive.enable": "true",
     "socket.nagle.disable": "true",
 }
@@ -61,21 +60,24 @@ class Cluster:
     """Where a cluster is and how to reach it.
 
     settings: client settings of the user, such as security.protocol; a client's own settings go before them.
-    known: what the clients of one log have seen. login: whether Kafka lets them in.
+    known: what the clients of one log have seen. login: whether Kafka lets them in. seen: what the cluster is.
     """
 
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
     known: Known = field(default_factory=Known, compare=False)
+    seen: ClusterSeen = field(init=False, compare=False)
     login: Login = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seen", ClusterSeen(self.bootstrap_servers))
         object.__setattr__(self, "login", Login(self.bootstrap_servers, self.settings))
 
     def client(self, name: str, own: Mapping[str, str | int]) -> Settings:
         """Settings of a client: defaults, then the user's, then those that correctness rests on."""
         address: Settings = {"bootstrap.servers": self.bootstrap_servers, "client.id": name}
-        return {**_DEFAULTS, **self.settings, **address, **own}
+        refresh: Settings = {"topic.metadata.refresh.interval.ms": self.seen.refresh_ms}
+        return {**_DEFAULTS, **refresh, **self.settings, **address, **own}
 
     def consumer(self, name: str, own: Mapping[str, str | int]) -> Consumer:
         return Consumer(self.client(name, own), logger=LIBRARY_LOGGER, error_cb=self.login.happened)
@@ -108,7 +110,7 @@ def listed(headers: Headers | None) -> list[tuple[str, str | bytes | None]] | No
     return None if headers is None else list(headers)
 
 
-def connect(producer: Producer, timeout_s: float) -> None:
+def connect(producer: Producer, seen: ClusterSeen, timeout_s: float) -> None:
     """Waits until a new producer has its connections: one answer on the first, one more for those it then opens.
 
     Measured: a producer that asks for its id before that asks again only after 500 ms; with it, the first record is
@@ -116,4 +118,4 @@ def connect(producer: Producer, timeout_s: float) -> None:
     """
     deadline = time.monotonic() + timeout_s
     for _ in range(2):
-        producer.list_topics("__transaction_state", timeout=max(0.0, deadline - time.monotonic()))
+        seen.listed(producer.list_topics(seen.topic, timeout=max(0.0, deadline - time.monotonic())))

@@ -128,4 +128,5 @@ class Requests:
             raise self._unanswered("list topics", error_of(exception)) from exception
         if not found.brokers:
             raise Moved(f"list topics: Kafka at {self._cluster.bootstrap_servers} names no broker")
+        self._cluster.seen.listed(found)
         return dict(found.topics)

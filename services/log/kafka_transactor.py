@@ -18,9 +18,11 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
+from services.log.cluster_seen import ClusterSeen
 from services.log.kafka_client import Cluster, connect, error_of, listed
 from services.log.logger import get_logger
 from services.log.protocol import Rows
+from services.log.stalled import Stalled
 
 CONNECT_S = 1.0
 START_S = 10.0
@@ -32,8 +34,8 @@ ABORT_S = 5.0
 FIRST_PATIENCE_S, LAST_PATIENCE_S = 0.005, 0.08
 AGAIN_S = 0.5
 """A start that is refused at once, say for want of a right, is not made again sooner."""
-STEP_S = 0.25
-"""How long a commit waits before it looks whether the connection was lost."""
+STEP_S = 0.1
+"""How long a commit waits before it looks whether the connection was lost, or anything was answered."""
 LIBRARY_S = COMMIT_S + 1.0
 """So long the library tries to commit: longer than anybody waits."""
 
@@ -91,6 +93,7 @@ class _Session:
         self.connection = _Connection()
         self.producer = cluster.producer(transactional_id, own, error_cb=self.connection.happened)
         self._committer: _Committer | None = None
+        self._stalled = Stalled(cluster.seen)
 
     @property
     def lost(self) -> bool:
@@ -128,6 +131,7 @@ class _Session:
             with suppress(Empty):
                 return self._committer.answers.get(timeout=STEP_S)
             self.poll()
+            self._stalled.polled(self.producer)
             if self.lost:
                 raise TimeoutError("the connection was lost")
             if time.monotonic() > deadline:
@@ -180,7 +184,7 @@ class KafkaTransactor:
         """Saves the first start() two answers to wait for."""
         if self._fresh is not None:
             with suppress(KafkaException):
-                connect(self._fresh.producer, CONNECT_S)
+                connect(self._fresh.producer, self._cluster.seen, CONNECT_S)
                 self._connected = True
 
     def start(self) -> None:
@@ -192,7 +196,7 @@ class KafkaTransactor:
         session.poll()
         connected, self._connected = self._connected and not session.lost, False
         begun = time.monotonic()
-        error = _failure(lambda: _initialise(session.producer, connected))
+        error = _failure(lambda: _initialise(session.producer, None if connected else self._cluster.seen))
         if error is not None:
             session.end()
             time.sleep(max(0.0, begun + AGAIN_S - time.monotonic()))
@@ -299,15 +303,15 @@ def _failure(call: Callable[[], object]) -> KafkaError | None:
     return None
 
 
-def _initialise(producer: Producer, connected: bool) -> None:
+def _initialise(producer: Producer, unconnected: ClusterSeen | None) -> None:
     """Asks for the producer's epoch, again and again while the broker ends a transaction that was left open.
 
     Left to itself the library asks again after 500 ms; called again it does so at once, unless a request is under way.
     Measured with a transaction left open: 8 ms instead of 506.
     """
     deadline = time.monotonic() + START_S
-    if not connected:
-        connect(producer, START_S)
+    if unconnected is not None:
+        connect(producer, unconnected, START_S)
     patience_s = FIRST_PATIENCE_S
     while True:
         try:

@@ -18,6 +18,8 @@ from schemas.topics import Partition, TopicSpec
 from services.client.writing import paced
 from services.kernel.errors import HoldfastError, Indefinite, Retriable
 from services.log.kafka import KafkaLog
+from services.log.kafka_appender import KafkaAppender
+from services.log.kafka_client import Cluster
 from services.log.kafka_transactor import COMMIT_S, START_S
 from services.log.protocol import Message, Rows, Transactor
 from services.node.broker import EmbeddedKafka
@@ -248,9 +250,14 @@ class StoppingRows(Sequence[bytes]):
 
 
 def test_no_thread_of_a_producer_spins_while_the_broker_stands_still(broker: EmbeddedKafka, log: KafkaLog) -> None:
-    """An appender and a transactor have records in flight, and more of the same partition are ready all the time."""
+    """An appender and a transactor have records in flight, and more of the same partition are ready all the time.
+
+    The appender gathers records for a moment, so that many are in flight in one request.
+    """
     log.create([TopicSpec("appended")])
-    appender, transactor = log.appender("spin"), log.transactor("spin")
+    cluster, transactor = Cluster(broker.bootstrap_servers), log.transactor("spin")
+    KafkaAppender(cluster, "first").close()  # the cluster has named one broker: the next client hardly asks who leads
+    appender = KafkaAppender(cluster, "spin", linger_ms=5)
     where = Partition("appended", 0)
     appender.append(where, b"before")
     appender.flush(DEADLINE_S)
@@ -271,8 +278,7 @@ def test_no_thread_of_a_producer_spins_while_the_broker_stands_still(broker: Emb
     try:
         assert stopped.wait(DEADLINE_S)
         before, began_s = thread_seconds(), time.monotonic()
-        bursts = [[b"x"], *[[b"x" * 200] * 50] * int(STANDS_S * 40)]
-        for burst in paced(bursts, 2_000, clock=time.monotonic, sleep=time.sleep):
+        for burst in paced([[b"x" * 200] * 50] * int(STANDS_S * 40), 2_000, clock=time.monotonic, sleep=time.sleep):
             for value in burst:
                 appender.append(where, value)
             appender.poll()

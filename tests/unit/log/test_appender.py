@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from schemas.topics import Partition
 from services.kernel.errors import Retriable
 from services.log import kafka_appender
 from services.log.answers import Known
+from services.log.cluster_seen import ClusterSeen
 from services.log.kafka_appender import KafkaAppender
 from services.log.kafka_client import Cluster
 
@@ -43,6 +45,10 @@ class Library:
         self.answered: list[Callable[[Any, Any], None]] = []
         self.offsets: list[int] = []
         self.known = Known()
+        self.seen = ClusterSeen("here:1")
+
+    def __len__(self) -> int:
+        return len(self.answered)
 
     def producer(self, name: str, own: object) -> Library:
         return self
@@ -53,7 +59,8 @@ class Library:
     def produce(self, topic: str, value: bytes, key: None, index: int, answered: Any, *more: object) -> None:
         self.answered.append(answered)
 
-    def list_topics(self, *args: object, **kwargs: object) -> None: ...
+    def list_topics(self, *args: object, **kwargs: object) -> Any:
+        return SimpleNamespace(brokers={}, topics={})
 
     def poll(self, timeout_s: float) -> int:
         return 0

@@ -1,0 +1,46 @@
+"""Keeps a producer's thread from turning without a pause while a broker answers nothing.
+
+The thread of an idempotent producer of librdkafka 2.16 turns at once, again and again, while a partition has five
+records in flight and more ready, unless a request waits to be sent. A question about the cluster is such a request. It
+waits while the one request that may be in flight is not answered, and the thread waits with it.
+
+Source: docs/decisions/0159.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from confluent_kafka import KafkaException, Producer
+
+from services.log.cluster_seen import ClusterSeen
+
+STALLED_S = 0.1
+AGAIN_S = 1.0
+"""A question that waits gives up when the connection does; then the next one is needed."""
+FEWEST = 6
+"""Fewer records than in flight and ready together keep no thread busy."""
+_HANDED_OVER_S = 0.001
+
+
+class Stalled:
+    """Of one producer, by what its polls give."""
+
+    def __init__(self, seen: ClusterSeen, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._seen, self._clock_s = seen, clock_s
+        self._waiting, self._due_s = 0, math.inf
+
+    def polled(self, producer: Producer, answered: bool = False) -> None:
+        """Asks a question once no record has been answered for STALLED_S. answered: some were, as the poll says."""
+        now_s, before, self._waiting = self._clock_s(), self._waiting, len(producer)
+        if answered or self._waiting < max(FEWEST, before):
+            self._due_s = math.inf
+        elif self._due_s == math.inf:
+            self._due_s = now_s + STALLED_S
+        elif now_s >= self._due_s:
+            self._due_s = now_s + AGAIN_S
+            with suppress(KafkaException):  # nobody waits for the answer
+                producer.list_topics(self._seen.topic, timeout=_HANDED_OVER_S)
