@@ -32,6 +32,7 @@ from bench.sizing import sizing
 from bench.spark import spark
 from bench.start import PROCESSES, start
 from bench.startup import startup
+from bench.sums import SHAPES, sums
 from bench.takeover_size import takeover_size
 from bench.throughput import Throughput
 from bench.zombie import SCHEMES as ZOMBIE_SCHEMES
@@ -301,6 +302,15 @@ MEASURES = (
         "with state of 1,000 keys and without; start and memory of a process; in one thread, without a cluster",
         isolation,
         {"stateless_small_added_ms": at_most(1), "stateful_small_added_ms": at_most(1), "start_s": at_most(2)},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
+        "sums",
+        "an aggregate of floats, whose sums are exact, beside the same of ints, with 20, 1,000 and 10,000 keys; in one "
+        "thread, without a cluster",
+        sums,
+        {f"{shape}_floats_over_ints": at_most(1.5) for shape in SHAPES},
         workers=0,
         standard=False,
     ),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from services.kernel.codecs.keys import canonical_floats
@@ -23,8 +24,16 @@ from services.kernel.expressions.parsing import may_fail as expression_may_fail
 from services.kernel.operators import distinct, exact_sums, quantiles
 from services.kernel.suggestions import did_you_mean
 
-Column = list[Any]
+Column = list[Any] | np.ndarray
+"""Arrays: of exact sums, see exact_sums.py."""
 Columns = list[Column]
+
+
+def as_list(column: Column) -> list[Any]:
+    """As Python's own values."""
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _INT_LIMIT = 2**63
 _DECIMAL_MOST = 10**38 - 1
@@ -109,11 +118,11 @@ class Aggregate:
 
     @property
     def width(self) -> int:
-        """Number of accumulators."""
-        return len(FUNCTIONS[self.function].reduce)
+        """Number of accumulators. An exact sum has two: its value, and its rest."""
+        return len(FUNCTIONS[self.function].reduce) + self.sums_floats
 
     def reductions(self) -> list[tuple[str, str]]:
-        """(prepared column, Arrow function) of each accumulator."""
+        """(prepared column, Arrow function) of each accumulator, and of an exact sum."""
         return [(f"_{part}_{self.name}", function) for part, function in FUNCTIONS[self.function].reduce]
 
     @property
@@ -144,16 +153,19 @@ class Aggregate:
 
     @property
     def sums_floats(self) -> bool:
-        """Its first accumulator is an exact sum, see exact_sums.py."""
+        """Its first two accumulators are an exact sum, see exact_sums.py."""
         return self.function in ("sum", "mean") and self.kind.is_float()
 
     def merge(self, old: Columns, new: Columns) -> Columns:
         if self.sums_floats:
-            return [exact_sums.added(old[0], new[0]), *map(_added, old[1:], new[1:])]
+            return [*exact_sums.added((old[0], old[1]), (new[0], new[1])), *map(_added, old[2:], new[2:])]
         return FUNCTIONS[self.function].merge(old, new)
 
     def value(self, accumulators: Columns) -> pl.Series:
         """The output column. Sums beyond 64 bits, or beyond the digits of a decimal, are null."""
+        if self.sums_floats:
+            sums = exact_sums.values((accumulators[0], accumulators[1])).alias(self.name)
+            return sums if self.function == "sum" else _quotients(sums, accumulators[2])
         values = self._plain(accumulators)
         if isinstance(self.result, pl.Datetime) or self.result == pl.Date:
             physical = pl.Int64 if isinstance(self.result, pl.Datetime) else pl.Int32
@@ -167,8 +179,6 @@ class Aggregate:
         return pl.Series(self.name, values, dtype=self.result)
 
     def _plain(self, accumulators: Columns) -> Column:
-        if self.sums_floats:
-            accumulators = [[exact_sums.value(memory) for memory in accumulators[0]], *accumulators[1:]]
         if self.function == "mean":
             return self._means(*accumulators)
         if self.function == "count_distinct":
@@ -188,6 +198,8 @@ class Aggregate:
         return [None if mean is None else mean / unit for mean in means] if self._scale else means
 
     def _exact(self, column: pl.Series) -> pl.Series:
+        if self.sums_floats:
+            return _numbers(column)
         if column.dtype.is_float():  # NaN is no number, in no function
             column = canonical_floats(column).fill_nan(None)
         if self.function == "count_distinct":
@@ -203,6 +215,16 @@ class Aggregate:
         if self.function in ("sum", "mean") and column.dtype == pl.Int64 and _may_overflow(column):
             return column.cast(pl.Decimal(38, 0))
         return column
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """Without NaN. By numpy: an expression of polars takes 0.1 ms more, however few the rows are."""
+    return column.fill_nan(None) if np.isnan(column.to_numpy()).any() else column
+
+
+def _quotients(sums: pl.Series, counts: Column) -> pl.Series:
+    """Null where nothing was counted."""
+    return sums / pl.Series(np.asarray(counts, dtype=np.float64))
 
 
 def _within(values: Column, least: int, most: int) -> Column:

@@ -3,30 +3,37 @@
 Two steps. Of a batch, the values of a column are cut into levels, columns whose sums are exact whatever the order of
 the additions: each value gives to a level as many of its highest bits as the sum of all rows has room for, and the rest
 goes to the next level. Two or three levels are enough for most columns. Then what a group has in each level, and what
-is stored of it, is added to a memory of the exact sum: a float where that is one, else floats that add up to it, the
-first of which is the sum, rounded once; a whole number of units where the sum is beyond every float.
+is stored of it, is added to a memory of the exact sum: its value, that is the sum, rounded once, and its rest, what
+rounding has taken. The rest of nearly every sum is one float, so that two columns of floats hold the memories of all
+keys. A rest may also be several floats, or where the sum is beyond every float the sum as a whole number of units;
+memories of these are added one by one.
 
 Source: S. M. Rump, T. Ogita, S. Oishi, "Accurate floating-point summation, part I" (2008), ExtractVector; D. E. Knuth,
-TAOCP 2, 4.2.2, TwoSum; math.fsum. docs/decisions/0141.
+TAOCP 2, 4.2.2, TwoSum; math.fsum. docs/decisions/0141 and 0157.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 Exact = float | tuple[float, ...] | int
-"""A memory of a sum. int: in units of the smallest float, for a sum that is no float."""
+"""One sum. A tuple: floats that add up to it, the first is its value. int: in units of the smallest float, for a sum
+that is no float."""
 Floats = np.ndarray
+Rest = float | tuple[float, ...] | int
+"""What rounding has taken of a sum; of one that is no float: all of it."""
+Memories = tuple[Floats | list[Any], Floats | list[Any]]
+"""Values and rests, one a sum. NaN or None as the rest: the sum of nothing."""
 
 HUGE = 2.0**900
 """Larger values are scaled while they are added, by SCALE bits."""
 SCALE = 200
-FEW = 64
-"""Of so many sums each is added by itself."""
 _UNIT_BITS = 1074
 _UNITS = 2**_UNIT_BITS
 
@@ -76,96 +83,144 @@ def _cut(values: Floats, most: float | None = None) -> tuple[Floats, ...]:
     return tuple(found) or (np.zeros(len(values)),)
 
 
-def of_groups(cut: Levels, sums: Sequence[Floats]) -> list[Exact]:
+def of_groups(cut: Levels, sums: Sequence[Floats]) -> Memories:
     """The memory of each group. sums: of each of the columns of `cut`, a value a group."""
     finite = sums[: len(cut.finite)]
-    if len(finite) == 1 and not cut.huge and cut.special is None:
-        found: list[float] = finite[0].tolist()
-        return list(found)
-    exact = _paired(finite)
-    if cut.huge:
-        huge = zip(*(column.tolist() for column in sums[len(finite) : len(finite) + len(cut.huge)]), strict=True)
-        exact = [
-            memory if not any(parts) else _with_huge(memory, parts) for memory, parts in zip(exact, huge, strict=True)
-        ]
-    if cut.special is not None:
-        special = sums[-1].tolist()
-        exact = [memory if one == 0.0 else _special(one) for memory, one in zip(exact, special, strict=True)]
-    return exact
+    high, low = finite[0], np.zeros(len(finite[0]))
+    short = np.zeros(len(high), dtype=bool)
+    for column in finite[1:]:
+        high, error = _two_sum(high, column)
+        low, error = _two_sum(low, error)
+        short |= error != 0.0
+    if len(finite) > 2:
+        high, low = _two_sum(high, low)
+    others: dict[int, Exact | None] = {
+        at: exact([float(column[at]) for column in finite]) for at in np.flatnonzero(short).tolist()
+    }
+    for at in _touched(sums[len(finite) :]):
+        memory = others.get(at)
+        if memory is None:
+            memory = exact((float(high[at]), float(low[at])))
+        huge = [float(column[at]) for column in sums[len(finite) : len(finite) + len(cut.huge)]]
+        special = 0.0 if cut.special is None else float(sums[-1][at])
+        others[at] = _special(special) if special != 0.0 else _with_huge(memory, huge) if any(huge) else memory
+    return _with(high.copy(), low, others) if others else (high, low)
 
 
-def added(old: Sequence[Exact | None], new: Sequence[Exact | None]) -> list[Exact | None]:
-    """Two memories of each of the same sums; None: of nothing."""
-    if len(old) < FEW:
-        return [_one_added(a, b) for a, b in zip(old, new, strict=True)]
-    (a_high, a_low, a_odd), (b_high, b_low, b_odd) = _columns(old), _columns(new)
+def _touched(columns: Sequence[Floats]) -> list[int]:
+    """Where any of them is not zero."""
+    found: list[int] = np.flatnonzero(np.any([column != 0.0 for column in columns], axis=0)).tolist() if columns else []
+    return found
+
+
+def added(old: Memories, new: Memories) -> Memories:
+    """Two memories of each of the same sums."""
+    (a_high, a_low, a_odd), (b_high, b_low, b_odd) = _plain(old), _plain(new)
     with np.errstate(over="ignore", invalid="ignore"):
         high, error = _two_sum(a_high, b_high)
         low, lost = _two_sum(a_low, b_low)
         low, lost_too = _two_sum(low, error)
         high, low = _two_sum(high, low)
         odd = (lost != 0.0) | (lost_too != 0.0) | ~np.isfinite(low)
-    found: list[Exact | None] = [
-        one if rest == 0.0 else (one, rest) for one, rest in zip(high.tolist(), low.tolist(), strict=True)
-    ]
-    for at in {*a_odd, *b_odd, *np.flatnonzero(odd).tolist()}:
-        found[at] = _one_added(old[at], new[at])
-    return found
+    if not (a_odd or b_odd or odd.any()):
+        return high, low
+    a_nothing, b_nothing = np.isnan(a_low), np.isnan(b_low)
+    nothing = a_nothing | b_nothing
+    high = np.where(a_nothing, b_high, np.where(b_nothing, a_high, high))
+    low = np.where(a_nothing, b_low, np.where(b_nothing, a_low, low))
+    odd &= ~nothing
+    odd[[*a_odd, *b_odd]] = True
+    others = {}
+    for at in np.flatnonzero(odd).tolist():
+        others[at] = _merged(memory(old, at), memory(new, at))
+    return _with(high, low, others)
 
 
-def _columns(memories: Sequence[Exact | None]) -> tuple[Floats, Floats, list[int]]:
-    """Sums of at most two floats, by column, 0.0 for others, and where these are."""
-    high, low, odd = [0.0] * len(memories), [0.0] * len(memories), list[int]()
-    for at, memory in enumerate(memories):
-        if type(memory) is float:
-            high[at] = memory
-        elif type(memory) is tuple and len(memory) == 2:
-            high[at], low[at] = memory
+def floats(memories: Memories) -> Memories:
+    """The same, in arrays: the rests, too, where each is one float."""
+    high, low = np.asarray(memories[0], dtype=np.float64), memories[1]
+    try:
+        rests = np.asarray(low, dtype=np.float64)
+    except (ValueError, OverflowError):  # of a tuple, of a whole number beyond every float
+        return high, low
+    return high, rests if rests.ndim == 1 else low
+
+
+def _plain(memories: Memories) -> tuple[Floats, Floats, list[int]]:
+    """Arrays, with 0.0 for a rest that is not one float, and where these are."""
+    high, low = floats(memories)
+    assert not isinstance(high, list)
+    if not isinstance(low, list):
+        return high, low, []
+    odd = [at for at, rest in enumerate(low) if isinstance(rest, tuple | int)]
+    rests = list(low)
+    for at in odd:
+        rests[at] = 0.0
+    return high, np.array(rests, dtype=np.float64), odd
+
+
+def _with(high: Floats, low: Floats, others: Mapping[int, Exact | None]) -> Memories:
+    """others: the memories at some places, which replace what the columns have there."""
+    rests: dict[int, Rest] = {}
+    for at, one in others.items():
+        high[at], rest = split(one)
+        if isinstance(rest, float):
+            low[at] = rest
         else:
-            odd.append(at)
-    return np.array(high), np.array(low), odd
+            rests[at] = rest
+    if not rests:
+        return high, low
+    column: list[Any] = low.tolist()
+    for at, rest in rests.items():
+        column[at] = rest
+    return high, column
 
 
-def _one_added(a: Exact | None, b: Exact | None) -> Exact | None:
-    if a is None or b is None:
-        return b if a is None else a
-    rests = 0.0
-    if type(a) is tuple and len(a) == 2:
-        high, rests = a
-    elif type(a) is float:
-        high = a
+def split(memory: Exact | None) -> tuple[float, Rest]:
+    """The value, and its rest; NaN twice: of nothing."""
+    if memory is None:
+        return math.nan, math.nan
+    if isinstance(memory, int):
+        return math.inf if memory > 0 else -math.inf, memory
+    if isinstance(memory, float):
+        return memory, 0.0
+    return memory[0], memory[1] if len(memory) == 2 else memory[1:]
+
+
+def memory(memories: Memories, at: int) -> Exact | None:
+    """One of them; None: of nothing."""
+    high, rest = memories[0][at], memories[1][at]
+    if isinstance(rest, int):
+        return rest
+    if isinstance(rest, tuple):
+        return (float(high), *rest)
+    if rest is None or math.isnan(rest):
+        return None
+    return float(high) if rest == 0.0 else (float(high), float(rest))
+
+
+def values(memories: Memories) -> pl.Series:
+    """The sums, each rounded once; null: of nothing."""
+    high, low, _ = _plain(memories)
+    found, nothing = pl.Series(high), np.isnan(low)
+    return found.set(pl.Series(nothing), None) if nothing.any() else found
+
+
+def without(memories: Memories, unknown: np.ndarray) -> Memories:
+    """The same, of nothing where it is unknown."""
+    high, low = memories
+    if isinstance(low, list):
+        rests: Any = [math.nan if nothing else rest for rest, nothing in zip(low, unknown.tolist(), strict=True)]
     else:
-        return _merged(a, b)
-    if type(b) is float:
-        other, low, lost = b, rests, 0.0
-    elif type(b) is tuple and len(b) == 2:
-        other, low = b
-        low, lost = _two(rests, low)
-    else:
-        return _merged(a, b)
-    high, error = _two(high, other)
-    low, lost_too = _two(low, error)
-    if lost != 0.0 or lost_too != 0.0:
-        return _merged(a, b)
-    high, low = _two(high, low)
-    if low == 0.0:
-        return high
-    return (high, low) if low - low == 0.0 else _merged(a, b)
+        rests = np.where(unknown, math.nan, low)
+    return np.where(unknown, math.nan, high), rests
 
 
-def _two(a: float, b: float) -> tuple[float, float]:
-    total = a + b
-    virtual = total - a
-    return total, (a - (total - virtual)) + (b - virtual)
-
-
-def value(memory: Exact | None) -> float | None:
-    """The sum, rounded once."""
-    if memory is None or type(memory) is float:
-        return memory
-    if isinstance(memory, tuple):
-        return memory[0]
-    return math.inf if memory > 0 else -math.inf
+def chosen(memories: Memories, places: Floats) -> Memories:
+    """Those at some places."""
+    high, low = memories
+    rests = [low[place] for place in places.tolist()] if isinstance(low, list) else low[places]
+    return np.asarray(high, dtype=np.float64)[places], rests
 
 
 def exact(parts: Sequence[float]) -> Exact:
@@ -191,30 +246,15 @@ def parts_of(memory: Exact | None) -> tuple[float, ...]:
     return memory if isinstance(memory, tuple) else (memory,)
 
 
-def _merged(a: Exact, b: Exact) -> Exact:
+def _merged(a: Exact | None, b: Exact | None) -> Exact | None:
+    if a is None or b is None:
+        return b if a is None else a
     if not isinstance(a, int) and not isinstance(b, int):
         return exact((*parts_of(a), *parts_of(b)))
     for one in (a, b):
         if isinstance(one, float) and not math.isfinite(one):
             return one
     return _memory(_units(a) + _units(b))
-
-
-def _paired(columns: Sequence[Floats]) -> list[Exact]:
-    """The same for each group: by Knuth's sum of two, and one by one where two floats are not enough."""
-    high, low = columns[0], np.zeros(len(columns[0]))
-    short = np.zeros(len(high), dtype=bool)
-    for column in columns[1:]:
-        high, error = _two_sum(high, column)
-        low, error = _two_sum(low, error)
-        short |= error != 0.0
-    high, low = _two_sum(high, low)
-    found: list[Exact] = [
-        one if rest == 0.0 else (one, rest) for one, rest in zip(high.tolist(), low.tolist(), strict=True)
-    ]
-    for group in np.flatnonzero(short).tolist():
-        found[group] = exact([float(column[group]) for column in columns])
-    return found
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:

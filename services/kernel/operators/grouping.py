@@ -6,7 +6,6 @@ Source: PROTOCOL 4 (single-threaded reductions, canonical key order).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,8 @@ import pyarrow.compute as pc
 from services.kernel.codecs.keys import canonical_floats
 from services.kernel.expressions.parsing import computing
 from services.kernel.operators import acero, exact_sums
-from services.kernel.operators.accumulators import Aggregate, Column, Columns
+from services.kernel.operators.accumulators import Aggregate, Columns, as_list
+from services.kernel.operators.exact_sums import Memories
 
 acero.load()
 
@@ -37,6 +37,7 @@ class Grouping:
         self.key = list(key)
         self.aggregates = list(aggregates)
         self.width = sum(aggregate.width for aggregate in aggregates)
+        self._order, self._sums = _stored_order(aggregates)
         self._ordered = any(aggregate.function in ("first", "last") for aggregate in aggregates)
         self._columns = [aggregate.column for aggregate in aggregates]
         self._computed = [
@@ -60,14 +61,11 @@ class Grouping:
         reductions = [*self._reductions, *((name, "sum") for cut in cuts.values() for name in cut.names[1:])]
         reduced = self._sorted(self._grouped(keys, prepared, reductions))
         columns = _columns(reduced, [one for one in self._reductions if one[1] != "sum" or one[0] not in cuts])
-        pending = iter(self._reductions)
-        accumulators = []
+        accumulators: Columns = []
         for aggregate in self.aggregates:
-            for _ in range(aggregate.width):
-                reduction = next(pending)
+            for reduction in aggregate.reductions():
                 cut = cuts.get(reduction[0]) if reduction[1] == "sum" else None
-                found = aggregate.accumulators(columns[reduction]) if cut is None else cut.memories(reduced)
-                accumulators.append(found)
+                accumulators += [aggregate.accumulators(columns[reduction])] if cut is None else cut.memories(reduced)
         return pl.DataFrame([pl.Series(name, reduced[name]) for name in self.key]), accumulators
 
     def _cut(self, prepared: list[pl.Series]) -> tuple[Sequence[pl.Series | _Level], dict[str, _Cut]]:
@@ -127,15 +125,44 @@ class Grouping:
         order: Any = [(name, "ascending", "at_start") for name in self.key]
         return groups.take(pc.sort_indices(groups, order))
 
+    def states_of(self, accumulators: Columns) -> list[State]:
+        """A tuple for each key."""
+        columns = [accumulators[at] for at in self._order]
+        return list(zip(*[as_list(one) for one in columns], strict=True))
+
+    def columns_of(self, states: Sequence[State]) -> Columns:
+        """A column for each accumulator. States of an earlier release hold an exact sum in one."""
+        if not states:
+            return [[] for _ in range(self.width)]
+        try:
+            stored = list(zip(*states, strict=True))
+        except ValueError:
+            stored = []
+        if len(stored) < self.width:
+            stored = list(zip(*map(self._with_rests, states), strict=True))
+        columns: Columns = [[]] * self.width
+        for at, column in zip(self._order, stored, strict=True):
+            columns[at] = list(column)
+        for at in self._sums:
+            columns[at : at + 2] = exact_sums.floats((columns[at], columns[at + 1]))
+        return columns
+
+    def _with_rests(self, state: State) -> State:
+        if len(state) == self.width:
+            return state
+        found, rests = list(state), list[object]()
+        for place, at in zip(range(len(state)), self._order, strict=False):
+            if at in self._sums:
+                found[place], rest = exact_sums.split(state[place])  # type: ignore[arg-type]
+                rests.append(rest)
+        return (*found, *rests)
+
     def merge(self, states: Sequence[State | None], new: Columns) -> Columns:
         """The states of the same keys, and what a batch adds to them."""
-        known = [state for state in states if state is not None]
-        if not known:
+        if all(state is None for state in states):
             return new
-        width = len(new)
-        blank: State = tuple(repeat(None, width))
-        old = [list(column) for column in zip(*[blank if s is None else s for s in states], strict=True)]
-        return self.merge_columns(old, new)
+        blank: State = (None,) * self.width
+        return self.merge_columns(self.columns_of([blank if one is None else one for one in states]), new)
 
     def merge_columns(self, old: Columns, new: Columns) -> Columns:
         """Two memories of the same keys, the older first; None: it knows nothing of the key."""
@@ -179,15 +206,13 @@ class _Cut:
             for at, (name, level) in enumerate(zip(self.names, self._levels.columns, strict=True))
         ]
 
-    def memories(self, reduced: pa.Table) -> Column:
-        """Of each group; None where it has nothing but nulls."""
+    def memories(self, reduced: pa.Table) -> Memories:
+        """Of each group; of nothing where it has nothing but nulls."""
         sums = [_one_array(reduced[f"{name}_sum"]) for name in self.names]
         unknown = sums[0].is_null().to_numpy(zero_copy_only=False) if sums[0].null_count else None
         first = (sums[0] if unknown is None else sums[0].fill_null(0.0)).to_numpy()
         found = exact_sums.of_groups(self._levels, [first, *(one.to_numpy() for one in sums[1:])])
-        if unknown is None:
-            return list(found)
-        return [None if nothing else memory for memory, nothing in zip(found, unknown.tolist(), strict=True)]
+        return found if unknown is None else exact_sums.without(found, unknown)
 
 
 def _arrow(column: pl.Series | _Level) -> pa.Array:
@@ -218,13 +243,13 @@ def _columns(reduced: pa.Table, reductions: Iterable[tuple[str, str]]) -> dict[t
     return {reduction: pl.Series(reduced[name]) for reduction, name in names.items() if name in held}
 
 
-def states_of(accumulators: Columns) -> list[State]:
-    """A tuple for each key."""
-    return list(zip(*accumulators, strict=True))
-
-
-def columns_of(states: Sequence[State], width: int) -> Columns:
-    """A column for each accumulator."""
-    if not states:
-        return [[] for _ in range(width)]
-    return [list(column) for column in zip(*states, strict=True)]
+def _stored_order(aggregates: Sequence[Aggregate]) -> tuple[list[int], set[int]]:
+    """The accumulators in the order of a state, rests of exact sums behind all others; and values of exact sums."""
+    places, rests = list[int](), list[int]()
+    for aggregate in aggregates:
+        first = len(places) + len(rests)
+        own = list(range(first, first + aggregate.width))
+        if aggregate.sums_floats:
+            rests.append(own.pop(1))
+        places += own
+    return [*places, *rests], {rest - 1 for rest in rests}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from services.kernel.operators.accumulators import Columns
+from services.kernel.operators.accumulators import Columns, as_list
 from services.kernel.operators.grouping import Grouping
 
 MAX_KEPT = 500_000
@@ -92,9 +92,9 @@ def _joined(keys: list[bytes], columns: Columns, pane: Pane, grouping: Grouping)
     new = [key for key in pane.keys if key not in places]
     places.update(zip(new, range(len(keys), len(keys) + len(new)), strict=True))
     at = [places[key] for key in pane.keys]
-    found = [[*column, *[None] * len(new)] for column in columns]
+    found = [[*as_list(column), *[None] * len(new)] for column in columns]
     added = grouping.merge_columns([[column[place] for place in at] for column in found], pane.columns)
     for column, values in zip(found, added, strict=True):
-        for place, value in zip(at, values, strict=True):
+        for place, value in zip(at, as_list(values), strict=True):
             column[place] = value
-    return Pane([*keys, *new], found)
+    return Pane([*keys, *new], [*found])

@@ -13,7 +13,8 @@ import polars as pl
 
 from services.kernel.operators import exact_sums
 from services.kernel.operators.accumulators import Aggregate, Column, Columns
-from services.kernel.operators.grouping import Grouping, State, columns_of
+from services.kernel.operators.exact_sums import Memories
+from services.kernel.operators.grouping import Grouping, State
 
 _SMALL = 2**16
 
@@ -34,11 +35,11 @@ class Segments:
         sums = ordered.cumsum()
         return self._by_row(sums - (sums - ordered)[self._heads][self._group])
 
-    def float_totals(self, stored: Column, values: np.ndarray) -> Column:
-        """Exact sums of floats up to each row, as memories; stored: those of the groups."""
+    def float_totals(self, stored: Memories, values: np.ndarray) -> Memories:
+        """Exact sums of floats up to each row; stored: those of the groups."""
         cut = exact_sums.levels(values)
         sums = [self._level_totals(level) for level in cut.columns]
-        before = [stored[group] for group in self._by_row(self._group).tolist()]
+        before = exact_sums.chosen(stored, self._by_row(self._group))
         return exact_sums.added(before, exact_sums.of_groups(cut, sums))
 
     def _level_totals(self, level: np.ndarray) -> np.ndarray:
@@ -68,7 +69,7 @@ def after_each(
     """The columns of all aggregates, a value a row. keys, states: of the groups, before the rows."""
     segments = Segments(grouping.numbers(rows, keys), len(states))
     blank: State = (None,) * grouping.width
-    stored = columns_of([blank if state is None else state for state in states], grouping.width)
+    stored = grouping.columns_of([blank if state is None else state for state in states])
     prepared = iter(grouping.prepared(rows, time))
     series, start = [], 0
     for aggregate in grouping.aggregates:
@@ -87,12 +88,22 @@ def _counts(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns,
 def _sums(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
     (values,), old = columns, stored[0]
     if aggregate.kind.is_float():
-        sums = segments.float_totals(old, values.cast(pl.Float64).fill_null(0.0).to_numpy())
-    else:
-        sums = segments.totals(_whole_numbers(aggregate, values, old)).tolist()
-    anything = np.concatenate(([value is not None for value in old], values.is_not_null().to_numpy()))
-    seen = segments.totals(anything.astype(np.int64)) > 0
+        return _float_sums(values, (old, stored[1]), segments)
+    sums = segments.totals(_whole_numbers(aggregate, values, old)).tolist()
+    seen = _seen([value is not None for value in old], values, segments)
     return [sums if seen.all() else [value if some else None for value, some in zip(sums, seen, strict=True)]]
+
+
+def _float_sums(values: pl.Series, stored: Memories, segments: Segments) -> Columns:
+    sums = segments.float_totals(stored, values.cast(pl.Float64).fill_null(0.0).to_numpy())
+    seen = _seen(exact_sums.values(stored).is_not_null().to_list(), values, segments)
+    return list(sums if seen.all() else exact_sums.without(sums, ~seen))
+
+
+def _seen(before: Sequence[bool], values: pl.Series, segments: Segments) -> np.ndarray:
+    """Whether there was a value up to each row. before: for each group, whether there was one before the rows."""
+    anything = np.concatenate((before, values.is_not_null().to_numpy()))
+    return segments.totals(anything.astype(np.int64)) > 0
 
 
 def _means(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:

@@ -22,8 +22,8 @@ import polars as pl
 
 from services.kernel.codecs import keys as canonical_keys
 from services.kernel.codecs.fields import with_time
-from services.kernel.operators.accumulators import Aggregate, Columns
-from services.kernel.operators.grouping import Grouping, State, columns_of, states_of
+from services.kernel.operators.accumulators import Aggregate, Columns, as_list
+from services.kernel.operators.grouping import Grouping, State
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.window_shapes import Session
@@ -82,7 +82,7 @@ class Sessions:
         partial = self._grouping.reduce(rows.with_columns(pl.Series(_SEGMENT, found.of_row)), TIME)[1]
         encoded = canonical_keys.encode(rows[first], self._key)
         segments: list[list[Open]] = [[] for _ in encoded]
-        alone = zip(found.first.tolist(), found.last.tolist(), states_of(partial), strict=True)
+        alone = zip(found.first.tolist(), found.last.tolist(), self._grouping.states_of(partial), strict=True)
         for owner, segment in zip(found.owner.tolist(), alone, strict=True):
             segments[owner].append(segment)
         states = self._together(self._open.get_many(encoded), segments)
@@ -140,19 +140,19 @@ class Sessions:
 
     def _merged(self, parts: Sequence[Sequence[Open]]) -> list[Open]:
         """One session of each; the second parts of all are added at once, then the third ones."""
-        columns = columns_of([one[0][2] for one in parts], self._grouping.width)
+        columns: Columns = [as_list(column) for column in self._grouping.columns_of([one[0][2] for one in parts])]
         left, nth = [at for at, one in enumerate(parts) if len(one) > 1], 1
         while left:
-            old = [[column[at] for at in left] for column in columns]
-            new = columns_of([parts[at][nth][2] for at in left], self._grouping.width)
+            old: Columns = [[column[at] for at in left] for column in columns]
+            new = self._grouping.columns_of([parts[at][nth][2] for at in left])
             for column, values in zip(columns, self._grouping.merge_columns(old, new), strict=True):
-                for at, value in zip(left, values, strict=True):
+                for at, value in zip(left, as_list(values), strict=True):
                     column[at] = value
             nth += 1
             left = [at for at in left if len(parts[at]) > nth]
         return [
             (min(part[0] for part in one), max(part[1] for part in one), state)
-            for one, state in zip(parts, states_of(columns), strict=True)
+            for one, state in zip(parts, self._grouping.states_of(columns), strict=True)
         ]
 
     # -- sessions end -------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Sessions:
     def _rows(self, over: Sequence[tuple[bytes, Open]]) -> pl.DataFrame:
         keys, sessions = [key for key, _ in over], [one for _, one in over]
         names = canonical_keys.decode(keys, self._key, self._schema).get_columns() if self._key else []
-        values: Columns = columns_of([state for _, _, state in sessions], self._grouping.width)
+        values: Columns = self._grouping.columns_of([state for _, _, state in sessions])
         start = pl.Series(START, [first for first, _, _ in sessions], dtype=pl.Int64)
         end = pl.Series(END, [last + self._shape.gap_us for _, last, _ in sessions], dtype=pl.Int64)
         bounds = [one.cast(self._schema[one.name]) for one in (start, end)]

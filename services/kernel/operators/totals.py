@@ -14,7 +14,7 @@ from services.kernel.codecs import keys as canonical_keys
 from services.kernel.codecs.fields import with_time
 from services.kernel.codecs.keys import canonical_floats
 from services.kernel.operators.accumulators import Aggregate, Columns
-from services.kernel.operators.grouping import Grouping, columns_of, states_of
+from services.kernel.operators.grouping import Grouping
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.running import after_each
 from services.kernel.state.table import Tables
@@ -57,7 +57,7 @@ class Totals:
         encoded = canonical_keys.encode(keys, self._grouping.key) if self._grouping.key else [b""]
         states = self._totals.get_many(encoded)
         merged = self._grouping.merge(states, partial)
-        self._totals.put_many(encoded, states_of(merged))
+        self._totals.put_many(encoded, self._grouping.states_of(merged))
         if self._final:
             return self._nothing
         if self._each:
@@ -72,7 +72,7 @@ class Totals:
             return self._nothing
         names = self._grouping.key
         keys = canonical_keys.decode([key for key, _ in entries], names, self._schema) if names else pl.DataFrame()
-        rows = self._rows(keys, columns_of([state for _, state in entries], self._grouping.width))
+        rows = self._rows(keys, self._grouping.columns_of([state for _, state in entries]))
         rows = rows.rename({_LATEST: TIME}).select(self._schema.names())
         return rows.sort(names, maintain_order=True) if names else rows
 

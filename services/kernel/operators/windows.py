@@ -16,7 +16,7 @@ from schemas.cuts import END_WATERMARK
 from services.kernel.codecs import keys as canonical_keys
 from services.kernel.codecs.fields import with_time
 from services.kernel.operators.accumulators import Aggregate
-from services.kernel.operators.grouping import Grouping, columns_of, states_of
+from services.kernel.operators.grouping import Grouping
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.panes import GrowingPane, Pane, Panes, merged
@@ -88,7 +88,7 @@ class Windows:
         plain = canonical_keys.encode(keys, self._key) if self._key else [b""] * len(starts)
         encoded = [prefix_of(pane) + key for pane, key in zip(starts, plain, strict=True)]
         merged = self._grouping.merge(self._totals.get_many(encoded), partial)
-        self._totals.put_many(encoded, states_of(merged))
+        self._totals.put_many(encoded, self._grouping.states_of(merged))
         if new := sorted(set(starts) - panes):
             self._live.put_many([prefix_of(pane) for pane in new], [(1,)] * len(new))
             panes.update(new)
@@ -159,4 +159,4 @@ class Windows:
         else:
             states = self._totals.get_many([prefix + key for key in keys])
             entries = [(key, state) for key, state in zip(keys, states, strict=True) if state is not None]
-        return Pane([key for key, _ in entries], columns_of([state for _, state in entries], self._grouping.width))
+        return Pane([key for key, _ in entries], self._grouping.columns_of([state for _, state in entries]))

@@ -13,7 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kernel.operators.exact_sums import Exact, added, levels, of_groups, value
+from services.kernel.codecs.fields import schema
+from services.kernel.operators.accumulators import parse
+from services.kernel.operators.exact_sums import (
+    Exact,
+    Memories,
+    added,
+    floats,
+    levels,
+    memory,
+    of_groups,
+    split,
+    values,
+)
+from services.kernel.operators.grouping import Grouping, State
 from services.kernel.state.keyed import decode_value, encode_value
 from tests.support.operators import Harness
 
@@ -22,9 +35,20 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 FLOATS = st.one_of(st.floats(), FINITE, st.sampled_from([0.0, -0.0, 0.1, 1e16, -1e16, 1.0, 5e-324, 1.7e308, -1.7e308]))
 
 
-def one_sum(values: Sequence[float]) -> Exact:
-    cut = levels(np.array(values))
-    return of_groups(cut, [np.array([column.sum()]) for column in cut.columns])[0]
+def one_sum(given: Sequence[float]) -> Exact | None:
+    cut = levels(np.array(given))
+    return memory(of_groups(cut, [np.array([column.sum()]) for column in cut.columns]), 0)
+
+
+def columns(memories: Sequence[Exact | None]) -> Memories:
+    """As an operator takes them from its state."""
+    pairs = [decode_value(encode_value(split(one))) for one in memories]
+    return floats(([high for high, _ in pairs], [rest for _, rest in pairs]))
+
+
+def sums(old: Sequence[Exact | None], new: Sequence[Exact | None]) -> list[Exact | None]:
+    found = added(columns(old), columns(new))
+    return [memory(found, at) for at in range(len(old))]
 
 
 def rounded(values: Sequence[float]) -> float:
@@ -45,46 +69,42 @@ def same(a: float | None, b: float) -> bool:
 
 @settings(max_examples=300)
 @given(st.lists(FLOATS, min_size=1, max_size=40), st.randoms(use_true_random=False))
-def test_a_sum_is_that_of_fractions_rounded_once_however_it_is_split(
-    values: list[float], chance: random.Random
-) -> None:
-    expected = rounded(values)
+def test_a_sum_is_that_of_fractions_rounded_once_however_it_is_split(terms: list[float], chance: random.Random) -> None:
+    expected = rounded(terms)
     for _ in range(3):
-        chance.shuffle(values)
+        chance.shuffle(terms)
         memories: list[Exact | None] = []
-        left = list(values)
+        left = list(terms)
         while left:
             count = chance.randint(1, len(left))
             memories.append(one_sum(left[:count]))
             left = left[count:]
         while len(memories) > 1:
             a, b = memories.pop(chance.randrange(len(memories))), memories.pop()
-            memories += added([a], [b])
-            (memories[-1],) = decode_value(encode_value((memories[-1],)))
-        assert same(value(memories[0]), expected)
+            memories += sums([a, None, 1.5], [b, 0.5, None])
+            assert (memories.pop(), memories.pop()) == (1.5, 0.5)
+        assert same(values(columns(memories))[0], expected)
 
 
 def test_sums_of_levels_are_exact_in_any_order() -> None:
     chance = np.random.default_rng(7)
-    values = chance.standard_normal(10_000) * 10.0 ** chance.integers(-12, 12, 10_000)
-    cut = levels(values)
+    given = chance.standard_normal(10_000) * 10.0 ** chance.integers(-12, 12, 10_000)
+    cut = levels(given)
     assert len(cut.columns) <= 5
     for column in cut.columns:
         assert column.sum() == column[::-1].sum() == math.fsum(column)
-    assert value(one_sum(values.tolist())) == math.fsum(values)
+    assert values(columns([one_sum(given.tolist())]))[0] == math.fsum(given)
 
 
 def test_a_sum_that_is_one_float_is_remembered_as_one() -> None:
     assert one_sum([1.5, 2.25]) == 3.75
-    assert added([0.5], [0.25]) == [0.75]
-    assert added([1e16], [1.0]) == [(1e16, 1.0)]
-    assert added([(1e16, 1.0)], [-1e16]) == [1.0]
+    assert sums([0.5, 1e16, (1e16, 1.0), None], [0.25, 1.0, -1e16, None]) == [0.75, (1e16, 1.0), 1.0, None]
 
 
 def test_a_sum_beyond_every_float_may_come_back() -> None:
-    far = added([1.7e308], [1.7e308])
-    assert value(far[0]) == math.inf
-    assert added(far, [-1.7e308]) == [1.7e308]
+    far = sums([1.7e308], [1.7e308])
+    assert values(columns(far))[0] == math.inf
+    assert sums(far, [-1.7e308]) == [1.7e308]
 
 
 @pytest.mark.parametrize("emit", ["updates", "each"])
@@ -101,8 +121,35 @@ def test_the_sum_of_the_report_is_4_in_any_batches(emit: str, together: int) -> 
         assert [one["s"] for one in found] == [1e16, 1e16, 1e16 + 2, 2.0, 3.0, 4.0]
 
 
-def test_a_total_of_an_earlier_release_is_one_float() -> None:
-    assert added([0.1], [(1.0, 1e-20)]) == added([(1.0, 1e-20)], [0.1])
+@pytest.mark.parametrize("together", [1, 2, 7])
+def test_sums_of_sessions_are_exact_in_any_batches(together: int) -> None:
+    """A rest of two floats, and one beyond every float, in the state of a session."""
+    terms = [1.0, 1e-20, 1e-40, 1.7e308, 1.7e308, -1.7e308, -1.7e308]
+    window = {"aggregate": {"s": "sum(v)"}, "key": ["k"], "window": {"gap_s": 5}, "emit": "final"}
+    task = Harness("aggregate", window, FIELDS)
+    for start in range(0, 7, together):
+        task.run([{"k": "a", "v": one, "_time": 0} for one in terms[start : start + together]])
+        task.restore()
+    task.run([{"k": "a", "v": -1.0, "_time": 0}])
+    assert [one["s"] for one in task.end()] == [1e-20 + 1e-40]
+
+
+def test_states_of_an_earlier_release_are_read_beside_new_ones() -> None:
+    parsed = {name: "float?" for name in ("v", "w")}
+    aggregates = [parse(f"a{at}", text, schema(parsed)) for at, text in enumerate(["mean(v)", "count()", "sum(w)"])]
+    grouping = Grouping(["k"], aggregates)
+    old: list[State] = [(0.5, 3, 4, (1e16, 1.0)), ((1.0, 1e-20, 1e-40), 3, 4, 2**2200), (None, 0, 1, 0.25)]
+    new: list[State] = [(0.5, 3, 4, 1e16, 0.0, 1.0)]
+    found = grouping.columns_of([*old, *new])
+    assert memory((found[0], found[1]), 1) == (1.0, 1e-20, 1e-40)
+    assert [one.to_list() for one in grouping.values(found)] == [
+        [0.5 / 3, 1 / 3, None, 0.5 / 3],
+        [4, 4, 1, 4],
+        [1e16, math.inf, 0.25, 1e16],
+    ]
+    assert grouping.states_of(grouping.columns_of(grouping.states_of(found)))[0] == new[0]
+    merged = grouping.merge([*old, None], grouping.columns_of(new * 4))
+    assert [memory((merged[4], merged[5]), at) for at in (0, 2, 3)] == [(2e16, 2.0), (1e16 + 2, -0.75), (1e16, 1.0)]
 
 
 def test_nulls_alone_have_no_sum_and_specials_are_absorbed() -> None:
