@@ -40,6 +40,9 @@ class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_default
     """Batch `batch` of source task `task`; one Range for each partition the task owns.
 
     A partition that has appeared since the last cut joins behind the others, with the empty range [0, 0).
+
+    unknown: ids of schemas that records of the batch name and the registry did not know. Whatever it knows later, these
+    records are dead letters; every other id is known.
     """
 
     task: str
@@ -51,6 +54,7 @@ class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_default
     idle: bool = False
     final: bool = False
     time_ms: Whole = 0
+    unknown: tuple[Count, ...] = ()
 
 
 Kind = Annotated[str, Meta(pattern="^(pause|resume|drain)$")]

@@ -44,6 +44,10 @@ FieldType = Annotated[
 ]
 
 
+REGISTERED = ("avro", "json-schema")
+"""Formats whose records name a schema of a registry."""
+
+
 class Source(JobPart):
     """A stream of records: a topic of the user, or a file in a local run."""
 
@@ -51,11 +55,16 @@ class Source(JobPart):
     """The user's topic."""
     path: Text | None = None
     """A file (ndjson, csv, parquet, arrow; .gz) for `holdfast try`."""
-    format: Literal["json", "csv", "arrow"] = "json"
-    """How a record's value is written; of arrow, an IPC stream or file, it holds many rows."""
-    fields: Annotated[dict[Text, FieldType], Field(min_length=1)]
+    format: Literal["json", "csv", "arrow", "avro", "json-schema"] = "json"
+    """How a record's value is written; of arrow, an IPC stream or file, it holds many rows. avro and json-schema: as a
+    serializer of a Schema Registry writes it, with the id of its schema."""
+    subject: Text | None = None
+    """Of the Schema Registry, for avro and json-schema: its newest schema gives the fields that are left out; null: the
+    topic's name and -value (TopicNameStrategy). Under RecordNameStrategy it is the full name of the record."""
+    fields: dict[Text, FieldType] = Field(default={})
     """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
-    `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}."""
+    `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}. May be left out
+    for avro and json-schema: those of the registry are then written into the job when it is submitted."""
     event_time: Text | None = None
     """When it happened: a column, or a polars SQL expression of columns; null: the record's own timestamp."""
     unit: Literal["s", "ms", "us", "ns"] | None = None
@@ -108,6 +117,8 @@ class Source(JobPart):
     def _from_somewhere(self) -> Source:
         if self.topic is None and self.path is None:
             raise PydanticCustomError("no_origin", "reads from nowhere: neither topic nor path is given")
+        if not self.fields and self.format not in REGISTERED:
+            raise PydanticCustomError("no_fields", "is missing or empty: a source has at least one field")
         return self
 
 

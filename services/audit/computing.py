@@ -37,6 +37,7 @@ from services.kernel.logs.recut import Recut
 from services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore
+from services.log.registry import of_this_process
 
 SETTLE_EVERY = 64
 """Batches between two moves of changed state to the image, where deleted keys end."""
@@ -310,7 +311,7 @@ class _Source(_Replayed):
 
     def __init__(self, task: TaskLayout, params: Mapping[str, Any]) -> None:
         super().__init__(task)
-        self._reading = TopicCuts(task, params)
+        self._reading = TopicCuts(task, params, of_this_process())
         self._newest: dict[int, int | None] = {}
 
     def passes(self, cut: Cut) -> None:
@@ -318,7 +319,7 @@ class _Source(_Replayed):
 
     def _bring(self, taken: Taken) -> Brought:
         """A cut names the newest event time of each partition: a topic that was created again has another one."""
-        read = self._reading.read(taken.cut.ranges, taken.records, self._newest)
+        read = self._reading.read(taken.cut.ranges, taken.records, self._newest, taken.cut.unknown)
         for r, found in zip(taken.cut.ranges, read.ranges, strict=True):
             if found.newest_us != r.newest_us and not r.lost:
                 raise OtherRecords(self._differs(taken.cut, r, found.newest_us))

@@ -33,13 +33,13 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to w
 
 def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed."""
-    from services.cli.whereabouts import allowed
+    from services.cli.whereabouts import allowed, patience_with
     from services.client.job_files import read_job
     from services.client.planning import plan
     from services.kernel.errors import JobRejected
 
     try:
-        job = read_job(file)
+        job = read_job(file, patience_with(data_dir, kafka))
         present, prefix = _cluster_topics(data_dir, kafka)
         _show(plan(job.spec, present, prefix, allowed(job.spec, data_dir)), prefix, present is not None, as_json)
     except JobRejected as rejected:
@@ -107,7 +107,7 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job; returns when it runs, or says why it does not."""
-    from services.cli.whereabouts import allowed, connected
+    from services.cli.whereabouts import allowed, connected, patience_with
     from services.client import submitting
     from services.client.job_files import read_job
     from services.client.planning import missing_topics
@@ -116,7 +116,7 @@ def submit(
     from services.view.protection import said
 
     try:
-        job = read_job(file)
+        job = read_job(file, patience_with(data_dir, kafka))
         spark, starting = submitting.on_spark(job.spec), f"starting job {job.spec.name} ..."
         with connected(data_dir, kafka) as door, waiting(starting, quiet=as_json) as report:
             if create_topics:

@@ -67,14 +67,14 @@ def plan(
 
 
 def _plan(job: str, live: bool, data_dir: Path | None, kafka: str | None) -> tuple[Plan, Rates | None]:
-    from services.cli.whereabouts import allowed, connected
+    from services.cli.whereabouts import allowed, connected, patience_with
     from services.client.job_files import in_python, read_job
     from services.client.planning import plan as made_of
     from services.kernel.errors import JobRejected
 
     path = Path(job)
     written = path.suffix in (".yaml", ".yml", ".json") or in_python(path) or path.is_file()
-    file = read_job(path) if written else None
+    file = read_job(path, patience_with(data_dir, kafka)) if written else None
     if file is not None and not live:
         try:
             return made_of(file.spec, None, "check", allowed(file.spec, data_dir)), None

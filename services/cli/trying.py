@@ -104,9 +104,10 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     from msgspec.structs import asdict
 
     from schemas.leaps import widest
+    from services.cli.whereabouts import patience_with
     from services.client.frames import file_records
     from services.client.job_files import file_of, read_job
-    from services.client.local_run import LocalRun, complete
+    from services.client.local_run import LocalRun, complete, of_files
     from services.client.trials import allowed_modules
     from services.kernel import lazy_modules
     from services.kernel.operators.python import restrict
@@ -118,7 +119,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     drop_below(logging.ERROR)
     if not file_of(job).exists():
         _refuse([f"there is no file {file_of(job)}"], 2)
-    spec = complete(read_job(job).spec)
+    spec = of_files(complete(read_job(job, patience_with()).spec))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
     sys.path.insert(0, str(Path.cwd()))
     feeds = {name: file_records(path, spec.sources[name], null) for name, path in files.items()}

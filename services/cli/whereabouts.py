@@ -93,7 +93,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
 
     if where.secret_file and not is_said():
         os.environ[SECRET_FILE] = where.secret_file
-    patience = _patience(data_dir, kafka)
+    patience = patience_with(data_dir, kafka)
     log = opened(where, patience)
     try:
         topics = ClusterTopics(where.prefix)
@@ -113,11 +113,12 @@ def opened(where: Whereabouts, patience: Patience | None = None) -> Log:
     """The log of a command, which is to `close` it: one that waits, with a word to the person."""
     from services.log.opening import open_waiting
 
-    patience = patience or _patience(where.data_dir, where.bootstrap_servers)
+    patience = patience or patience_with(where.data_dir, where.bootstrap_servers)
     return open_waiting(where.bootstrap_servers, where.prefix, f"cli-{os.getpid()}", patience)
 
 
-def _patience(data_dir: Path | None, kafka: str | None) -> Patience:
+def patience_with(data_dir: Path | None = None, kafka: str | None = None) -> Patience:
+    """How long a command waits for what does not answer, with a word to the person."""
     from services.log.patience import Patience
 
     return Patience(load_settings(data_dir, kafka).command_patience_s, note)

@@ -16,8 +16,11 @@ from typing import Any
 
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
+from services.client.registry_fields import with_fields
 from services.kernel.errors import USAGE, CommandFailed, JobRejected
 from services.kernel.suggestions import suggest
+from services.log.patience import Patience
+from services.log.registry import open_registry
 from services.planning.loading import interpret
 from services.planning.reading import read
 
@@ -26,7 +29,7 @@ _loaded: dict[Path, ModuleType] = {}
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """raw: as it is written, which is what is submitted."""
+    """raw: as it is written, with fields that the registry knows, which is what is submitted."""
 
     name: str
     raw: dict[str, Any]
@@ -44,12 +47,15 @@ def in_python(job: Path) -> bool:
     return file_of(job).suffix == ".py"
 
 
-def read_job(job: Path) -> JobFile:
-    """Raises CommandFailed for a file that cannot be read, JobRejected for what is wrong inside."""
-    if in_python(job):
-        spec = _in_module(job)
-        return JobFile(str(job), spec.as_written(), spec)
-    raw = read(_text(job), str(job))
+def read_job(job: Path, patience: Patience | None = None) -> JobFile:
+    """Raises CommandFailed for a file that cannot be read, JobRejected for what is wrong inside.
+
+    Args:
+        patience: with a Schema Registry, which is asked for fields that the job leaves out; None: they stay out.
+    """
+    raw = _in_module(job).as_written() if in_python(job) else read(_text(job), str(job))
+    if patience is not None:
+        raw = with_fields(raw, open_registry, patience)
     return JobFile(str(job), raw, interpret(raw, str(job)))
 
 

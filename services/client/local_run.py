@@ -16,7 +16,7 @@ from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import decode as decode_dead
 from schemas.heartbeats import FAULTED, Heartbeat
 from schemas.heartbeats import encode as encode_beat
-from schemas.jobs import JobSpec
+from schemas.jobs import REGISTERED, JobSpec
 from schemas.plans import Decision, Ended, Plan, Rejection
 from schemas.progress import Progress
 from schemas.progress import decode as decode_progress
@@ -26,6 +26,7 @@ from services.controller.core.controller import Controller
 from services.controller.polling import Polling
 from services.hosting.blocking import Inline
 from services.hosting.identity import Identity
+from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from services.kernel.dataflow.sink_records import json_rows
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.state.image import MemoryImage
@@ -70,6 +71,15 @@ def complete(spec: JobSpec) -> JobSpec:
     return JobSpec.model_validate(plain)
 
 
+def of_files(spec: JobSpec) -> JobSpec:
+    """The job with rows of files where it reads records that name a schema of a registry: rows of a file name none."""
+    plain = spec.as_plain()
+    for source in plain["sources"].values():
+        if source["format"] in REGISTERED:
+            source |= {"format": "json", "subject": None}
+    return JobSpec.model_validate(plain)
+
+
 class LocalRun:
     """One job, from its inputs to its last row.
 
@@ -77,9 +87,16 @@ class LocalRun:
         spec: the job, complete.
         inputs: by source, its records in blocks.
         allow: modules that Python operators may come from.
+        schemas: by which records were written that name theirs.
     """
 
-    def __init__(self, spec: JobSpec, inputs: Mapping[str, Iterable[list[bytes]]], allow: list[str]) -> None:
+    def __init__(
+        self,
+        spec: JobSpec,
+        inputs: Mapping[str, Iterable[list[bytes]]],
+        allow: list[str],
+        schemas: Schemas = NO_SCHEMAS,
+    ) -> None:
         if heavy := [name for name, operator in spec.operators.items() if operator.kind == "spark"]:
             hint = "`holdfast up`, then `holdfast submit`, runs the job; `holdfast check` looks at it"
             if absent := spark_installation.missing():
@@ -115,6 +132,7 @@ class LocalRun:
             image=lambda _: MemoryImage(),
             deliveries=Inline(),
             restores=Inline(),
+            schemas=schemas,
         )
 
     def run(self, processed: Callable[[int], None] = lambda _: None) -> Finished:

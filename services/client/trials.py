@@ -16,7 +16,7 @@ from schemas.dead_letters import DeadLetter
 from schemas.jobs import JobSpec
 from schemas.plans import Plan
 from services.client.frames import Given, file_records, records, rows_of
-from services.client.local_run import LocalRun, complete
+from services.client.local_run import LocalRun, complete, of_files
 from services.client.unusable import UnusableFile
 from services.hosting import plugins
 from services.kernel.suggestions import suggest
@@ -44,7 +44,7 @@ def attempt(spec: JobSpec, inputs: Mapping[str, Given], null: Sequence[str] = ()
         if name not in spec.sources:
             raise UnusableFile(f"the job has no source '{name}'", suggest(name, spec.sources))
     drop_below(logging.ERROR)
-    whole = complete(spec)
+    whole = of_files(complete(spec))
     feeds = {}
     for name, source in whole.sources.items():
         if name in inputs:

@@ -1,4 +1,4 @@
-"""librdkafka properties of every Kafka client, from HOLDFAST_KAFKA_CLIENT_* variables.
+"""librdkafka properties of every Kafka client, from HOLDFAST_KAFKA_CLIENT_* variables, and those of the registry's.
 
 A secret may be in a file, so that it is in no environment: HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD_FILE names one.
 """
@@ -13,19 +13,20 @@ from services.log.private import refused
 from services.log.secret import SecretUnusable
 
 CLIENT_PREFIX, FILE = "HOLDFAST_KAFKA_CLIENT_", "_FILE"
-SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas.config")
+REGISTRY_PREFIX = "HOLDFAST_REGISTRY_CLIENT_"
+SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas.config", "user.info", "auth.token")
 """Words in the names of properties that hold a secret."""
 
 
-def client_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def client_settings(environment: Mapping[str, str] = os.environ, prefix: str = CLIENT_PREFIX) -> dict[str, str]:
     """As passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism. Raises SecretUnusable."""
-    named = {name.removeprefix(CLIENT_PREFIX): v for name, v in environment.items() if name.startswith(CLIENT_PREFIX)}
+    named = {name.removeprefix(prefix): v for name, v in environment.items() if name.startswith(prefix)}
     files = {name.removesuffix(FILE): Path(v) for name, v in named.items() if is_secret_file(name)}
     if twice := sorted(files.keys() & named.keys()):
-        variable = f"{CLIENT_PREFIX}{twice[0]}"
+        variable = f"{prefix}{twice[0]}"
         raise SecretUnusable(f"{variable} and {variable}{FILE} are both set: leave one out")
     values = {name: v for name, v in named.items() if not is_secret_file(name)}
-    values |= {name: _read(f"{CLIENT_PREFIX}{name}{FILE}", file) for name, file in files.items()}
+    values |= {name: _read(f"{prefix}{name}{FILE}", file) for name, file in files.items()}
     return {_property(name): value for name, value in values.items()}
 
 
@@ -34,7 +35,8 @@ def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]
     return {
         name: Path(file)
         for name, file in environment.items()
-        if name.startswith(CLIENT_PREFIX) and is_secret_file(name.removeprefix(CLIENT_PREFIX))
+        for prefix in (CLIENT_PREFIX, REGISTRY_PREFIX)
+        if name.startswith(prefix) and is_secret_file(name.removeprefix(prefix))
     }
 
 

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.controller.settings import ControllerSettings
 from services.kernel.liveness.grace import ADAPTIVE, Grace
-from services.log.client_settings import CLIENT_PREFIX, client_settings, is_secret
+from services.log.client_settings import CLIENT_PREFIX, REGISTRY_PREFIX, client_settings, is_secret
 from services.log.log_settings import LogSettings
 from services.log.patience import PATIENCE_S
 from services.node.log_limits import MIB, LogLimits
@@ -23,6 +23,10 @@ from services.worker.process.settings import WorkerSettings
 
 PREFIX = "HOLDFAST_"
 HINT = "a property of librdkafka, such as ..._SASL_MECHANISM; of a secret also its file: ..._SASL_PASSWORD_FILE"
+REGISTRY_HINT = (
+    "login and TLS of the registry, a property of confluent-kafka's client, such as ..._SSL_CA_LOCATION; "
+    "..._BASIC_AUTH_USER_INFO_FILE names a file with user:password"
+)
 OF_SCRIPTS = frozenset({"HOLDFAST_CACHE", "HOLDFAST_PYTHON"})
 
 
@@ -158,6 +162,10 @@ class Settings(LogSettings):
     state_buffer_mb: int = Field(
         64, ge=1, le=1024 * 1024, description="memory of a worker for what is not yet in its images on disk, MiB"
     )
+    registry_url: str = Field(
+        "",
+        description="of the Schema Registry for records of avro and json-schema; several, comma separated",
+    )
     plugins: str = Field("", description="modules that operators may come from, comma separated")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")
@@ -211,7 +219,17 @@ def described(settings: Settings) -> list[Setting]:
         for name, value in sorted(client_settings().items())
     ]
     hint = Setting(f"{CLIENT_PREFIX}*", "", "", HINT)
-    return [*ours, *(passed or [hint])]
+    to_registry = [
+        Setting(
+            REGISTRY_PREFIX + name.upper().replace(".", "_"),
+            masked(name, value),
+            "",
+            f"{name} of the registry's client",
+        )
+        for name, value in sorted(client_settings(prefix=REGISTRY_PREFIX).items())
+    ]
+    to_registry = to_registry or [Setting(f"{REGISTRY_PREFIX}*", "", "", REGISTRY_HINT)]
+    return [*ours, *(passed or [hint]), *to_registry]
 
 
 def unknown_variables() -> dict[str, str | None]:
@@ -221,7 +239,7 @@ def unknown_variables() -> dict[str, str | None]:
     unknown = sorted(
         name
         for name in os.environ
-        if name.startswith(PREFIX) and not name.startswith(CLIENT_PREFIX) and name not in known
+        if name.startswith(PREFIX) and not name.startswith((CLIENT_PREFIX, REGISTRY_PREFIX)) and name not in known
     )
     return {name: next(iter(difflib.get_close_matches(name, known, 1)), None) for name in unknown}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schemas.job_operators import OperatorSpec
-from schemas.jobs import JobSpec, Source
+from schemas.jobs import REGISTERED, JobSpec, Source
 from schemas.plans import Problem
 from services.kernel.codecs import fields
 from services.kernel.dataflow import event_time
@@ -27,6 +27,9 @@ def stream(source: Source) -> Stream:
 
 def source_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, source in spec.sources.items():
+        if not source.fields:
+            hint = "`holdfast submit` writes those of the registry into the job; or declare the fields"
+            yield Problem(f"sources.{name}.fields", "are not known: they are left out, and no registry was asked", hint)
         yield from _field_problems(f"sources.{name}.fields", source)
         yield from _origin_problems(f"sources.{name}.fields", source)
         if source.table is None:
@@ -55,6 +58,10 @@ def _open_us(operator: OperatorSpec) -> int:
 
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:
+    if source.subject is not None and source.format not in REGISTERED:
+        yield Problem(
+            path.replace(".fields", ".subject"), f"a source of format {source.format} has none", "leave it out"
+        )
     for column, kind in source.types.items():
         if column.startswith("_"):
             name = column.lstrip("_") or "name"

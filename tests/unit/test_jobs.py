@@ -193,7 +193,13 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             "letters, digits, dots, - and _, at most 249 characters",
         ),
         ("sources.s.formt", "csv", "sources.s.formt", "is not a setting", "did you mean 'format'?"),
-        ("sources.s.format", "jsn", "sources.s.format", "'jsn' is not one of json, csv, arrow", "did you mean 'json'?"),
+        (
+            "sources.s.format",
+            "jsn",
+            "sources.s.format",
+            "'jsn' is not one of json, csv, arrow, avro, json-schema",
+            "did you mean 'json'?",
+        ),
         (
             "sources.s.start",
             "yesterday",

@@ -5,21 +5,20 @@ Source: PROTOCOL 3. The result for a record never depends on the records beside 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import polars as pl
 
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord
-from services.kernel.codecs.csv_records import CsvReader
 from services.kernel.codecs.fields import TIME, with_time
-from services.kernel.codecs.json_records import JsonReader
-from services.kernel.codecs.typed_columns import Column, Values
+from services.kernel.codecs.registered import KINDS, NO_SCHEMAS, Registered, RegisteredReader, Schemas
+from services.kernel.codecs.text_columns import FORMATS, Columns, TextColumns
 
 MAX_AHEAD_S = 3600.0
 """An event time further ahead of its record's timestamp is wrong; it would make all that follows late."""
@@ -27,19 +26,15 @@ MAX_AHEAD_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """rows: with their event time; kept: index of the record of each row, ascending; refused: (index, reason)."""
+    """rows: with their event time; kept: index of the record of each row, ascending; refused: (index, reason).
+
+    unknown: ids of schemas among the records that their registry does not know.
+    """
 
     rows: pl.DataFrame
     kept: np.ndarray
     refused: list[tuple[int, str]]
-
-
-class Reader(Protocol):
-    """A format. Column values may still be unfit: `columns` make null of them."""
-
-    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]: ...
-    def columns(self) -> list[Column]: ...
-    def shown(self, value: Any) -> str: ...
+    unknown: tuple[int, ...] = ()
 
 
 class Times(Protocol):
@@ -54,19 +49,19 @@ class Times(Protocol):
 
 Refuse = Callable[[int, str], None]
 """Takes a row's position and the reason."""
-FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {"json": JsonReader, "csv": CsvReader}
 
 
 class Decoder:
     """Decodes records of one source.
 
     Args:
-        fields: type text by column. format: json, csv or arrow.
+        fields: type text by column. format: json, csv, arrow, avro or json-schema.
         event_time: column that holds it, or what computes it; None: the record's timestamp is the event time.
         unit: s, ms, us or ns of timestamps that are integers.
         origins: name in the record by column, of those that have another one there.
         max_ahead_s: how far an event time may be ahead of its record's timestamp; None: any is taken.
         clamps: an event time further ahead becomes its record's timestamp; otherwise the record is refused.
+        schemas: by which records of avro and json-schema were written.
     """
 
     def __init__(
@@ -78,40 +73,51 @@ class Decoder:
         origins: Mapping[str, str] = MappingProxyType({}),
         max_ahead_s: float | None = MAX_AHEAD_S,
         clamps: bool = False,
+        schemas: Schemas = NO_SCHEMAS,
     ) -> None:
         self._clamps = clamps
         self._fields, self._event_time, self._max_ahead_s = dict(fields), event_time, max_ahead_s
         written = {origins.get(name, name): kind for name, kind in fields.items()}
         self._nothing = with_time(field_types.schema(fields)).to_frame()
         self._tables = ArrowReader(written) if format == "arrow" else None
-        if self._tables is None:
-            self._reader = FORMATS[format](written, unit)
-            self._columns = dict(zip(fields, self._reader.columns(), strict=True))
+        names = list(fields)
+        self._registered = RegisteredReader(written, names, format, unit, schemas) if format in KINDS else None
+        self._texts = TextColumns(written, names, format, unit) if format in FORMATS else None
 
-    def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
-        """One row for each record that fits, of Arrow records many. timestamps_ms: of the records; negative = none."""
+    def decode(
+        self,
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+        unknown: Collection[int] | None = None,
+    ) -> Decoded:
+        """One row for each record that fits, of Arrow records many.
+
+        Args:
+            timestamps_ms: of the records; negative = none.
+            unknown: ids of schemas that count as unknown; None: the registry is asked.
+        """
         if not values:
             return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
         if self._tables is not None:
             return self._decode_tables(self._tables, values, timestamps_ms)
-        found, read, refused = self._reader.read(values)
-        kept = np.asarray(read, dtype=np.int64)
-        fits = np.ones(len(kept), dtype=bool)
+        found: Columns | Registered
+        lacking: tuple[int, ...] = ()
+        if self._registered is not None:
+            found = self._registered.read(values, unknown)
+            lacking = found.unknown
+        else:
+            assert self._texts is not None
+            found = self._texts.read(values)
+        kept, refused = found.kept, found.refused
 
         def refuse(position: int, reason: str) -> None:
             refused.setdefault(int(kept[position]), reason)
-            fits[position] = False
 
-        series: list[pl.Series] = []
-        for (name, convert), column in zip(self._columns.items(), found, strict=True):
-            series.append(convert(column).alias(name))
-            self._refuse_unfit(name, series[-1], column, refuse)
         stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
-        series.append(self._times(series, stamps_us, refuse).alias(TIME))
-        rows = pl.DataFrame(series)
-        if not fits.all():
+        rows = pl.DataFrame([*found.columns, self._times(found.columns, stamps_us, refuse).alias(TIME)])
+        if refused and not (fits := ~np.isin(kept, list(refused))).all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]
-        return Decoded(rows, kept, sorted(refused.items()))
+        return Decoded(rows, kept, sorted(refused.items()), lacking)
 
     def _decode_tables(
         self, reader: ArrowReader, values: Sequence[bytes | None], timestamps_ms: Sequence[int]
@@ -142,18 +148,6 @@ class Decoder:
         if not fits.all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]
         return Decoded(rows, kept, sorted(refused.items()))
-
-    def _refuse_unfit(self, name: str, column: pl.Series, given: Values, refuse: Refuse) -> None:
-        """Null that was not given as null, or not allowed."""
-        text = self._fields[name]
-        if not column.null_count() or (field_types.nullable(text) and column.null_count() == given.count(None)):
-            return
-        for position in column.is_null().arg_true().to_list():
-            value = given[position]
-            if value is None and field_types.nullable(text):
-                continue
-            found = "null" if value is None else self._reader.shown(value)
-            refuse(position, f"{name}: expected {text}, found {found}")
 
     def _times(self, columns: Sequence[pl.Series], stamps_us: np.ndarray, refuse: Refuse) -> pl.Series:
         """Event times in microseconds; rows without a usable one are refused."""

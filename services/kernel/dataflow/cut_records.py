@@ -5,7 +5,7 @@ Source: PROTOCOL 3 and 12. Workers, `try` and replays read cuts by these rules; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from services.kernel.codecs.decoding import Decoded
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
 from services.kernel.codecs.marked import RowDecoder
+from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from services.kernel.dataflow.fed import Fed, RowPosition
 from services.kernel.dataflow.leaping import Leaping
 from services.kernel.dataflow.source_records import Keys, SourceDecoder
@@ -95,16 +96,27 @@ class TopicCuts:
     Of a range with lost records there are none, whoever may still hold some: the reader of its cut gives NO_RECORDS.
 
     Args:
-        task: with its source share. params: of the source, from the job file.
+        task: with its source share. params: of the source, from the job file. schemas: of the registry.
     """
 
-    def __init__(self, task: TaskLayout, params: Mapping[str, Any]) -> None:
+    def __init__(self, task: TaskLayout, params: Mapping[str, Any], schemas: Schemas = NO_SCHEMAS) -> None:
         assert task.source is not None
         self._origin, self._topic = task.operator.name, task.source.topic
-        self._decoder = SourceDecoder(task.operator, params)
+        self._decoder = SourceDecoder(task.operator, params, schemas)
 
-    def read(self, ranges: Sequence[Range], records: Sequence[Records], newest_us: Mapping[int, int | None]) -> Read:
-        """Decodes the records of some ranges. newest_us: the newest event time before them, by partition."""
+    def read(
+        self,
+        ranges: Sequence[Range],
+        records: Sequence[Records],
+        newest_us: Mapping[int, int | None],
+        unknown: Collection[int] | None = None,
+    ) -> Read:
+        """Decodes the records of some ranges.
+
+        Args:
+            newest_us: the newest event time before them, by partition.
+            unknown: of the cut that names them; None: of ranges that no cut names yet.
+        """
         values = list(chain.from_iterable(some.values for some in records))
         stamps = list(chain.from_iterable(some.timestamps_ms for some in records))
         bounds = np.cumsum([0, *(len(some.values) for some in records)])
@@ -114,7 +126,7 @@ class TopicCuts:
             if some.keys
             for at, key in some.keys.items()
         }
-        decoded = self._decoder.decode(values, stamps, keys)
+        decoded = self._decoder.decode(values, stamps, keys, unknown)
         times = decoded.rows[TIME].to_numpy()
         at = np.searchsorted(decoded.kept, bounds)
         read = tuple(

@@ -5,7 +5,7 @@ Source: PROTOCOL 3. Workers and replays decode alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from schemas.plans import OperatorPlan
 from services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
 from services.kernel.codecs.deletions import Deletions
 from services.kernel.codecs.fields import DELETED, schema, with_time
+from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from services.kernel.dataflow.event_time import EventTime, computed
 
 Key = bytes | None
@@ -27,9 +28,10 @@ class SourceDecoder:
 
     Args:
         operator: the source as planned. params: what the job file says of it.
+        schemas: of the registry, for formats whose records name theirs.
     """
 
-    def __init__(self, operator: OperatorPlan, params: Mapping[str, Any]) -> None:
+    def __init__(self, operator: OperatorPlan, params: Mapping[str, Any], schemas: Schemas = NO_SCHEMAS) -> None:
         fields = {name: kind for name, kind in operator.fields.items() if name != DELETED}
         key, unit = params.get("table"), params.get("unit")
         # what counts of a table is the order of its records, so its event time is that of the record
@@ -38,20 +40,32 @@ class SourceDecoder:
         origins = origins_of(params)
         ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
         clamps = params.get("on_ahead") == "clamp"
-        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit, origins, ahead_s, clamps)
+        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit, origins, ahead_s, clamps, schemas)
         self._deletions = Deletions(fields, key, unit, origins) if key else None
         self._skips_null = params.get("null_records") == "skip"
         self._schema = with_time(schema(operator.fields))
 
-    def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int], keys: Keys) -> Decoded:
-        """A row for each record that fits. timestamps_ms: of the records; negative = none. keys: of deletions."""
+    def decode(
+        self,
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+        keys: Keys,
+        unknown: Collection[int] | None = None,
+    ) -> Decoded:
+        """A row for each record that fits.
+
+        Args:
+            timestamps_ms: of the records; negative = none. keys: of deletions.
+            unknown: ids of schemas that count as unknown; None: the registry is asked.
+        """
         if self._deletions is None and not (self._skips_null and None in values):
-            return self._rows.decode(values, timestamps_ms)
+            return self._rows.decode(values, timestamps_ms, unknown)
         gone = [index for index, value in enumerate(values) if value is None] if None in values else []
         if not gone and self._deletions is not None:
-            return self._marked(self._rows.decode(values, timestamps_ms))
+            return self._marked(self._rows.decode(values, timestamps_ms, unknown))
         there = [index for index, value in enumerate(values) if value is not None]
-        rows = self._rows.decode([values[index] for index in there], [timestamps_ms[index] for index in there])
+        stamps = [timestamps_ms[index] for index in there]
+        rows = self._rows.decode([values[index] for index in there], stamps, unknown)
         if self._deletions is None:
             return _moved(rows, there)
         deleted = self._deletions.decode([keys[index] for index in gone], [timestamps_ms[index] for index in gone])
@@ -61,7 +75,7 @@ class SourceDecoder:
         """Rows that delete nothing."""
         mark = pl.Series(DELETED, [None], dtype=pl.Boolean).new_from_index(0, decoded.rows.height)
         rows = decoded.rows.with_columns(mark).select(self._schema.names())
-        return Decoded(rows, decoded.kept, decoded.refused)
+        return Decoded(rows, decoded.kept, decoded.refused, decoded.unknown)
 
     def _merged(self, rows: Decoded, deleted: Decoded) -> Decoded:
         """In the order of the records; a deletion is null in all but its key."""
@@ -69,7 +83,7 @@ class SourceDecoder:
         both = pl.concat([rows.rows, marks], how="diagonal").select(self._schema.names())
         kept = np.concatenate([rows.kept, deleted.kept])
         order = np.argsort(kept, kind="stable")
-        return Decoded(both[order], kept[order], sorted([*rows.refused, *deleted.refused]))
+        return Decoded(both[order], kept[order], sorted([*rows.refused, *deleted.refused]), rows.unknown)
 
 
 def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
@@ -81,4 +95,5 @@ def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
 def _moved(decoded: Decoded, at: Sequence[int]) -> Decoded:
     """With the positions that the records have among all."""
     where = np.asarray(at, dtype=np.int64)
-    return Decoded(decoded.rows, where[decoded.kept], [(at[index], reason) for index, reason in decoded.refused])
+    refused = [(at[index], reason) for index, reason in decoded.refused]
+    return Decoded(decoded.rows, where[decoded.kept], refused, decoded.unknown)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from schemas.events import Event
 from services.hosting.blocking import Blocking
 from services.hosting.doing import Doing
+from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
@@ -40,6 +41,8 @@ class Surroundings:
 
     left: a copy was closed, and leaves behind what refers to itself.
 
+    schemas: of the registry, for sources whose records name theirs.
+
     read_decisions(done): calls done once `assignments` has been read to its present end.
     """
 
@@ -65,3 +68,4 @@ class Surroundings:
     isolation: Isolation | None
     progress: Gathered
     left: Callable[[], None] = lambda: None
+    schemas: Schemas = NO_SCHEMAS

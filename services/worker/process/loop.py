@@ -21,6 +21,7 @@ from services.hosting.doing import Doing
 from services.hosting.identity import Identity
 from services.hosting.lags import Taken
 from services.hosting.publishing import EventPublisher
+from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from services.kernel.errors import WorkerUnfit
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.decided import Author
@@ -69,6 +70,7 @@ class Worker:
         isolation: what holds for code in processes of its own; None: there are none, all code runs here.
         spans: of batches; None: nobody wants them. left: a copy was closed, whose rest is to be collected.
         watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
+        schemas: of the registry, for sources whose records name theirs.
 
     Raises Retriable, and has opened nothing then.
     """
@@ -90,6 +92,7 @@ class Worker:
         isolation: Isolation | None = None,
         left: Callable[[], None] = lambda: None,
         spans: Spans | None = None,
+        schemas: Schemas = NO_SCHEMAS,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
@@ -130,6 +133,7 @@ class Worker:
             isolation=isolation,
             progress=self._progress,
             left=left,
+            schemas=schemas,
         )
         self._jobs: dict[str, JobView] = {}
         self._progress_readers: dict[str, ProgressReader] = {}
@@ -317,9 +321,6 @@ class Worker:
         """Asks for the end of `assignments` as it is now; `done` runs once the loop has read up to it."""
         partition = Partition(self._topics.assignments, 0)
 
-        def ask() -> int:
-            return self._around.log.offsets([partition], "end")[partition]
-
         def wait(outcome: object) -> None:
             if isinstance(outcome, int):
                 self._waiting_for_decisions.append((outcome, done))
@@ -327,7 +328,7 @@ class Worker:
             else:
                 self._read_decisions(done)
 
-        self._around.restores.run(ask, wait, "decisions")
+        self._around.restores.run(lambda: self._around.log.offsets([partition], "end")[partition], wait, "decisions")
 
     def _report_decisions(self) -> None:
         due = [done for end, done in self._waiting_for_decisions if self.decided + 1 >= end]

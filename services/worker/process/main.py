@@ -18,6 +18,7 @@ from services.kernel import lazy_modules
 from services.kernel.operators.python import restrict
 from services.log.logger import get_logger
 from services.log.private import keep_private
+from services.log.registry import of_this_process
 from services.log.service_log import open_service_log
 from services.worker.process.collector import Collector
 from services.worker.process.lifeline import hold
@@ -63,7 +64,7 @@ def main() -> int:
     pools = deliveries, restores, asks = [
         BlockingThreads("deliveries", patience_s=settings.call_patience_s),
         BlockingThreads("restores", patience_s=settings.call_patience_s),
-        BlockingThreads("asks", 1, settings.call_patience_s),
+        BlockingThreads("asks", 2, settings.call_patience_s),
     ]
     worker = Worker(
         Identity(settings.worker, settings.incarnation, settings.zone, settings.slots, standbys=settings.standbys),
@@ -80,6 +81,7 @@ def main() -> int:
         isolation=settings.isolation,
         left=collector.left,
         spans=(spans := _spans(settings)),
+        schemas=of_this_process(),
     )
     for pool in pools:
         pool.gave_up = worker.gives_up

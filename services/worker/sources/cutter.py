@@ -68,6 +68,7 @@ class Cutter:
         self._users = {name: feed for name, feed in self.feeds.items() if isinstance(feed, SourceFeed)}
         self._guard = TopicGuard({_source(feed): _topic(feed) for feed in self._users.values()})
         for feed in self._users.values():
+            feed.resumes = self._rewire
             if _source(feed) in self.log.replaced:
                 feed.stop(keep=False)
         self._restarts = Restarts()
@@ -113,7 +114,9 @@ class Cutter:
     @property
     def waits(self) -> str:
         """What is missing."""
-        return gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
+        absent = gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
+        kept_out = {f"source {_source(feed)} waits: {feed.waits}" for feed in self._users.values() if feed.waits}
+        return "; ".join(filter(None, [absent, *sorted(kept_out)]))
 
     def is_read(self, topic: str, id: str) -> bool:
         """Whether this is the topic that the job reads under that name, as far as anybody knows."""
@@ -286,6 +289,9 @@ class Cutter:
                 feed.begin(self.log.task(name), self.log.ends is None, self._around.clock_ms())
                 self._deciding.discard(name)
 
+    def _rewire(self) -> None:
+        self.rewired = True
+
     def _look(self, record: CutRecord, valid: bool) -> None:
         """What a record of the log says of how soon the next empty cut is needed."""
         empty = isinstance(record, Cut) and not any(r.stop > r.start for r in record.ranges)
@@ -319,6 +325,7 @@ class Cutter:
             idle=feed.idle(now_ms),
             final=final and not joining,
             time_ms=self._around.time_ms(),
+            unknown=feed.unknown(before.batch + 1) if any(r.stop > r.start for r in ranges) else (),
         )
         if any(r.stop > r.start for r in ranges):
             self.arrivals.batch(name, cut.batch, oldest_ms)

@@ -81,6 +81,23 @@ class Feed(ABC):
     ) -> tuple[tuple[Range, ...], bool]:
         """Ranges of the next cut, and whether it is the last one."""
 
+    def unknown(self, batch: int) -> tuple[int, ...]:
+        """Ids of schemas of the proposed batch that the registry does not know."""
+        return ()
+
+    @property
+    def keeps_out(self) -> bool:
+        """Records came that are to be read again, once what they need is known."""
+        return False
+
+    @property
+    def waits(self) -> str:
+        """Why records are kept out; or empty."""
+        return ""
+
+    def rewired(self) -> None:  # noqa: B027 - only a feed that keeps records out has something to do
+        """From now on its partitions are read from its positions."""
+
     @abstractmethod
     def at_end(self, ends: Mapping[int, int]) -> bool:
         """Whether all that a drain asks for is here."""

@@ -10,10 +10,12 @@ from functools import partial
 from schemas.cuts import TaskCuts
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
+from services.kernel.codecs.registered import KINDS
 from services.kernel.plans.layout import TaskLayout, spark_plan, task_name
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sources.feed import Feed
+from services.worker.sources.fetched import Fetched
 from services.worker.sources.recut import RecutFeed
 from services.worker.sources.rows import RowsFeed
 from services.worker.sources.user_topic import SourceFeed
@@ -30,7 +32,9 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
         if spark.mode == REAL_TIME:
             return RowsFeed(task, state, batch, spark, refuse)
         return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0), not spark.writers)
-    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name], around.clock_ms())
+    params = job.plan.spec["sources"][task.operator.name]
+    schemas = Fetched(around.schemas, around.asks, around.time_ms) if params.get("format") in KINDS else None
+    return SourceFeed(task, state, batch, params, around.clock_ms(), schemas)
 
 
 def table_tasks(job: JobView) -> list[str]:

@@ -7,7 +7,7 @@ delivered it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -15,12 +15,14 @@ from msgspec import structs
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range, TaskCuts
 from schemas.leaps import Leap
 from schemas.topics import Partition
+from services.kernel.codecs.registered import NO_SCHEMAS
 from services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
 from services.kernel.dataflow.leaping import Leaping
 from services.kernel.plans.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
 from services.worker.sources.feed import Feed
+from services.worker.sources.fetched import Fetched
 from services.worker.sources.waiting import Waiting, size
 
 _GONE = (
@@ -39,14 +41,26 @@ class SourceFeed(Feed):
     Args:
         task, state, batch: see Feed.
         params: of the source, from the job file.
+        schemas: by which the records were written, where they name theirs.
+
+    resumes: called when records are to be read again that were kept out.
     """
 
     def __init__(
-        self, task: TaskLayout, state: TaskCuts, batch: int, params: Mapping[str, Any], now_ms: float = 0.0
+        self,
+        task: TaskLayout,
+        state: TaskCuts,
+        batch: int,
+        params: Mapping[str, Any],
+        now_ms: float = 0.0,
+        schemas: Fetched | None = None,
     ) -> None:
         super().__init__(task, state, batch)
         self._lateness_us = int(float(params.get("allowed_lateness_s") or 0) * 1_000_000)
-        self._reading, self._table = TopicCuts(task, params), bool(params.get("table"))
+        self._schemas, self._kept_out, self._let_in = schemas, set[int](), set[int]()
+        self.resumes: Callable[[], None] = lambda: None
+        known = NO_SCHEMAS if schemas is None else schemas.known
+        self._reading, self._table = TopicCuts(task, params, known), bool(params.get("table"))
         self._waiting = {r.partition: Waiting(r.stop, r.stop, r.stop, self._table) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
@@ -93,7 +107,36 @@ class SourceFeed(Feed):
             return
         if self.idling is not None:
             self.idling.heard(chunk.partition.index, now_ms)
-        self._waiting[chunk.partition.index].offer(chunk)
+        if self._schemas is None or self._lets_in(self._schemas, chunk):
+            self._waiting[chunk.partition.index].offer(chunk)
+
+    def _lets_in(self, schemas: Fetched, chunk: Chunk) -> bool:
+        """Whether every schema is known that the records name; else they are read again once it is."""
+        partition = chunk.partition.index
+        if partition in self._kept_out:
+            return False
+        if lacking := schemas.lacking([message.value() for message in chunk.messages]):
+            self._kept_out.add(partition)
+            schemas.ask(lacking, lambda: self._read_again(partition))
+        return not lacking
+
+    def _read_again(self, partition: int) -> None:
+        """What was kept out; chunks that are on their way still continue behind it."""
+        self._let_in.add(partition)
+        self.lives += 1
+        self.resumes()
+
+    def rewired(self) -> None:
+        self._kept_out -= self._let_in
+        self._let_in.clear()
+
+    @property
+    def waits(self) -> str:
+        return "" if self._schemas is None or not self.keeps_out else self._schemas.waits
+
+    @property
+    def keeps_out(self) -> bool:
+        return bool(self._kept_out)
 
     def backlog(self, partition: int) -> int:
         return len(self._waiting[partition].offsets)
@@ -130,7 +173,9 @@ class SourceFeed(Feed):
         """
         self._reads, self._gives_up = False, False
         held = {number for number, cut in self._cuts.items() if keep and self._holds(cut)}
-        self._prepared = {n: self._prepared.get(n) or self._decode(self._cuts[n].ranges) for n in held}
+        self._prepared = {
+            n: self._prepared.get(n) or self._decode(self._cuts[n].ranges, self._cuts[n].unknown) for n in held
+        }
         self._sealed = max(self._cuts, default=self.batch)
         self._empty([(partition, waiting.cut) for partition, waiting in self._waiting.items()])
 
@@ -182,6 +227,10 @@ class SourceFeed(Feed):
         self._prepared[batch] = read
         final = ends is not None and all(r.stop >= ends.get(r.partition, 0) for r in read.ranges)
         return read.ranges, final
+
+    def unknown(self, batch: int) -> tuple[int, ...]:
+        prepared = self._prepared.get(batch)
+        return () if prepared is None else prepared.decoded.unknown
 
     def _range(self, partition: int, waiting: Waiting, share: int, max_bytes: int, end: int | None) -> Range:
         """What is gone is cut by itself: such a range brings no records, whoever may still hold some."""
@@ -246,7 +295,7 @@ class SourceFeed(Feed):
             if cut.batch <= self.batch:
                 self._waiting[r.partition].drop(r.stop)
         prepared = self._prepared.get(cut.batch)
-        if prepared is not None and prepared.ranges != cut.ranges:
+        if prepared is not None and (prepared.ranges, prepared.decoded.unknown) != (cut.ranges, cut.unknown):
             del self._prepared[cut.batch]
 
     def _here(self, cut: Cut) -> bool:
@@ -266,7 +315,7 @@ class SourceFeed(Feed):
         if cut.batch <= self._sealed and cut.batch not in self._prepared:
             cut = structs.replace(cut, ranges=tuple(structs.replace(r, lost=r.stop - r.start) for r in cut.ranges))
             return self._reading.bring(cut, self._decode(()))
-        read = self._prepared.pop(cut.batch, None) or self._decode(cut.ranges)
+        read = self._prepared.pop(cut.batch, None) or self._decode(cut.ranges, cut.unknown)
         if self._leaping is not None:
             self._reading.leaps(read, self._leaping)
         return self._reading.bring(cut, read)
@@ -278,9 +327,9 @@ class SourceFeed(Feed):
             for r in cut.ranges:
                 self._waiting[r.partition].drop(r.stop)
 
-    def _decode(self, ranges: Sequence[Range]) -> Read:
+    def _decode(self, ranges: Sequence[Range], unknown: Sequence[int] | None = None) -> Read:
         records = [NO_RECORDS if r.lost else self._waiting[r.partition].records(r.start, r.stop) for r in ranges]
-        return self._reading.read(ranges, records, self._newest)
+        return self._reading.read(ranges, records, self._newest, unknown)
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -32,8 +32,6 @@ class Intake:
     Args:
         refuse: called with partition, offset and cause of what is no frame.
         gaps: by partition's name, the offset up to which frames are known to be lost.
-
-    answers: how often Kafka has said where a partition begins.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class Intake:
         self._stale: set[Partition] = set()
         self._doubted: dict[Partition, tuple[str, int]] = {}
         self._beginnings: dict[Partition, tuple[str, dict[Partition, int] | Exception | None]] = {}
-        self.answers = 0
+        self._answers = 0
         self._held: set[Partition] = set()
 
     # -- where it reads -----------------------------------------------------------------------------------------------
@@ -82,6 +80,8 @@ class Intake:
             return _NOTHING, again
         self.cutter.rewired = False
         self._stale.clear()
+        for feed in self.feeds.values():
+            feed.rewired()
         positions, before, self._feeding = self.positions(), self._feeding, _lives(self._fed)
         changed = {partition for partition, lives in self._feeding.items() if before.get(partition) != lives}
         left = before.keys() - (self._feeding.keys() - changed)
@@ -127,7 +127,7 @@ class Intake:
         """Asks Kafka, beside the loop, where the partition begins."""
 
         def answered(offsets: dict[Partition, int] | Exception) -> None:
-            self.answers += 1
+            self._answers += 1
             self._beginnings[partition] = (cause, offsets)
 
         self._beginnings[partition] = (cause, None)
@@ -184,6 +184,16 @@ class Intake:
                 raise Unreachable(cause) if leads else StateCorrupted(cause)
         found = (feed.missing(batch).items() for feed in self.feeds.values())
         return {partition: stop for items in found for partition, stop in items}
+
+    @property
+    def answers(self) -> tuple[int, bool]:
+        """How often Kafka has said where a partition begins, and whether a feed is to be read from elsewhere."""
+        return self._answers, self.cutter.rewired
+
+    @property
+    def keeps_out(self) -> bool:
+        """Records wait at the door of a feed: see Feed.keeps_out."""
+        return any(feed.keeps_out for feed in self.feeds.values())
 
     @property
     def uncut(self) -> bool:

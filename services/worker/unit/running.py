@@ -116,7 +116,7 @@ class Running:
         return self.checkpoints.checkpointer.writer.flushing or self.outputs.full
 
     def _awaits_topics(self) -> bool:
-        return (self.flags.commit and bool(self.intake.feeds)) or self.intake.doubtful
+        return (self.flags.commit and bool(self.intake.feeds)) or self.intake.doubtful or self.intake.keeps_out
 
     # -- what it reads ------------------------------------------------------------------------------------------------
 

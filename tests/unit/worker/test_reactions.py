@@ -27,6 +27,7 @@ NOT_OF_COPIES = {
     "SecretUnusable": "of settings: the process does not start",
     "SecretDiffers": "of settings: the process does not start",
     "CodeEnded": "becomes CodeCrashed where code runs",
+    "RegistryUnusable": "becomes what a source waits for (worker/sources/fetched.py), or ends a command",
 }
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.decided import Id
 from schemas.plans import OperatorPlan
 from schemas.topics import Partition, TopicSpec
+from services.hosting.blocking import Inline
 from services.kernel.codecs.fields import DELETED
 from services.kernel.logs.cuts import beginning
 from services.kernel.plans.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog
+from services.worker.sources.fetched import Fetched
 from services.worker.sources.user_topic import SourceFeed
+from tests.support.avro import Known, avro, framed, record
 
 FIELDS = {"n": "int", "at": "timestamp"}
 PARAMS = {"event_time": "at", "unit": "ms", "idle_after_s": 10, "allowed_lateness_s": 1, "format": "json"}
@@ -20,17 +25,18 @@ T0 = 1_700_000_000_000
 class Source:
     """A feed over two partitions of a log in memory."""
 
-    def __init__(self, table: bool = False) -> None:
+    def __init__(self, table: bool = False, schemas: Fetched | None = None) -> None:
         self.log = MemoryLog(lambda: T0)
         self.log.create([TopicSpec("in", 2)])
         self.appender = self.log.appender("test")
         self.reader = self.log.reader("test")
         params, fields = ({**PARAMS, "table": ["n"]}, {**FIELDS, DELETED: "bool?"}) if table else (PARAMS, FIELDS)
+        params = params if schemas is None else {**params, "format": "avro"}
         operator = OperatorPlan("src", "source", 1, (), params, fields)
         share = SourceShare("in", (0, 1), {0: 0, 1: 0})
         self.task = TaskLayout("src-0", 0, operator, (), (), (), share)
         state = beginning({"src-0": {0: 0, 1: 0}}).tasks["src-0"]
-        self.feed = SourceFeed(self.task, state, 0, params)
+        self.feed = SourceFeed(self.task, state, 0, params, schemas=schemas)
         self.reader.assign({Partition("in", p): o for p, o in self.feed.positions().items()})
         self.batch = 0
 
@@ -248,3 +254,52 @@ def test_deletions_come_with_their_keys_whatever_partition_they_lie_in() -> None
     assert fed.rows.select("n", DELETED).rows() == [(8, True), (9, True)]
     assert [(one.partition, one.offset) for one in dead] == [(1, 1)]
     assert dead[0].reason == 'a deletion: of its key, n: expected int, found "no number"'
+
+
+def test_records_whose_schema_is_not_known_yet_are_kept_out_with_all_behind_them_until_the_registry_answers() -> None:
+    schema, later = record(("n", "long"), ("at", "long")), record(("n", "int"), ("at", "long"))
+    registry, asks = Known({1: schema, 2: later}, away=1), Inline()
+    source = Source(schemas=Fetched(registry, asks, lambda: T0))
+    resumed: list[int] = []
+    source.feed.resumes = lambda: resumed.append(source.feed.lives)
+
+    def put(id: int, n: int) -> None:
+        written = schema if id == 1 else later
+        source.appender.append(Partition("in", 0), framed(id, avro(written, {"n": n, "at": T0 + n})))
+        source.fetch()
+
+    put(1, 1)
+    put(1, 2)
+    assert (source.feed.records, source.feed.positions()[0], source.feed.waits) == (0, 0, "")
+    assert source.feed.keeps_out
+    with mock.patch("services.worker.sources.fetched.PAUSE_S", 0):
+        asks.poll()
+    assert (resumed, registry.asked) == ([1], [1, 1])
+    put(1, 3)
+    assert source.feed.records == 0, "the reader is not back where the source stands"
+    source.feed.rewired()
+    source.reader.assign({Partition("in", p): o for p, o in source.feed.positions().items()})
+    source.fetch()
+    assert source.feed.records == 3
+    put(2, 4)
+    assert source.feed.records == 3
+    source.cut(Range(0, 0, 3), Range(1, 0, 0))
+    assert source.feed.take(1).fed.rows["n"].to_list() == [1, 2, 3]
+
+
+def test_a_cut_that_names_an_unknown_schema_decides_it_for_every_copy() -> None:
+    schema = record(("n", "long"), ("at", "long"))
+    asks = Inline()
+    source = Source(schemas=Fetched(Known({1: schema}), asks, lambda: T0))
+    source.appender.append(Partition("in", 0), framed(1, avro(schema, {"n": 1, "at": T0})))
+    source.appender.append(Partition("in", 0), framed(9, b""))
+    source.fetch()
+    asks.poll()
+    source.feed.rewired()
+    source.reader.assign({Partition("in", p): o for p, o in source.feed.positions().items()})
+    source.fetch()
+    ranges, _ = source.feed.propose(1, 100, 10_000, None)
+    assert source.feed.unknown(1) == (9,)
+    source.feed.read_cut(Cut("src-0", 1, ranges, NO_WATERMARK, Id("a", 1), unknown=(1, 9)), 0)
+    brought = source.feed.take(1)
+    assert [letter.reason for letter in brought.dead] == [f"the registry does not know schema {id}" for id in (1, 9)]

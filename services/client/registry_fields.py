@@ -1,0 +1,102 @@
+"""Fields that a job leaves out, as the Schema Registry knows them: written into the job before it is submitted.
+
+So what a job reads stands in the job, and a schema that is registered later changes nothing of it.
+Source: docs/decisions/0166.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schemas.jobs import REGISTERED
+from schemas.plans import Problem
+from services.kernel.codecs import avro_schemas, json_schemas
+from services.kernel.codecs.registered import KINDS, WriterSchema
+from services.kernel.errors import JobRejected, Retriable
+from services.log.patience import Patience
+from services.log.registry import URL, Registry, RegistryUnusable, Version
+from services.log.secret import SecretUnusable
+
+
+def with_fields(raw: Any, open_registry: Callable[[], Registry | None], patience: Patience) -> Any:
+    """The job with the fields of every source that leaves them out; as it is where none does, or where it is no job.
+
+    Args:
+        open_registry: called where a source leaves its fields out; its None: no registry is set.
+        patience: with a registry that does not answer.
+
+    Raises:
+        JobRejected: with what the registry does not know.
+    """
+    sources = raw.get("sources") if isinstance(raw, dict) else None
+    named = sources.items() if isinstance(sources, dict) else ()
+    open_ = {name: one for name, one in named if isinstance(one, dict) and _leaves_out(one)}
+    if not open_:
+        return raw
+    try:
+        registry = open_registry()
+    except (RegistryUnusable, SecretUnusable) as error:
+        raise JobRejected([Problem(f"sources.{name}.fields", f"are left out, and {error}") for name in open_]) from None
+    problems: list[Problem] = []
+    found: dict[str, Any] = {}
+    for name, source in open_.items():
+        path = f"sources.{name}.fields"
+        if registry is None:
+            problems.append(Problem(path, "are left out, and no Schema Registry is set", f"{URL} names it"))
+            continue
+        try:
+            found[name] = {**source, "fields": _fields(registry, source, patience)}
+        except _Unknown as error:
+            problems.append(Problem(path, f"are left out, and {error}", error.hint))
+        except (Retriable, RegistryUnusable) as error:
+            problems.append(Problem(path, f"are left out, and {error}", f"{URL} and its login; or declare the fields"))
+    if problems:
+        raise JobRejected(problems)
+    return {**raw, "sources": {**sources, **found}}  # type: ignore[dict-item]
+
+
+class _Unknown(Exception):
+    """The registry answers, and its answer gives no fields."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        self.hint = hint
+        super().__init__(message)
+
+
+def _leaves_out(source: dict[str, Any]) -> bool:
+    return source.get("format") in REGISTERED and not source.get("fields")
+
+
+def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> Any:
+    subject = source.get("subject") or f"{source.get('topic')}-value"
+    version = patience.ask(f"the Schema Registry at {registry.url} to answer", lambda: registry.newest(subject))
+    if version is None:
+        raise _Unknown(f"the registry has no subject {subject}", "`subject` names another one; or declare the fields")
+    wanted, kind = KINDS[source["format"]], version.schema.kind
+    if kind != wanted:
+        message = f"version {version.version} of {subject} is of kind {kind}"
+        raise _Unknown(message, f"format {source['format']} reads {wanted}")
+    fields = _of(version.schema, subject, version)
+    return {_column(name): _declared(name, text) for name, text in fields.items()}
+
+
+def _of(schema: WriterSchema, subject: str, version: Version) -> dict[str, str]:
+    named = f"version {version.version} of {subject}"
+    try:
+        avro = schema.kind == "AVRO"
+        found = avro_schemas.fields(avro_schemas.parse(schema.text)) if avro else json_schemas.fields(schema.text)
+    except avro_schemas.NoSchema as error:
+        raise _Unknown(f"{named} {error}", "declare the fields") from None
+    if not found:
+        raise _Unknown(f"{named} has no field that a field type stands for", "declare the fields")
+    return found
+
+
+def _column(name: str) -> str:
+    return name.lstrip("_") or "name"
+
+
+def _declared(name: str, text: str) -> Any:
+    """Names that begin with an underscore belong to holdfast."""
+    return {"type": text, "from": name} if name.startswith("_") else text

@@ -1,0 +1,403 @@
+"""Avro records to the columns of a stream: each field of all records at once, by the schema that they were written by.
+
+The writer's schema is resolved to the fields of the stream when it is first met: fields are found by name, numbers
+widen, what nobody asks for is passed over, and what the writer does not have is null where the field may be null.
+Whatever of a record does not fit refuses the record alone. Measured beside others for 20,000 records of five fields:
+JSON by msgspec 1.3 million records/s, fastavro 0.25; pyruhvro (10) ends the process on broken records, and has no bytes
+and no decimals. Source: PROTOCOL 3, Avro specification 1.12, "Schema Resolution".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs import timestamps
+from services.kernel.codecs.avro_bytes import Pass, Read, Records, Rows, binaries, texts
+from services.kernel.codecs.avro_schemas import Type
+from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+from services.kernel.plurals import plural
+
+MAX_ITEMS = 10_000
+"""Most items of all lists and maps in a record: each is a step for the whole batch."""
+_EXACT = Context(prec=field_types.MAX_PRECISION)
+_DAY_US = 86_400_000_000
+_TIMESTAMP = pa.timestamp("us", "UTC")
+_PER_MICROSECOND = {"millis": 1_000, "micros": 1, "nanos": -1_000}
+_ARROW = {
+    "string": pa.large_string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
+    "timestamp": _TIMESTAMP, "date": pa.date32(), "bytes": pa.large_binary(),
+}  # fmt: skip
+_WIDTHS = {"float": 4, "double": 8}
+_ACCEPTS = {
+    "string": ("string", "enum", "bytes"), "int": ("int", "long"), "float": ("int", "long", "float", "double"),
+    "bool": ("boolean",), "bytes": ("bytes", "fixed", "string"),
+}  # fmt: skip
+
+
+class Unresolved(Exception):
+    """Why records of a schema do not give the fields of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReader:
+    """Reads the records that one schema wrote. Raises Unresolved where none of them fits.
+
+    Args:
+        fields: type text by name in the record.
+        unit: of timestamps that are plain integers.
+    """
+
+    steps: tuple[tuple[str, Read | Pass], ...]
+    absent: Mapping[str, str]
+    fields: Mapping[str, str]
+
+    @classmethod
+    def of(cls, schema: Type, fields: Mapping[str, str], unit: str | None = None) -> RecordReader:
+        if schema.kind != "record":
+            raise Unresolved(f"is of type {schema.shown}, no record with fields")
+        absent = {name: text for name, text in fields.items() if name not in schema.members}
+        for name, text in absent.items():
+            if not field_types.nullable(text):
+                raise Unresolved(f"has no field {name}, expected {text}: a field that may be absent is {text}?")
+        steps = tuple(
+            (name, reading(one, fields[name], name, unit)) if name in fields else ("", passing(one, name))
+            for name, one in schema.members.items()
+        )
+        return cls(steps, absent, fields)
+
+    def read(self, records: Records, rows: Rows) -> list[pl.Series]:
+        """The columns in the order of the fields, a value for each of the rows: of one that is refused, any."""
+        found: dict[str, pl.Series] = {}
+        for name, step in self.steps:
+            column = step(records, rows)
+            if name:
+                found[name] = pl.Series(name, column, dtype=field_types.dtype(self.fields[name]))
+        left = records.end[rows] - records.at[rows]
+        for count in np.unique(left[left > 0]).tolist():
+            records.refuse(rows[left == count], f"{plural(count, 'byte')} too long for its schema")
+        for name, text in self.absent.items():
+            found[name] = pl.Series(name, [None], dtype=field_types.dtype(text)).new_from_index(0, len(rows))
+        return [found[name] for name in self.fields]
+
+
+# -- values that are wanted -------------------------------------------------------------------------------------------
+
+
+def reading(type: Type, text: str, path: str, unit: str | None) -> Read:
+    """Reads values of a type as a field type. Raises Unresolved."""
+    if type.kind == "union":
+        return _union(type, text, path, unit)
+    if type.kind == "null":
+        return partial(_nothing, text=text, path=path)
+    name = field_types.required(text)
+    if name.startswith("list<") and type.kind == "array":
+        items = type.of[0]
+        return partial(_list, read=reading(items, name[len("list<") : -1], f"{path}[]", unit), path=path)
+    if name.startswith("struct<") and type.kind == "record":
+        return _struct(type, name, path, unit)
+    if name.startswith("decimal") and type.logical == "decimal":
+        return _decimal(type, text, path)
+    if name == "date" and type.logical == "date":
+        return partial(_dates, path=path)
+    if name == "timestamp" and type.logical.startswith(("timestamp", "local-timestamp")):
+        return partial(_times, factor=_PER_MICROSECOND[type.logical.rpartition("-")[2]], path=path)
+    if name == "timestamp" and type.kind == "string":
+        return partial(_written_times, path=path)
+    if name == "timestamp" and type.kind in ("int", "long") and not type.logical and unit is not None:
+        factor = -1_000 if unit == "ns" else timestamps.US_PER_UNIT[unit]
+        return partial(_times, factor=factor, path=path)
+    if type.kind in _ACCEPTS.get(name, ()) and not type.logical:
+        return _simple(type, name, path)
+    hint = "; integers need the source's `unit`" if name == "timestamp" and type.kind in ("int", "long") else ""
+    raise Unresolved(f"has {path} as {type.shown}, expected {text}{hint}")
+
+
+def _simple(type: Type, name: str, path: str) -> Read:
+    if type.kind in ("int", "long"):
+        read = partial(_integers, narrow=type.kind == "int", path=path)
+        return read if name == "int" else lambda records, rows: read(records, rows).cast(pa.float64(), safe=False)
+    if type.kind in _WIDTHS:
+        return partial(_floats, width=_WIDTHS[type.kind], path=path)
+    if type.kind == "boolean":
+        return partial(_booleans, path=path)
+    if type.kind == "enum":
+        return partial(_symbols, symbols=pa.array(type.symbols, pa.large_string()), path=path)
+    if type.kind == "fixed":
+        return partial(_fixed, size=type.size, path=path)
+    return partial(texts if name == "string" else binaries, path=path)
+
+
+def _nothing(records: Records, rows: Rows, text: str, path: str) -> pa.Array:
+    if not field_types.nullable(text):
+        records.refuse(rows, f"{path}: expected {text}, found null")
+    return pa.nulls(len(rows), arrow_type(text))
+
+
+def _integers(records: Records, rows: Rows, narrow: bool, path: str) -> pa.Array:
+    values = records.numbers(rows, path)
+    if narrow:
+        wide = (values < -(2**31)) | (values >= 2**31)
+        records.refuse(rows[wide], f"{path}: a number of more than 32 bits, where the schema says int")
+    return pa.array(values)
+
+
+def _floats(records: Records, rows: Rows, width: int, path: str) -> pa.Array:
+    raw = np.ascontiguousarray(records.fixed(rows, width, path))
+    with np.errstate(invalid="ignore"):  # of a NaN that no arithmetic makes
+        return pa.array(raw.view(f"<f{width}").reshape(len(rows)).astype(np.float64))
+
+
+def _booleans(records: Records, rows: Rows, path: str) -> pa.Array:
+    raw = records.fixed(rows, 1, path).reshape(len(rows))
+    records.refuse(rows[raw > 1], f"{path}: a boolean that is neither 0 nor 1")
+    return pa.array(raw == 1)
+
+
+def _symbols(records: Records, rows: Rows, symbols: pa.Array, path: str) -> pa.Array:
+    return symbols.take(pa.array(_chosen(records, rows, len(symbols), f"{path}: the enum")))
+
+
+def _chosen(records: Records, rows: Rows, count: int, what: str) -> np.ndarray:
+    """A number below `count` of each record; 0 of one that is refused."""
+    found = records.numbers(rows, what)
+    wrong = (found < 0) | (found >= count)
+    for number in np.unique(found[wrong]).tolist():
+        records.refuse(rows[found == number], f"{what} has no number {number}")
+    return np.where(wrong, 0, found)
+
+
+def _fixed(records: Records, rows: Rows, size: int, path: str) -> pa.Array:
+    raw = np.ascontiguousarray(records.fixed(rows, size, path))
+    return pa.Array.from_buffers(pa.binary(size), len(rows), [None, pa.py_buffer(raw)]).cast(pa.large_binary())
+
+
+def _dates(records: Records, rows: Rows, path: str) -> pa.Array:
+    days = records.numbers(rows, path)
+    outside = (days < OLDEST_US // _DAY_US) | (days > NEWEST_US // _DAY_US)
+    records.refuse(rows[outside], f"{path}: a date outside the years 1 to 9999")
+    return pa.array(np.where(outside, 0, days).astype(np.int32)).cast(pa.date32())
+
+
+def _times(records: Records, rows: Rows, factor: int, path: str) -> pa.Array:
+    """factor: microseconds of one; below 0: so many are a microsecond."""
+    found = records.numbers(rows, path)
+    if factor < 0:
+        found = found // -factor
+    oldest, newest = (OLDEST_US, NEWEST_US) if factor < 0 else (OLDEST_US // factor, NEWEST_US // factor)
+    outside = (found < oldest) | (found > newest)
+    records.refuse(rows[outside], f"{path}: a time outside the years 1 to 9999")
+    return pa.array(np.where(outside, 0, found) * max(1, factor)).cast(_TIMESTAMP)
+
+
+def _written_times(records: Records, rows: Rows, path: str) -> pa.Array:
+    """ISO 8601, as in JSON."""
+    given = texts(records, rows, path)
+    found = timestamps.parse(given.to_pylist())
+    for position in found.is_null().arg_true().to_list():
+        records.refuse(rows[position : position + 1], f"{path}: expected timestamp, found '{given[position]}'")
+    return pa.array(found.fill_null(0).to_numpy()).cast(_TIMESTAMP)
+
+
+def _decimal(type: Type, text: str, path: str) -> Read:
+    wanted = arrow_type(text)
+    if type.scale > wanted.scale or type.precision - type.scale > wanted.precision - wanted.scale:
+        raise Unresolved(f"has {path} as {type.shown}, expected {text}")
+    return partial(_decimals, type=type, wanted=wanted, path=path)
+
+
+def _decimals(records: Records, rows: Rows, type: Type, wanted: pa.DataType, path: str) -> pa.Array:
+    """From two's complement, the highest byte first."""
+    if type.kind == "fixed":
+        begin, lengths = records.at[rows], np.full(len(rows), type.size)
+        records.fixed(rows, type.size, path)
+        lengths = np.where(begin + lengths > records.end[rows], 0, lengths)
+    else:
+        begin, lengths = records.pieces(rows, path)
+    records.refuse(rows[lengths > 16], f"{path}: a number with more digits than {type.shown} has")
+    lengths = np.where(lengths > 16, 0, lengths)
+    lowest_first = np.zeros((len(rows), 16), np.uint8)
+    for place in range(16):
+        there = lengths > place
+        lowest_first[there, place] = records.bytes[begin[there] + lengths[there] - 1 - place]
+    negative = (lengths > 0) & (records.bytes[begin] >= 0x80)
+    lowest_first[negative] |= np.where(np.arange(16) >= lengths[negative, None], 0xFF, 0).astype(np.uint8)
+    found = pa.Array.from_buffers(pa.decimal128(38, type.scale), len(rows), [None, pa.py_buffer(lowest_first)])
+    most = Decimal(10**type.precision - 1).scaleb(-type.scale, _EXACT)
+    bounds = [pa.scalar(one, found.type) for one in (-most, most)]
+    fits = pc.and_(pc.greater_equal(found, bounds[0]), pc.less_equal(found, bounds[1])).to_numpy(zero_copy_only=False)
+    records.refuse(rows[~fits], f"{path}: a number with more digits than {type.shown} has")
+    return found.filter(pa.array(fits)).cast(wanted).take(_places(fits))
+
+
+def _places(there: np.ndarray) -> pa.Array:
+    """Where each of those that are there stands among them; null for the others."""
+    return pa.array(np.cumsum(there) - 1, mask=~there)
+
+
+def _union(type: Type, text: str, path: str, unit: str | None) -> Read:
+    """A branch that does not fit refuses the records that have it; at least one other than null is to fit."""
+    branches: list[Read] = []
+    unfit: list[Unresolved] = []
+    for one in type.of:
+        try:
+            branches.append(reading(one, text, path, unit))
+        except Unresolved as error:
+            branches.append(partial(_unfit, type=one, text=text, path=path))
+            unfit.append(error)
+    if unfit and len(unfit) == sum(one.kind != "null" for one in type.of):
+        raise unfit[0]
+    return partial(_of_union, branches=branches, path=path, kind=arrow_type(text))
+
+
+def _unfit(records: Records, rows: Rows, type: Type, text: str, path: str) -> pa.Array:
+    records.refuse(rows, f"{path}: expected {text}, found {type.shown}")
+    return pa.nulls(len(rows), arrow_type(text))
+
+
+def _of_union(records: Records, rows: Rows, branches: list[Read], path: str, kind: pa.DataType) -> pa.Array:
+    chosen = _chosen(records, rows, len(branches), f"{path}: the union")
+    used = np.unique(chosen).tolist()
+    if len(used) == 1:
+        return branches[used[0]](records, rows)
+    parts, places = list[pa.Array](), np.zeros(len(rows), np.int64)
+    done = 0
+    for number in used:
+        at = np.flatnonzero(chosen == number)
+        parts.append(branches[number](records, rows[at]))
+        places[at] = np.arange(done, done + len(at))
+        done += len(at)
+    return pa.concat_arrays(parts).take(pa.array(places)) if parts else pa.nulls(0, kind)
+
+
+def _struct(type: Type, name: str, path: str, unit: str | None) -> Read:
+    wanted = field_types.members(name)
+    for member, text in wanted.items():
+        if member not in type.members and not field_types.nullable(text):
+            raise Unresolved(f"has no field {path}.{member}, expected {text}")
+    steps: list[tuple[str, Read | Pass]] = [
+        (member, reading(one, wanted[member], f"{path}.{member}", unit))
+        if member in wanted
+        else ("", passing(one, f"{path}.{member}"))
+        for member, one in type.members.items()
+    ]
+    return partial(_structs, steps=steps, wanted=wanted)
+
+
+def _structs(records: Records, rows: Rows, steps: list[tuple[str, Read | Pass]], wanted: Mapping[str, str]) -> pa.Array:
+    found = dict[str, pa.Array]()
+    for name, step in steps:
+        column = step(records, rows)
+        if name:
+            found[name] = column
+    columns = [found.get(name, pa.nulls(len(rows), arrow_type(text))) for name, text in wanted.items()]
+    fields = [pa.field(name, column.type) for name, column in zip(wanted, columns, strict=True)]
+    return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+def _list(records: Records, rows: Rows, read: Read, path: str) -> pa.Array:
+    """Item by item: the first of every record, then the second, and so on."""
+    parts, owners = list[pa.Array](), list[np.ndarray]()
+
+    def take(records: Records, at: np.ndarray) -> None:
+        parts.append(read(records, rows[at]))
+        owners.append(at)
+
+    _items(records, rows, take, path)
+    owner = np.concatenate(owners) if owners else np.zeros(0, np.int64)
+    counts = np.bincount(owner, minlength=len(rows))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+    values = pa.concat_arrays(parts) if parts else read(records, rows[:0])
+    return pa.LargeListArray.from_arrays(offsets, values.take(pa.array(np.argsort(owner, kind="stable"))))
+
+
+def _items(records: Records, rows: Rows, take: Callable[[Records, np.ndarray], None], path: str) -> None:
+    """Calls `take` with the places of the records that have a next item, until none has."""
+    left = np.zeros(len(rows), np.int64)
+    at = np.arange(len(rows))
+    while at.size:
+        new = at[left[at] == 0]
+        if new.size:
+            left[new] = _block(records, rows[new], path)
+        at = at[left[at] > 0]
+        records.items[rows[at]] += 1
+        records.refuse(rows[at[records.items[rows[at]] > MAX_ITEMS]], f"{path}: over {MAX_ITEMS:,} items in a record")
+        if at.size:
+            take(records, at)
+            left[at] -= 1
+            left[at[records.at[rows[at]] >= records.end[rows[at]]]] = 0  # every item takes a byte: it is cut short
+
+
+def _block(records: Records, rows: Rows, path: str) -> np.ndarray:
+    """How many items the next block has; one with a length in bytes says so by a number below 0."""
+    counts = records.numbers(rows, path)
+    sized = counts < 0
+    if sized.any():
+        records.numbers(rows[sized], path)
+        counts = np.where(counts == -(2**63), 0, np.abs(counts))
+    return counts
+
+
+# -- values that nobody asks for --------------------------------------------------------------------------------------
+
+
+def passing(type: Type, path: str) -> Pass:
+    """Moves on behind values of a type."""
+    if type.kind in ("int", "long", "enum"):
+        return lambda records, rows: _discard(records.numbers(rows, path))
+    if type.kind in ("string", "bytes"):
+        return lambda records, rows: _discard(records.pieces(rows, path))
+    if type.kind == "union":
+        return partial(_pass_union, branches=[passing(one, path) for one in type.of], path=path)
+    if type.kind == "record":
+        return partial(_pass_all, steps=[passing(one, f"{path}.{name}") for name, one in type.members.items()])
+    if type.kind in ("array", "map"):
+        one = passing(type.of[0], f"{path}[]")
+        key = [passing(Type("string"), f"{path}[]")] if type.kind == "map" else []
+        return partial(_pass_items, step=partial(_pass_all, steps=[*key, one]), path=path)
+    width = {"boolean": 1, "null": 0, "fixed": type.size, **_WIDTHS}[type.kind]
+    return lambda records, rows: _discard(records.fixed(rows, width, path))
+
+
+def _discard(value: object) -> None:
+    """Of a value only its end counts."""
+
+
+def _pass_all(records: Records, rows: Rows, steps: Sequence[Pass]) -> None:
+    for step in steps:
+        step(records, rows)
+
+
+def _pass_union(records: Records, rows: Rows, branches: Sequence[Pass], path: str) -> None:
+    chosen = _chosen(records, rows, len(branches), f"{path}: the union")
+    for number in np.unique(chosen).tolist():
+        branches[number](records, rows[chosen == number])
+
+
+def _pass_items(records: Records, rows: Rows, step: Pass, path: str) -> None:
+    _items(records, rows, lambda records, at: step(records, rows[at]), path)
+
+
+# -- types ------------------------------------------------------------------------------------------------------------
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """The Arrow type that a field type is read as."""
+    name = field_types.required(text)
+    if name.startswith("list<"):
+        return pa.large_list(arrow_type(name[len("list<") : -1]))
+    if name.startswith("struct<"):
+        return pa.struct([pa.field(member, arrow_type(kind)) for member, kind in field_types.members(name).items()])
+    if name.startswith("decimal"):
+        kind = field_types.dtype(name)
+        assert isinstance(kind, pl.Decimal)
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[name]

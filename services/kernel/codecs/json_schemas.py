@@ -1,0 +1,55 @@
+"""The fields of a JSON Schema, as far as field types of a job file stand for them.
+
+Source: JSON Schema 2020-12, "Validation" 6 and 7.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from services.kernel.codecs.fields import optional
+
+_SIMPLE = {"string": "string", "integer": "int", "number": "float", "boolean": "bool"}
+_FORMATS = {"date-time": "timestamp", "date": "date"}
+MAX_DEPTH = 64
+
+
+def fields(text: str) -> dict[str, str]:
+    """Field type by name of an object's properties, without those for which none stands; empty: it is no object."""
+    try:
+        return _members(json.loads(text), 0)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _members(schema: Any, depth: int) -> dict[str, str]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or depth > MAX_DEPTH:
+        return {}
+    required = schema.get("required")
+    always = required if isinstance(required, list) else []
+    found = {name: _type(one, depth + 1) for name, one in properties.items()}
+    return {name: text if name in always else optional(text) for name, text in found.items() if text}
+
+
+def _type(schema: Any, depth: int) -> str:
+    """Empty: no field type stands for it."""
+    if not isinstance(schema, dict) or depth > MAX_DEPTH:
+        return ""
+    kind = schema.get("type")
+    choices = kind if isinstance(kind, list) else schema.get("oneOf") or schema.get("anyOf")
+    if isinstance(choices, list):
+        some = [{**schema, "type": one} if isinstance(one, str) else one for one in choices]
+        values = [one for one in some if not (isinstance(one, dict) and one.get("type") == "null")]
+        text = _type({**values[0], "oneOf": None, "anyOf": None}, depth + 1) if len(values) == 1 else ""
+        return optional(text) if text and len(values) < len(some) else text
+    if kind == "string":
+        return _FORMATS.get(str(schema.get("format")), "string")
+    if kind == "array":
+        inside = _type(schema.get("items"), depth + 1)
+        return f"list<{inside}>" if inside else ""
+    if kind == "object":
+        members = _members(schema, depth)
+        return f"struct<{', '.join(f'{name}: {text}' for name, text in members.items())}>" if members else ""
+    return _SIMPLE.get(kind, "") if isinstance(kind, str) else ""

@@ -1,0 +1,190 @@
+"""Records that begin with the id of the schema that they were written by, as a Schema Registry's serializers do it.
+
+A byte 0, four bytes of the id, then the value. An id never names another schema, so what a record becomes depends on
+nothing but its bytes and the stream's fields, whoever asks the registry and whenever. That a registry does not know an
+id is decided by the cut (schemas/cuts.py), since it may learn it later. Source: PROTOCOL 3, docs/decisions/0166.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import polars as pl
+
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.avro_bytes import Records
+from services.kernel.codecs.avro_records import RecordReader, Unresolved
+from services.kernel.codecs.avro_schemas import NoSchema, parse
+from services.kernel.codecs.text_columns import TextColumns
+from services.kernel.errors import StateCorrupted, Unreachable
+
+HEADER = 5
+KINDS = {"avro": "AVRO", "json-schema": "JSON"}
+"""What a registry calls the schemas of a format."""
+_UNNAMED = b"\xff" * HEADER
+_CALLED = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
+
+
+class WriterSchema(NamedTuple):
+    """kind: AVRO, JSON or PROTOBUF. parts: it refers to schemas that are registered elsewhere."""
+
+    kind: str
+    text: str
+    parts: bool = False
+
+
+class Schemas(Protocol):
+    """The schemas of a registry."""
+
+    def find(self, id: int) -> WriterSchema | None:
+        """None: the registry does not know it. Raises Retriable where it does not answer."""
+        ...
+
+
+class Registered(NamedTuple):
+    """A value of each record that was read. kept: their places, ascending; refused: reason by place.
+
+    unknown: ids among them that the registry does not know.
+    """
+
+    columns: list[pl.Series]
+    kept: np.ndarray
+    refused: dict[int, str]
+    unknown: tuple[int, ...]
+
+
+class _Nothing:
+    """No registry is set."""
+
+    def find(self, id: int) -> WriterSchema | None:
+        raise Unreachable("no Schema Registry is set: HOLDFAST_REGISTRY_URL names it")
+
+
+NO_SCHEMAS: Schemas = _Nothing()
+
+
+def ids(values: Sequence[bytes | None]) -> np.ndarray:
+    """The id that each record names; -1: it names none."""
+    heads = b"".join([value[:HEADER] if value is not None and len(value) >= HEADER else _UNNAMED for value in values])
+    lines = np.frombuffer(heads, np.uint8).reshape(len(values), HEADER)
+    found = np.ascontiguousarray(lines[:, 1:]).view(">u4").reshape(len(values)).astype(np.int64)
+    return np.where(lines[:, 0] == 0, found, -1)
+
+
+class RegisteredReader:
+    """Reads the records of one stream.
+
+    Args:
+        fields: type text by name in the record. names: of the columns, in the same order.
+        format: avro or json-schema. unit: of timestamps that are plain integers.
+    """
+
+    def __init__(
+        self, fields: Mapping[str, str], names: Sequence[str], format: str, unit: str | None, schemas: Schemas
+    ) -> None:
+        self._fields, self._names, self._unit = dict(fields), list(names), unit
+        self._kind, self._schemas = KINDS[format], schemas
+        self._texts = TextColumns(fields, names, "json", unit) if format == "json-schema" else None
+        self._readers: dict[int, RecordReader | str] = {}
+
+    def read(self, values: Sequence[bytes | None], unknown: Collection[int] | None) -> Registered:
+        """unknown: ids that count as unknown, whatever the registry says now; None: it is asked.
+
+        Raises StateCorrupted where the registry does not know an id that counts as known.
+        """
+        named = ids(values)
+        refused = {index: _unframed(values[index]) for index in np.flatnonzero(named < 0).tolist()}
+        lacking: list[int] = []
+        good: list[tuple[int, np.ndarray]] = []
+        for id in np.unique(named[named >= 0]).tolist():
+            rows = np.flatnonzero(named == id)
+            reason = self._unusable(id, unknown)
+            if reason is None:
+                lacking.append(id)
+                reason = f"the registry does not know schema {id}"
+            if reason:
+                refused |= dict.fromkeys(rows.tolist(), reason)
+            else:
+                good.append((id, rows))
+        read = self._read_texts if self._texts is not None else self._read_records
+        columns, kept = read(values, good, refused)
+        return Registered(columns, kept, refused, tuple(lacking))
+
+    def _unusable(self, id: int, unknown: Collection[int] | None) -> str | None:
+        """Why no record of a schema can be read; empty if they can, None if there is no such schema."""
+        if unknown is not None and id in unknown:
+            return None
+        if id not in self._readers:
+            schema = self._schemas.find(id)
+            if schema is None and unknown is not None:
+                raise StateCorrupted(
+                    f"the registry does not know schema {id}, by which records of a batch were decoded before: it is "
+                    "asked again; restore the registry, and the job continues"
+                )
+            if schema is None:
+                return None
+            self._readers[id] = self._reader(id, schema)
+        found = self._readers[id]
+        return found if isinstance(found, str) else ""
+
+    def _reader(self, id: int, schema: WriterSchema) -> RecordReader | str:
+        """A reader of the records that a schema wrote, or why there is none."""
+        if schema.kind != self._kind:
+            called = _CALLED.get(schema.kind, schema.kind)
+            return f"schema {id} is one of {called}, and the source's format is {_CALLED[self._kind]}"
+        if self._texts is not None:
+            return RecordReader((), {}, {})
+        if schema.parts:
+            return f"schema {id} refers to other schemas, which are not read"
+        try:
+            return RecordReader.of(parse(schema.text), self._fields, self._unit)
+        except (NoSchema, Unresolved) as error:
+            return f"schema {id} {error}"
+
+    def _read_texts(
+        self, values: Sequence[bytes | None], good: Sequence[tuple[int, np.ndarray]], refused: dict[int, str]
+    ) -> tuple[list[pl.Series], np.ndarray]:
+        assert self._texts is not None
+        if len(good) == 1 and not refused:
+            found = self._texts.read([value[HEADER:] for value in values])  # type: ignore[index]
+            refused |= found.refused
+            return found.columns, found.kept
+        at = np.sort(np.concatenate([rows for _, rows in good])) if good else np.zeros(0, np.int64)
+        found = self._texts.read([(values[index] or b"")[HEADER:] for index in at.tolist()])
+        refused |= {int(at[index]): reason for index, reason in found.refused.items()}
+        return found.columns, at[found.kept]
+
+    def _read_records(
+        self, values: Sequence[bytes | None], good: Sequence[tuple[int, np.ndarray]], refused: dict[int, str]
+    ) -> tuple[list[pl.Series], np.ndarray]:
+        """In the order of the records, whatever schemas wrote them."""
+        records = Records(values, HEADER)
+        parts, places = list[list[pl.Series]](), list[np.ndarray]()
+        for id, rows in good:
+            reader = self._readers[id]
+            assert isinstance(reader, RecordReader)
+            parts.append(reader.read(records, rows))
+            places.append(rows)
+        refused |= records.refused
+        if len(parts) == 1:
+            return [column.alias(name) for column, name in zip(parts[0], self._names, strict=True)], places[0]
+        kinds = [field_types.dtype(text) for text in self._fields.values()]
+        empty = [pl.Series(name, [], dtype=kind) for name, kind in zip(self._names, kinds, strict=True)]
+        if not parts:
+            return empty, np.zeros(0, np.int64)
+        kept = np.concatenate(places)
+        order = np.argsort(kept, kind="stable")
+        frames = [
+            pl.DataFrame([column.alias(name) for column, name in zip(part, self._names, strict=True)]) for part in parts
+        ]
+        return pl.concat(frames)[order].get_columns(), kept[order]
+
+
+def _unframed(value: bytes | None) -> str:
+    if not value:
+        return "the record is empty"
+    if value[0] != 0:
+        return f"begins with the byte 0x{value[0]:02x}, not with 0 and the id of a schema of a registry"
+    return f"ends within the {HEADER} bytes that name its schema"

@@ -1,0 +1,73 @@
+"""Records of a text format to columns, each value of which is of its type.
+
+Source: PROTOCOL 3. The result for a record never depends on the records beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import polars as pl
+
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.csv_records import CsvReader
+from services.kernel.codecs.json_records import JsonReader
+from services.kernel.codecs.typed_columns import Column, Values
+
+
+class Reader(Protocol):
+    """A format. Column values may still be unfit: `columns` make null of them."""
+
+    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]: ...
+    def columns(self) -> list[Column]: ...
+    def shown(self, value: Any) -> str: ...
+
+
+class Columns(NamedTuple):
+    """One value a record that was read. kept: their places; refused: reason by place, also of some that were read."""
+
+    columns: list[pl.Series]
+    kept: np.ndarray
+    refused: dict[int, str]
+
+
+FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {"json": JsonReader, "csv": CsvReader}
+
+
+class TextColumns:
+    """Reads records of one stream.
+
+    Args:
+        fields: type text by name in the record. names: of the columns, in the same order.
+    """
+
+    def __init__(self, fields: Mapping[str, str], names: Sequence[str], format: str, unit: str | None) -> None:
+        self._fields = dict(zip(names, fields.values(), strict=True))
+        self._reader = FORMATS[format](fields, unit)
+        self._columns = dict(zip(names, self._reader.columns(), strict=True))
+
+    def read(self, values: Sequence[bytes | None]) -> Columns:
+        found, read, refused = self._reader.read(values)
+        kept = np.asarray(read, dtype=np.int64)
+        series: list[pl.Series] = []
+        for (name, convert), column in zip(self._columns.items(), found, strict=True):
+            series.append(convert(column).alias(name))
+            for position, reason in self._unfit(name, series[-1], column):
+                refused.setdefault(int(kept[position]), reason)
+        return Columns(series, kept, refused)
+
+    def _unfit(self, name: str, column: pl.Series, given: Values) -> list[tuple[int, str]]:
+        """Null that was not given as null, or not allowed."""
+        text = self._fields[name]
+        if not column.null_count() or (field_types.nullable(text) and column.null_count() == given.count(None)):
+            return []
+        unfit = []
+        for position in column.is_null().arg_true().to_list():
+            value = given[position]
+            if value is None and field_types.nullable(text):
+                continue
+            found = "null" if value is None else self._reader.shown(value)
+            unfit.append((position, f"{name}: expected {text}, found {found}"))
+        return unfit

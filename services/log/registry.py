@@ -1,0 +1,121 @@
+"""The Schema Registry: which schema an id names, and which schemas a subject has.
+
+By confluent-kafka's client, an extra of the package. `mock://` names a registry in memory of this process, for tests.
+What an id names never changes, so it is asked for once. Source: docs/decisions/0166.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from services.kernel.codecs.registered import NO_SCHEMAS, Schemas, WriterSchema
+from services.kernel.errors import HoldfastError, Retriable
+from services.log.client_settings import REGISTRY_PREFIX, client_settings
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema
+
+URL = "HOLDFAST_REGISTRY_URL"
+COMMAND = "pip install 'holdfast-streams[registry]'"
+TIMEOUT_S = 10.0
+_PACKAGES = ("authlib", "cachetools", "httpx2")
+_ABSENT = 404
+
+
+class RegistryUnusable(HoldfastError):
+    """The registry refuses what it is asked, or cannot be asked at all: a person must change something."""
+
+
+class Version(NamedTuple):
+    """One version of a subject."""
+
+    id: int
+    version: int
+    schema: WriterSchema
+
+
+def missing() -> str:
+    """What is not installed here, for people; empty if the client is. Imports nothing."""
+    absent = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    return f"no client of a Schema Registry is installed here, there is no {' and no '.join(absent)}" if absent else ""
+
+
+class Registry:
+    """A Schema Registry.
+
+    Args:
+        url: of it; several, comma separated.
+        settings: properties of the client, such as basic.auth.user.info.
+
+    Raises RegistryUnusable.
+    """
+
+    def __init__(self, url: str, settings: Mapping[str, str]) -> None:
+        if absent := missing():
+            raise RegistryUnusable(f"{absent}: {COMMAND}")
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        self.url = url
+        try:
+            self._client: Any = SchemaRegistryClient.new_client(
+                {"url": url, "timeout": TIMEOUT_S, "max.retries": 1, **settings}
+            )
+        except Exception as error:  # of its client: ValueError, TypeError, those of ssl
+            raise RegistryUnusable(f"{URL}={url}: {error}") from None
+        self._known: dict[int, WriterSchema] = {}
+        self._lock = threading.Lock()
+
+    def find(self, id: int) -> WriterSchema | None:
+        """The schema that an id names; None: the registry does not know it. Raises Retriable, RegistryUnusable."""
+        with self._lock:
+            if (found := self._known.get(id)) is None and (schema := self._ask("get_schema", id)) is not None:
+                found = self._known[id] = _schema(schema)
+            return found
+
+    def newest(self, subject: str) -> Version | None:
+        """The newest version of a subject; None: there is none. Raises Retriable, RegistryUnusable."""
+        found = self._ask("get_latest_version", subject)
+        return None if found is None else Version(found.schema_id, found.version, _schema(found.schema))
+
+    def register(self, subject: str, schema: WriterSchema) -> int:
+        """The id of the schema under the subject, new or as it was. Raises Retriable, RegistryUnusable."""
+        from confluent_kafka.schema_registry import Schema
+
+        id: int = self._ask("register_schema", subject, Schema(schema.text, schema.kind))
+        return id
+
+    def _ask(self, call: str, *arguments: object) -> Any:
+        """None: there is none."""
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            return getattr(self._client, call)(*arguments)
+        except SchemaRegistryError as error:
+            if error.http_status_code == _ABSENT and call != "register_schema":
+                return None
+            if error.http_status_code >= 500 or error.http_status_code == 429:
+                raise Retriable(f"the registry at {self.url} answers {error.http_status_code}: {error}") from None
+            raise RegistryUnusable(f"the registry at {self.url} refuses: {error}") from None
+        except Exception as error:  # of its transport
+            raise Retriable(f"the registry at {self.url} does not answer: {error or type(error).__name__}") from None
+
+
+def _schema(schema: Schema) -> WriterSchema:
+    return WriterSchema(schema.schema_type or "AVRO", schema.schema_str or "", bool(schema.references))
+
+
+def open_registry(environment: Mapping[str, str] = os.environ) -> Registry | None:
+    """The one that the environment names; None: none is set. Raises RegistryUnusable, SecretUnusable."""
+    url = environment.get(URL, "")
+    return Registry(url, client_settings(environment, REGISTRY_PREFIX)) if url else None
+
+
+@cache
+def of_this_process() -> Schemas:
+    """The schemas that this process reads by. Raises RegistryUnusable, SecretUnusable."""
+    return open_registry() or NO_SCHEMAS
