@@ -24,8 +24,8 @@ class Position(NamedTuple):
 
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     """origin: the source or operator that refused it. For a source: topic, partition, offset and the raw bytes
-    (base64, cut at 512 KiB). For an operator: the row, and topic, partition and offset of the record that it came of;
-    none where its unit takes rows in from another one, or it came of several records or of what user code put out.
+    (base64, cut at 512 KiB). For an operator: the row, and topic, partition and offset of the record that it came of,
+    or in `unnamed` why no record is named.
     """
 
     origin: str
@@ -37,6 +37,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     raw: bytes = b""
     truncated: bool = False
     row: str = ""
+    unnamed: str = ""
 
     @property
     def of_operator(self) -> bool:
@@ -47,9 +48,11 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
 NOWHERE = Position("", -1, -1)
 
 
-def of_row(origin: str, reason: str, batch: int, row: str, position: Position = NOWHERE) -> DeadLetter:
-    """Of a row that an operator refused."""
-    return DeadLetter(origin, reason, batch, *position, row=row)
+def of_row(
+    origin: str, reason: str, batch: int, row: str, position: Position = NOWHERE, unnamed: str = ""
+) -> DeadLetter:
+    """Of a row that an operator refused. unnamed: why there is no position."""
+    return DeadLetter(origin, reason, batch, *position, row=row, unnamed=unnamed)
 
 
 def of_record(origin: str, reason: str, batch: int, topic: str, partition: int, offset: int, raw: bytes) -> DeadLetter:

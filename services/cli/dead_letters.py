@@ -107,5 +107,7 @@ def _letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
 
 def _letter_line(letter: DeadLetter) -> str:
     at = f"{letter.topic}[{letter.partition}] offset {letter.offset}" if letter.topic else f"batch {letter.batch}"
+    if letter.unnamed:
+        at += f" ({letter.unnamed})"
     what = letter.row or letter.raw[:200].decode(errors="replace")
     return visible_line(f"{letter.origin}  {at}  {letter.reason}  {what}")

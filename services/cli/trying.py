@@ -151,6 +151,8 @@ def _letter_line(letter: DeadLetter) -> str:
     at = f"{letter.origin} offset {letter.offset}" if letter.offset >= 0 else letter.origin
     if letter.offset >= 0 and letter.of_operator:
         at += f" of {letter.topic}[{letter.partition}]"
+    if letter.unnamed:
+        at += f" batch {letter.batch} ({letter.unnamed})"
     return f"{at}: {letter.reason}" + (f"  {letter.row}" if letter.row else "")
 
 

@@ -123,7 +123,8 @@ class Unit:
                 if refused:
                     origins = Origins(self.layout.tasks, self._operators, outputs, context)
                     produced.dead += [
-                        of_row(task.operator.name, one.reason, batch, one.row, origins.of(task, one)) for one in refused
+                        of_row(task.operator.name, one.reason, batch, one.row, *origins.of(task, one))
+                        for one in refused
                     ]
             self._send(task, outputs[task.name], produced)
         return produced

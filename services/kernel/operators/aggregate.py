@@ -25,6 +25,7 @@ class AggregateKind(OperatorKind):
     """A row for each key, and each window. Without a key there is one group."""
 
     model = Aggregate
+    made = "rows of many records each"
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, columns, fields = Problems(), schema(inputs[0].fields), Fields()

@@ -37,6 +37,7 @@ class JoinKind(OperatorKind):
     """Columns side by side. Beside a table each left row stays what it was, so it keeps its key."""
 
     model = JoinSpec
+    made = "rows of two records each"
     table_slots = frozenset({1})
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:

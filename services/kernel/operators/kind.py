@@ -70,6 +70,9 @@ class Kind:
     """Each row that it puts out is one that came in, computed from this row alone and with its event time. Whoever asks
     it again about a batch gets the same rows."""
 
+    made: ClassVar[str] = "rows of its own"
+    """What it puts out where that is no row that came in, in the words of a dead letter."""
+
     def key(self, params: Params) -> tuple[str, ...]:
         """Columns whose equal values must meet in one task; empty: any row may go to any task."""
         return ()

@@ -69,6 +69,7 @@ class PythonKind(OperatorKind):
     """What it puts out, and what its rows replace, only the user's code knows."""
 
     model = Python
+    made = "rows that its code makes"
     warms_up = False  # the user's code gets no made-up rows
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:

@@ -30,6 +30,7 @@ class TopKind(OperatorKind):
     """A rank identifies a row, in its window or among all. Rows that are compared must meet in one task."""
 
     model = TopSpec
+    made = "rows of earlier batches, too"
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, given = Problems(), inputs[0]

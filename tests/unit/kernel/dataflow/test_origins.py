@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 
 import msgspec
 import pytest
@@ -11,7 +12,9 @@ from schemas.cuts import Cut, Range
 from schemas.dead_letters import NOWHERE, DeadLetter, Position
 from schemas.decided import Id
 from services.kernel.dataflow.cut_records import Records, TopicCuts
+from services.kernel.dataflow.origins import Origins
 from services.kernel.dataflow.unit import Unit
+from services.kernel.operators.operator import BatchContext, Refused
 from services.kernel.plans.layout import UnitLayout, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore
@@ -30,7 +33,15 @@ operators:
   pairs: {join: {left: some, right: b, on: [id], within_s: 1}}
   sevens: {python: "tests.support.raising:Fussy", params: {key: t, number: id, bad: 7}, input: both}
   again: {python: "tests.support.raising:Fussy", params: {key: t, number: id, bad: 5}, input: sevens}
+  once: {dedup: {within_s: 2}, key: [id], emit: each, input: both}
+  fifths: {python: "tests.support.raising:Fussy", params: {key: t, number: id, bad: 5}, input: once}
+  held: {dedup: {within_s: 2}, key: [id], input: both}
+  each: {python: "tests.support.raising:Fussy", params: {key: t, number: id, bad: 1}, input: held}
+  counts: {python: "tests.support.raising:Fussy", params: {key: n, number: n, bad: 1}, input: seconds}
 queries:
+  t: {input: fifths, sink: {topic: t}}
+  u: {input: each, sink: {topic: u}}
+  v: {input: counts, sink: {topic: v}}
   q: {input: seconds, sink: {topic: q}}
   r: {input: again, sink: {topic: r}}
   s: {input: pairs, sink: {topic: s}}
@@ -73,17 +84,33 @@ def test_rows_that_are_late_or_at_which_code_raises_name_their_records(size: int
     given = {name: [at // 4 - chance.choice([0, 0, 0, 5]) + 100 for at in range(130)] for name in ("a", "b")}
     (layout,) = unit_layouts(planned(JOB), TOPICS.job("refusals", GENERATION)).values()
     found = letters_of(layout, given, size)
+    why = defaultdict[str, set[str]](set)
     for letter in found:
-        id = msgspec.json.decode(letter.row)["id"]
-        at = Position(letter.topic, letter.partition, letter.offset)
-        if letter.origin == "again":
-            assert at == NOWHERE, "code put the row out"
+        if letter.unnamed:
+            assert Position(letter.topic, letter.partition, letter.offset) == NOWHERE
+            why[letter.origin].add(letter.unnamed)
             continue
+        id = msgspec.json.decode(letter.row)["id"]
         assert letter.offset == 2 * id + 1
         assert letter.topic in ("first", "second")
         assert id % 3 or letter.topic == "second"
         assert letter.partition == (id - id // size * size >= (min(size, 130 - id // size * size)) // 2)
         assert letter.of_operator
-    origins = {letter.origin for letter in found}
-    assert origins == {"sevens", "again", *(["seconds", "pairs"] if size < 130 else [])}
+    named = {letter.origin for letter in found if not letter.unnamed}
+    assert named == {"sevens", "fifths", *(["seconds", "pairs", "once", "held"] if size < 130 else [])} | (
+        {"each"} if size > 1 else set()
+    )
     assert len({letter for letter in found if letter.origin == "sevens"}) == 19 - 7 + 18
+    assert why == {
+        "again": {"'sevens' puts out rows that its code makes"},
+        "counts": {"'seconds' puts out rows of many records each"},
+        **({"each": {"'held' had kept the row since an earlier batch"}} if size < 130 else {}),
+    }
+
+
+def test_a_row_from_another_unit_says_that_no_offsets_came_with_it() -> None:
+    split = JOB.replace("key: [id], emit: each,", "key: [id], emit: each, parallelism: 2,")
+    layouts = unit_layouts(planned(split), TOPICS.job("refusals", GENERATION)).values()
+    layout, task = next((one, task) for one in layouts for task in one.tasks if task.operator.name == "once")
+    found = Origins(layout.tasks, {}, {}, BatchContext(1, 0, 0)).of(task, Refused("late", "{}", 0, 0))
+    assert found == (NOWHERE, "the row came in from another unit, which sends no offsets")
