@@ -17,7 +17,7 @@ import polars as pl
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.json_records import json_type
 from services.kernel.codecs.texts import BOM, other_encoding, unmarked
-from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times
+from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times, whole_number
 from services.kernel.plurals import plural
 
 _BOOLS = {"true": True, "false": False}
@@ -108,8 +108,11 @@ def _cast(texts: pl.Series, kind: pl.DataType) -> pl.Series:
         return dates.str.to_date("%Y-%m-%d", strict=False)
     numbers = texts.cast(kind, strict=False)
     if kind == pl.Int64 and numbers.null_count() > texts.null_count():
-        # 4.0 is an int as pandas writes it: it has no fraction.
-        return numbers.fill_null(texts.str.extract(r"^([-+]?\d+)\.0+$").cast(kind, strict=False))
+        # 4.0, as pandas writes it, and 1e3 are ints: they have no fraction.
+        forms = texts.str.extract(r"^([-+]?\d+(?:\.\d+)?[eE][+-]?\d{1,3}|[-+]?\d+\.0+)$").to_list()
+        whole = [None if text is None else whole_number(text) for text in forms]
+        fit = [None if number is None or not -(2**63) <= number < 2**63 else number for number in whole]
+        return numbers.fill_null(pl.Series(fit, dtype=kind))
     if kind == pl.Float64:
         return numbers.to_frame("v").select(pl.when(pl.col("v").is_finite()).then(pl.col("v"))).to_series()
     return numbers

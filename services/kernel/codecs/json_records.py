@@ -18,7 +18,7 @@ import polars as pl
 
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.texts import half_of_a_pair, other_encoding, unmarked
-from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, plain, times
+from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, plain, times, whole_number
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"string": str, "int": _INT64, "float": float, "bool": bool, "date": date, "bytes": bytes}
@@ -95,7 +95,7 @@ class JsonReader:
         return records
 
     def _decode_whole(self, value: bytes) -> Any:
-        """Where an int is expected, a number such as 4.0 is one, as pandas writes it: it has no fraction."""
+        """Where an int is expected, a number such as 4.0, as pandas writes it, or 1e3 is one: it has no fraction."""
         if self._exact is not None and _LOOSE.search(value):
             self._exact(_WHOLE.sub(_without_fraction, value))
         try:
@@ -154,15 +154,18 @@ class JsonReader:
 
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_WHOLE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+\.0+(?![\deE])', re.DOTALL)
-"""Texts, which stay as they are, and numbers whose fraction is nothing."""
+_WHOLE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?[eE][+-]?\d{1,3}(?!\d)|-?\d+\.0+(?![\deE])', re.DOTALL)
+"""Texts, which stay as they are, and numbers whose fraction is nothing or depends on an exponent."""
 _NOT_A_NUMBER = re.compile(rb"-?\b(?:NaN|Infinity)\b")
 
 
 def _without_fraction(match: re.Match[bytes]) -> bytes:
     """Minus zero stays a float: as an integer it would lose its sign."""
     text = match[0]
-    return text if text.startswith((b'"', b"-0.")) else text.partition(b".")[0]
+    if text.startswith(b'"'):
+        return text
+    number = whole_number(text.decode())
+    return text if number is None or (number == 0 and text.startswith(b"-")) else str(number).encode()
 
 
 _REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -22,6 +22,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = pl.Datetime("us", "UTC")
 
 
+_MOST_DIGITS = 19
+
+
+def whole_number(text: str) -> int | None:
+    """A number in any form, such as 4.0 or 1e3; None: it has a fraction, or more digits than an int."""
+    number = Decimal(text)
+    return None if number.adjusted() >= _MOST_DIGITS or number != int(number) else int(number)
+
+
 def plain(kind: pl.DataType) -> Column:
     """Values that have the right Python type already."""
     return lambda values: pl.Series(values, dtype=kind)

@@ -19,7 +19,16 @@ def decoded(value: bytes, format: str = "json") -> Decoded:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("4.0", 4), ("-4.00", -4), ("0.0", 0), ("9223372036854775807.0", 2**63 - 1), ("9007199254740993.0", 2**53 + 1)],
+    [
+        *(
+            ("4.0", 4),
+            ("-4.00", -4),
+            ("0.0", 0),
+            ("9223372036854775807.0", 2**63 - 1),
+            ("9007199254740993.0", 2**53 + 1),
+        ),
+        *(("1e3", 1000), ("-1.5E+1", -15), ("10e-1", 1), ("0e5", 0), ("922337203685477580.7e1", 2**63 - 1)),
+    ],
 )
 def test_a_whole_number_is_an_int(text: str, number: int) -> None:
     found = decoded(b'{"a": %s, "x": -0.0, "s": "5.0 \\" 6.0", "m": 1.0}' % text.encode())
@@ -29,7 +38,9 @@ def test_a_whole_number_is_an_int(text: str, number: int) -> None:
     assert decoded(text.encode() + b",2.5,t,", "csv").rows["a"].to_list() == [number]
 
 
-@pytest.mark.parametrize("text", ["4.5", "9223372036854775808.0", "1e3"])
+@pytest.mark.parametrize(
+    "text", ["4.5", "9223372036854775808.0", "15e-1", "9223372036854775808e0", "1e19", "1e400", "1e-999"]
+)
 def test_any_other_number_is_none(text: str) -> None:
     assert "expected int" in decoded(b'{"a": %s}' % text.encode()).refused[0][1]
     assert "expected int" in decoded(text.encode() + b",,,", "csv").refused[0][1]
