@@ -150,8 +150,20 @@ class JoinSides(JobPart):
     """Columns, of the same name on both sides, that must be equal; with a table, its key."""
     within_s: Span | None = None
     """Largest difference of event times of two streams; not with a table."""
-    kind: Literal["inner", "left"] = "inner"
-    """inner: matching pairs; left: also left rows without a match, once none can come (with a table at once)."""
+    between: Annotated[list[Shift], Field(min_length=2, max_length=2)] | None = None
+    """Instead of within_s: how many seconds later than the left row the right one is, at least and at most; negative is
+    earlier."""
+    kind: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner"
+    """inner: matching pairs; left, right, full: also rows of that side, or of both, without a match, once none can come
+    (with a table at once, and left only); semi: left rows with a match, each once; anti: left rows without one."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> JoinSides:
+        if self.between is not None and self.between[0] > self.between[1]:
+            raise PydanticCustomError(
+                "join_between", "the first number is larger than the second: nothing lies between"
+            )
+        return self
 
 
 class Join(OperatorSpec):

@@ -75,13 +75,19 @@ queries: {busiest: {input: busiest}, touched: {input: touched}, calls: {input: c
 name: joins
 operators:
   both: {join: {left: orders, right: visits, "on": [shop], within_s: 2, kind: left}, parallelism: 2}
+  bought: {join: {left: visits, right: orders, "on": [shop], between: [-1, 3], kind: full}, parallelism: 2}
   shops: {select: [shop], input: orders}
   visited: {select: [shop], input: visits}
   either: {union: [shops, visited]}
   counted: {aggregate: {n: "count()"}, key: [shop], input: either, parallelism: 2}
   gaps: {python: "tests.golden.sessions:Gaps", key: [src], input: visits, parallelism: 2}
   firsts: {dedup: {within_s: 3}, key: [shop], input: either, parallelism: 2}
-queries: {both: {input: both}, counted: {input: counted}, gaps: {input: gaps}, firsts: {input: firsts}}
+queries:
+  both: {input: both}
+  bought: {input: bought}
+  counted: {input: counted}
+  gaps: {input: gaps}
+  firsts: {input: firsts}
 """,
     "tables": """
 name: tables

@@ -223,6 +223,8 @@ DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | N
     "top": _Drawing._top,
 }
 OPERATORS = tuple(DRAWN)
+OTHER_JOINS = 0.4
+"""Share of the jobs with a join of streams that have one of another kind."""
 STRICT = "strict"
 """Begins the name of a version of code that raises more often (tests/support/raising.py)."""
 DEDUPLICATED, OTHER_WINDOWS = 0.2, 0.25
@@ -240,6 +242,7 @@ def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
         if profile.odd:
             _odd(aside, spec, topics)
         _other_windows(aside, spec)
+        _other_joins(aside, spec)
         units = _units(spec, topics)
         if 0 < len(units) <= MAX_UNITS:
             return DrawnJob(spec, topics, units)
@@ -315,6 +318,16 @@ def _other_windows(random: Random, spec: dict[str, Any]) -> None:
     share, shape = random.random(), random.choice(({"gap_s": 0.2}, {"gap_s": 0.5}, {"size_s": 2, "step_s": 0.5}))
     if windows and share > 1 - OTHER_WINDOWS:
         random.choice(windows)["window"] = shape
+
+
+def _other_joins(random: Random, spec: dict[str, Any]) -> None:
+    """In some of the jobs a join of streams has another kind, and a range that is not the same to both sides."""
+    joins = [one["join"] for one in spec["operators"].values() if "within_s" in one.get("join", ())]
+    share, kind = random.random(), random.choice(("right", "full", "semi", "anti"))
+    if joins and share > 1 - OTHER_JOINS:
+        joined = random.choice(joins)
+        del joined["within_s"]
+        joined |= {"kind": kind, "between": random.choice(([-0.2, 0.7], [0.1, 0.6], [-0.5, 0]))}
 
 
 def _in_between(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> bool:

@@ -253,7 +253,7 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             "operators.o",
             {"join": {"left": "s", "right": "s", "on": ["x"], "within_s": 1, "kind": "lft"}},
             "operators.o.join.kind",
-            "'lft' is not one of inner, left",
+            "'lft' is not one of inner, left, right, full, semi, anti",
             "did you mean 'left'?",
         ),
         ("operators.o", {"union": ["s"]}, "operators.o.union", "needs at least 2 entries", ""),
@@ -277,6 +277,13 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             "operators.o.join.on",
             "is missing",
             "Columns, of the same name on both sides, that must be equal; with a table, its key.",
+        ),
+        (
+            "operators.o",
+            {"join": {"left": "s", "right": "s", "on": ["x"], "between": [5, -5]}},
+            "operators.o.join.between",
+            "the first number is larger than the second: nothing lies between",
+            "",
         ),
         (
             "operators.o",

@@ -98,7 +98,7 @@ class AggregateKind(OperatorKind):
     def closes(self, params: Params) -> bool:
         return bool(params.get("window"))
 
-    def closed_us(self, params: Params, watermark: int) -> int:
+    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
         return shape_of(params["window"]).closed_us(watermark)
 
     def horizon_us(self, params: Params) -> int | None:

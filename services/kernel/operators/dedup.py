@@ -70,7 +70,7 @@ class DedupKind(OperatorKind):
     def closes(self, params: Params) -> bool:
         return True
 
-    def closed_us(self, params: Params, watermark: int) -> int:
+    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
         return _open_us(_within(params), watermark)
 
     def horizon_us(self, params: Params) -> int | None:

@@ -18,7 +18,8 @@ from services.kernel.operators.operator import TIME
 from services.kernel.operators.sorted_runs import Numbers, Run, SortedRuns, run_of
 from services.kernel.state.table import Table
 
-MATCHED = b"M"
+_MATCHED = {b"L": b"M", b"R": b"N"}
+"""Under which names the state holds which rows of a side have matched."""
 _MAX_ROWS = 2**24
 """Of a batch: a row's lasting name is batch * this + position."""
 
@@ -42,7 +43,7 @@ class KeptRows:
 
     def __init__(self, name: bytes, schema: pl.Schema, key: Sequence[str], table: Table, finds_unmatched: bool) -> None:
         self._name, self._key, self._table, self._finds_unmatched = name, list(key), table, finds_unmatched
-        self._codec = RowCodec(schema)
+        self._codec, self._marks = RowCodec(schema), _MATCHED[name]
         self.runs = SortedRuns()
         self._blobs: dict[int, _Blob] = {}
         self._leaving: list[tuple[int, int]] = []
@@ -63,7 +64,7 @@ class KeptRows:
         if parts:
             self.runs.add(run_of(pl.concat([rows for _, rows in parts]), self._key, 0))
         if self._finds_unmatched:
-            for key, (newest, data) in self._table.scan(MATCHED):
+            for key, (newest, data) in self._table.scan(self._marks):
                 self._matched.set(self._numbers(np.frombuffer(data, np.int64)))
                 self._marks_leaving.append((newest, int.from_bytes(key[1:], "big")))
             heapify(self._marks_leaving)
@@ -78,12 +79,17 @@ class KeptRows:
             self.runs.add(run)
         return run
 
-    def mark(self, numbers: Numbers, newest_us: int, batch: int) -> None:
-        """These rows have matched, in this batch; none of them is newer than newest_us."""
-        fresh = self._matched.set(np.unique(numbers))
-        if len(fresh):
-            self._table.put_many([_at(MATCHED, batch)], [(newest_us, self._names(fresh).tobytes())])
-            heappush(self._marks_leaving, (newest_us, batch))
+    def mark(self, numbers: Numbers, rows: pl.DataFrame, batch: int) -> Numbers:
+        """Rows of these numbers have matched, in this batch; the positions of those that had not before, each once."""
+        distinct, first = np.unique(numbers, return_index=True)
+        fresh = self._matched.set(distinct)
+        if not len(fresh):
+            return first[:0]
+        positions = first[np.isin(distinct, fresh)]
+        newest_us = int(rows[TIME].to_numpy()[positions].max())
+        self._table.put_many([_at(self._marks, batch)], [(newest_us, self._names(fresh).tobytes())])
+        heappush(self._marks_leaving, (newest_us, batch))
+        return positions
 
     # -- what leaves --------------------------------------------------------------------------------------------------
 
@@ -100,7 +106,7 @@ class KeptRows:
         marks = _popped(self._marks_leaving, oldest_us)
         if gone or marks:
             self._table.delete_many(
-                [_at(self._name, batch) for batch in gone] + [_at(MATCHED, batch) for batch in marks]
+                [_at(self._name, batch) for batch in gone] + [_at(self._marks, batch) for batch in marks]
             )
         for batch in gone:
             self._alive -= self._blobs.pop(batch).count

@@ -97,8 +97,8 @@ class Kind:
         """It closes something by time, and takes no row that comes later."""
         return False
 
-    def closed_us(self, params: Params, watermark: int) -> int:
-        """Rows before this time are late, if it closes something. watermark: after the batch before."""
+    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
+        """Rows of an input before this time are late, if it closes something. watermark: after the batch before."""
         raise NotImplementedError
 
     def horizon_us(self, params: Params) -> int | None:

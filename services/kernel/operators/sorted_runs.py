@@ -86,10 +86,11 @@ class SortedRuns:
         if len(self) > 2 * alive + 1024:
             self._merge(len(self._runs))
 
-    def matches(self, probe: Run, within_us: int, oldest_us: int) -> Iterator[tuple[Numbers, Run, Numbers]]:
+    def matches(self, probe: Run, later_us: tuple[int, int], oldest_us: int) -> Iterator[tuple[Numbers, Run, Numbers]]:
         """(positions in the probe, a run, positions in it) of rows with equal hashes and near times.
 
-        Rows before oldest_us match nothing; when they are dropped depends on how runs were merged.
+        later_us: how much later the row of the probe is, at least and at most; negative = earlier. Rows before
+        oldest_us match nothing; when they are dropped depends on how runs were merged.
         """
         for run in self._runs:
             first = np.searchsorted(run.hashes, probe.hashes)
@@ -101,7 +102,8 @@ class SortedRuns:
             probed = np.repeat(hits, count)
             found = np.arange(len(probed)) + np.repeat(first - np.cumsum(count) + count, count)
             times = run.times[found]
-            near = (np.abs(probe.times[probed] - times) <= within_us) & (times >= oldest_us)
+            later = probe.times[probed] - times
+            near = (later >= later_us[0]) & (later <= later_us[1]) & (times >= oldest_us)
             if near.any():
                 yield probed[near], run, found[near]
 

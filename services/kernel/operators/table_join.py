@@ -23,6 +23,8 @@ from services.kernel.state.table import Tables
 class TableJoin:
     """inner: left rows whose key has a row; left: the others as well, with nulls. In the order of the left rows.
 
+    semi and anti: left rows as they are, whose key has a row, or has none.
+
     Args:
         on: the table's key columns, in both sides.
         left, right: columns of the sides; the right one has DELETED.
@@ -39,7 +41,7 @@ class TableJoin:
         output: Mapping[str, pl.DataType],
         tables: Tables,
     ) -> None:
-        self._on, self._left_too, self._right_names = list(on), kind == "left", dict(right_names)
+        self._on, self._kind, self._right_names = list(on), kind, dict(right_names)
         self._left_names = list(left)
         self._table = tables.table("rows")
         # of a table that is nothing but its key, a row must hold something, too
@@ -67,7 +69,9 @@ class TableJoin:
 
     def _joined(self, left: pl.DataFrame) -> pl.DataFrame:
         found, at = self._looked_up(left)
-        if not self._left_too:
+        if self._kind in ("semi", "anti"):
+            return left.filter(pl.Series((at >= 0) == (self._kind == "semi")))
+        if self._kind == "inner":
             there = at >= 0
             left, at = left.filter(pl.Series(there)), at[there]
         places = pl.Series(at)

@@ -22,14 +22,14 @@ from services.kernel.operators.kind import Passing
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What one slot counts. before: the operators, as planned, that count what they drop of the same records."""
+    """What one slot counts. before: slots of operators, as planned, that count what they drop of the same records."""
 
     name: str
-    before: tuple[OperatorPlan, ...] = ()
+    before: tuple[tuple[OperatorPlan, int], ...] = ()
 
     def number(self, times: pl.Series, watermark: int) -> int:
         """How many of the dropped rows no other operator counts. watermark: after the batch before."""
-        closed = (catalogue.KINDS[one.kind].closed_us(one.params, watermark) for one in self.before)
+        closed = (catalogue.KINDS[one.kind].closed_us(one.params, watermark, slot) for one, slot in self.before)
         return int((times >= max(closed, default=NO_WATERMARK)).sum())
 
 
@@ -54,8 +54,8 @@ def counted(
     found: dict[str, list[Counted]] = {}
     for path, name, slot in sorted(slots, key=lambda one: (one[1], one[2])):
         before = [other for other in slots if _behind(path, other[0]) and _rank(other) < _rank((path, name, slot))]
-        counting = (operators[one] for _, one, _ in before)
-        drops = tuple(one for one in counting if one.params.get("late") != "topic")
+        counting = ((operators[one], its) for _, one, its in before)
+        drops = tuple((one, its) for one, its in counting if one.params.get("late") != "topic")
         found.setdefault(name, []).append(Counted(">".join(path), drops))
     return {name: tuple(some) for name, some in found.items()}
 

@@ -28,9 +28,9 @@ def aggregate(emit: str, window: dict[str, Any] | None) -> tuple[str, dict[str, 
     return "aggregate", {"aggregate": ALL, "key": ["k"], "window": window, "emit": emit}, [FIELDS]
 
 
-def join(kind: str) -> tuple[str, dict[str, Any], list[Any]]:
+def join(kind: str, **times: Any) -> tuple[str, dict[str, Any], list[Any]]:
     sides = [FIELDS, {"k": "string?", "other": "float?"}]
-    return "join", {"join": {"left": "l", "right": "r", "on": ["k"], "within_s": 3, "kind": kind}}, sides
+    return "join", {"join": {"left": "l", "right": "r", "on": ["k"], "kind": kind, **times}}, sides
 
 
 EACH_ROW = {
@@ -40,8 +40,10 @@ EACH_ROW = {
     "days": aggregate("final", {"calendar": "day", "zone": "Europe/Vienna", "offset_s": 3610}),
     "sessions": aggregate("final", {"gap_s": 3}),
     "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"]}, [FIELDS]),
-    "inner join": join("inner"),
-    "left join": join("left"),
+    "inner join": join("inner", within_s=3),
+    "full join": join("full", between=[-1, 6]),
+    "semi join": join("semi", between=[1, 5]),
+    "anti join": join("anti", between=[-5, -1]),
     "filter": ("filter", {"filter": "n > 0"}, [FIELDS]),
     "select": ("select", {"select": ["k", "f * 2 AS g", "n"]}, [FIELDS]),
 }

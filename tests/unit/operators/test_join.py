@@ -1,23 +1,29 @@
-"""join: whatever the batches, restores and expiries, the pairs are those of one piece, in canonical order."""
+"""join: whatever the batches, restores and expiries, the rows are those of one piece, in canonical order."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.kernel.operators import catalogue
+from services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness
 
 LEFT = {"k": "string?", "x": "int"}
 RIGHT = {"k": "string?", "x": "int", "y": "int"}
 SECOND = 1_000_000
+Rows = list[dict[str, Any]]
 
 
-def params(kind: str, within_s: float = 5) -> dict[str, Any]:
-    return {"join": {"left": "l", "right": "r", "on": ["k"], "within_s": within_s, "kind": kind}}
+def params(kind: str, within_s: float = 5, between: list[float] | None = None) -> dict[str, Any]:
+    times = {"within_s": within_s} if between is None else {"between": between}
+    return {"join": {"left": "l", "right": "r", "on": ["k"], "kind": kind, **times}}
 
 
+KINDS = ["inner", "left", "right", "full", "semi", "anti"]
 key = st.sampled_from([None, "a", "b"])
 left_row = st.fixed_dictionaries({"k": key, "x": st.integers(0, 99), "_time": st.integers(0, 40 * SECOND)})
 right_row = st.fixed_dictionaries(
@@ -29,41 +35,85 @@ batches = st.lists(
 )
 
 
-def pairs(left: list[dict[str, Any]], right: list[dict[str, Any]], kind: str) -> list[tuple[Any, ...]]:
+def pairs(left: Rows, right: Rows, kind: str, least: int, most: int) -> list[tuple[Any, ...]]:
     """Two rows meet if the earlier one is still held when the later one comes."""
-    found = []
+    found, met = [], set[int]()
     for a in left:
         partners = [
             b
             for b in right
             if a["k"] == b["k"] is not None
-            and abs(a["_time"] - b["_time"]) <= 5 * SECOND
-            and min(a["_time"], b["_time"]) >= max(a["held"], b["held"])
+            and least <= b["_time"] - a["_time"] <= most
+            and a["_time"] >= b["open"][0]
+            and b["_time"] >= a["open"][1]
         ]
-        found += [(a["k"], a["x"], b["x"], b["y"], max(a["_time"], b["_time"])) for b in partners]
-        if kind == "left" and not partners:
+        met |= {id(b) for b in partners}
+        if kind in ("inner", "left", "right", "full"):
+            found += [(a["k"], a["x"], b["x"], b["y"], max(a["_time"], b["_time"])) for b in partners]
+        if (kind in ("left", "full", "anti") and not partners) or (kind == "semi" and partners):
             found.append((a["k"], a["x"], None, None, a["_time"]))
-    return found
+    alone = [b for b in right if id(b) not in met] if kind in ("right", "full") else []
+    return found + [(b["k"], None, b["x"], b["y"], b["_time"]) for b in alone]
 
 
-@given(batches, st.sampled_from(["inner", "left"]))
-def test_pairs_are_those_of_one_piece(some: list[Any], kind: str) -> None:
-    harness = Harness("join", params(kind), LEFT, RIGHT)
-    out, left, right = [], [], []
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("between", [[-5, 5], [-2, 7], [3, 8], [-9, -4]])
+@settings(max_examples=25)
+@given(some=batches)
+def test_rows_are_those_of_one_piece(kind: str, between: list[float], some: list[Any]) -> None:
+    harness = Harness("join", params(kind, between=between), LEFT, RIGHT)
+    least, most = (int(one) * SECOND for one in between)
+    out, left, right = [], Rows(), Rows()
     watermark = given_rows = 0
     for lefts, rights, step, restore in some:
         if restore:
             harness.restore()
-        held = harness.watermark - 5 * SECOND
-        left += [r | {"held": held} for r in lefts if r["_time"] >= held]
-        right += [r | {"held": held} for r in rights if r["_time"] >= held]
+        since = harness.watermark - max(most, 0), harness.watermark - max(-least, 0)
+        left += [r | {"open": since} for r in lefts if r["_time"] >= since[0]]
+        right += [r | {"open": since} for r in rights if r["_time"] >= since[1]]
         given_rows += len(lefts) + len(rights)
         watermark += step * SECOND
         out += harness.run(lefts, rights, watermark=watermark)
     out += harness.end()
     assert sum(o.late for o in harness.outcomes) == given_rows - len(left) - len(right)
-    got = [(r["k"], r["x"], r["x_right"], r["y"], r["_time"]) for r in out]
-    assert sorted(got, key=repr) == sorted(pairs(left, right, kind), key=repr)
+    got = [(r["k"], r["x"], r.get("x_right"), r.get("y"), r["_time"]) for r in out]
+    assert sorted(got, key=repr) == sorted(pairs(left, right, kind, least, most), key=repr)
+    assert harness.entries() == []
+
+
+def test_a_left_row_comes_out_when_it_first_meets_one_and_never_again() -> None:
+    harness, right = Harness("join", params("semi"), LEFT, RIGHT), {"k": "a", "x": 0, "y": 1}
+    assert harness.run([{"k": "a", "x": 1, "_time": 0}], []) == []
+    assert harness.run([], [right | {"_time": 0}, right | {"_time": 1}]) == [{"k": "a", "x": 1, "_time": 0}]
+    harness.restore()
+    assert harness.run([], [right | {"_time": 2}]) == []
+
+
+def test_columns_of_a_side_that_may_be_absent_may_be_null() -> None:
+    def fields(kind: str) -> dict[str, str]:
+        sides = [Stream({"k": "string", "x": "int"}), Stream({"k": "string", "y": "int"})]
+        return catalogue.describe("join", params(kind), sides).fields
+
+    assert fields("right") == {"k": "string", "x": "int?", "y": "int"}
+    assert fields("full") == {"k": "string", "x": "int?", "y": "int?"}
+    assert fields("semi") == fields("anti") == {"k": "string", "x": "int"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "between", "held", "closed"),
+    [
+        ("inner", [-5, 60], (60_000_001, 0, 0), (40, 95)),
+        ("left", [-5, 60], (60_000_001, 0, 60 * SECOND), (40, 95)),
+        ("right", [-5, 60], (60_000_001, 0, 5 * SECOND), (40, 95)),
+        ("full", [3, 8], (8_000_001, 0, 8 * SECOND), (92, 100)),
+    ],
+)
+def test_a_join_says_what_is_late_on_each_side_and_what_it_holds(
+    kind: str, between: list[float], held: tuple[int, int, int], closed: tuple[int, int]
+) -> None:
+    asked, given_params = catalogue.OPERATORS["join"], params(kind, between=between)
+    assert asked.held(given_params, 0) == held
+    assert tuple(asked.closed_us(given_params, 100 * SECOND, slot) // SECOND for slot in (0, 1)) == closed
 
 
 def test_a_row_behind_the_watermark_meets_what_the_join_still_holds() -> None:

@@ -55,8 +55,9 @@ def aggregate(emit: str, key: list[str], window: Any = None, **more: str) -> dic
     }
 
 
-def join(kind: str, within_s: int | None = 2) -> dict[str, Any]:
-    return {"join": {"left": "l", "right": "r", "on": ["k"], "within_s": within_s, "kind": kind}, "late": "topic"}
+def join(kind: str, within_s: int | None = 2, **more: Any) -> dict[str, Any]:
+    sides = {"left": "l", "right": "r", "on": ["k"], "within_s": within_s, "kind": kind}
+    return {"join": sides | more, "late": "topic"}
 
 
 class HashOrdered(PythonOperator):
@@ -82,7 +83,10 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "days": ("aggregate", aggregate("updates", ["k"], DAYS), [Stream(FIELDS)]),
     "inner join": ("join", join("inner"), [Stream(FIELDS), Stream(RIGHT)]),
     "left join": ("join", join("left"), [Stream(FIELDS), Stream(RIGHT)]),
+    "full join": ("join", join("full", None, between=[-1, 3]), [Stream(FIELDS), Stream(RIGHT)]),
+    "semi join": ("join", join("semi", None, between=[0, 4]), [Stream(FIELDS), Stream(RIGHT)]),
     "inner join with a table": ("join", join("inner", None), [Stream(FIELDS), TABLE]),
+    "rows that are not in a table": ("join", join("anti", None), [Stream(FIELDS), TABLE]),
     "left join with a table": ("join", join("left", None), [Stream(FIELDS), TABLE]),
     "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),

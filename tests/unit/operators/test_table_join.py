@@ -55,6 +55,15 @@ def test_a_left_join_has_nulls_where_there_is_no_row() -> None:
     assert cities(join.run([order("c", 3)], [])) == [("c", 3, None)], "with no row of the table found at all"
 
 
+def test_left_rows_that_are_in_the_table_or_that_are_not_come_as_they_are() -> None:
+    for kind, expected in (("semi", ["a", "a"]), ("anti", [None, "c"])):
+        join = harness(kind)
+        rows = [order("a", 1), order(None, 2), order("c", 3), order("a", 4)]
+        found = join.run(rows, [row("a", None), row("b", "Bonn")])
+        assert [one["customer"] for one in found] == expected
+        assert list(found[0]) == ["customer", "amount", TIME]
+
+
 @pytest.mark.parametrize(("kind", "expected"), [("inner", []), ("left", [(None, 1, None)])])
 def test_a_null_key_meets_nothing_not_even_a_null_key(kind: str, expected: list[Any]) -> None:
     join = harness(kind, right=Stream({**CUSTOMERS.fields, "customer": "string?"}, ("customer",)))

@@ -27,7 +27,7 @@ def counted(operators: dict[str, Any], *names: str) -> dict[str, list[tuple[str,
     queries = {f"q-{name}": query(name, f"out-{name}") for name in operators if name not in read}
     made = plan(job(operators, sources, queries))
     tasks = {task.operator.name: task for one in unit_layouts(made, TOPICS).values() for task in one.tasks}
-    return {name: [(c.name, [o.name for o in c.before]) for c in tasks[name].counted] for name in names}
+    return {name: [(c.name, [o.name for o, _ in c.before]) for c in tasks[name].counted] for name in names}
 
 
 def test_operators_on_the_same_records_count_one_after_the_other() -> None:

@@ -41,6 +41,24 @@ INSTEAD = "without `table` it is a stream of changes"
             "leave it out",
         ),
         (
+            tabled(join(between=[-5, 5])),
+            "operators.j.join.between",
+            "t is a table: its rows count at any time",
+            "leave it out",
+        ),
+        (
+            tabled(join(kind="full")),
+            "operators.j.join.kind",
+            "full would give rows of table t that no row meets, and they count at any time",
+            "use inner, left, semi or anti",
+        ),
+        (
+            tabled(join(right="s", within_s=5, between=[-5, 5])),
+            "operators.j.join.between",
+            "stands beside within_s, and both say how far apart rows are",
+            "leave one out",
+        ),
+        (
             tabled(join(right="s")),
             "operators.j.join.within_s",
             "is missing: two streams are joined within a time",

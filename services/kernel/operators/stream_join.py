@@ -1,0 +1,175 @@
+"""join of two streams on equal keys and near event times.
+
+New right rows meet the old left ones, new left rows meet all right ones. A row is held as long as the watermark lets
+rows of the other side come that it may meet: a row before that is late, and one that is merely behind the watermark
+meets what is still held. What is held follows from the watermark alone, not from what the state has not yet forgotten.
+
+Which rows come out depends on the kind: pairs, rows of a side that meet none, once none can come any more, or each left
+row that meets one, when it first does. A left row that comes out alone or for its partner keeps its own time.
+Source: JOBS "join", PROTOCOL 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import polars as pl
+
+from services.kernel.codecs.fields import with_time
+from services.kernel.operators.join_range import Range
+from services.kernel.operators.kept_rows import KeptRows
+from services.kernel.operators.late import split_late
+from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.operators.sorted_runs import Numbers, Run, taken
+from services.kernel.state.table import Tables
+
+Half = tuple[Run, Numbers]
+"""One side of pairs: rows of a run, by position."""
+LEFT_ONLY = ("semi", "anti")
+"""Kinds that put out left rows as they are."""
+_ALONE = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
+"""Kinds that put out rows that meet none, of the left and of the right side."""
+
+
+class Join:
+    """inner: every pair; left, right, full: also rows of that side, or of both, without a partner.
+
+    semi: left rows that have a partner; anti: those that have none. Pairs are ordered by the left row, then the right
+    one, as they came; what has no partner follows.
+
+    Args:
+        on: key columns, in both sides. right_names: output name of each right column that is not a key.
+    """
+
+    def __init__(
+        self,
+        on: Sequence[str],
+        range: Range,
+        kind: str,
+        keep_late: bool,
+        left: pl.Schema,
+        right: pl.Schema,
+        right_names: Mapping[str, str],
+        output: Mapping[str, pl.DataType],
+        tables: Tables,
+    ) -> None:
+        self._on, self._range, self._kind, self._keep_late = list(on), range, kind, keep_late
+        self._left_alone, self._right_alone = _ALONE.get(kind, (False, False))
+        self._left_names = [name for name in left if name != TIME]
+        self._right_names = {name: as_name for name, as_name in right_names.items() if name != TIME}
+        self._schema = with_time(output)
+        self._nothing = self._schema.to_frame()
+        table = tables.table("rows", prefix_bytes=1)
+        self._left = KeptRows(b"L", left, on, table, self._left_alone or kind == "semi")
+        self._right = KeptRows(b"R", right, on, table, self._right_alone)
+        self._loaded = False
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        self._load()
+        open_us = [self._range.open_us(slot, context.watermark_before) for slot in (0, 1)]
+        left_split, right_split = (
+            split_late(rows, since, self._keep_late, slot)
+            for slot, (rows, since) in enumerate(zip(inputs, open_us, strict=True))
+        )
+        left, right = left_split.rows, right_split.rows
+        parts = [self._joined(left, right, open_us, context.batch)] if left.height or right.height else []
+        if context.watermark > context.watermark_before:
+            parts += self._alone(open_us, context.watermark)
+            self._expire(context.watermark)
+        parts = [part for part in parts if part.height]
+        rows = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else self._nothing
+        late, refused = left_split.late + right_split.late, left_split.refused + right_split.refused
+        return Outcome(rows, late, refused, self._behind(context.watermark), (left_split.dropped, right_split.dropped))
+
+    def _behind(self, watermark: int) -> int | None:
+        """A row of a side that comes out with its own time may do so as long as that side is open."""
+        slots = [slot for slot, own in enumerate((self._left_alone or self._kind == "semi", self._right_alone)) if own]
+        return min((self._range.open_us(slot, watermark) for slot in slots), default=None)
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._left.load()
+            self._right.load()
+            self._loaded = True
+
+    # -- pairs --------------------------------------------------------------------------------------------------------
+
+    def _joined(self, left: pl.DataFrame, right: pl.DataFrame, open_us: Sequence[int], batch: int) -> pl.DataFrame:
+        lefts: list[Half] = []
+        rights: list[Half] = []
+        least, most = self._range.least_us, self._range.most_us
+        new_right = self._right.add(right, batch)
+        for at, run, found in self._left.runs.matches(new_right, (least, most), open_us[0]):
+            lefts.append((run, found))
+            rights.append((new_right, at))
+        new_left = self._left.add(left, batch)
+        for at, run, found in self._right.runs.matches(new_left, (-most, -least), open_us[1]):
+            lefts.append((new_left, at))
+            rights.append((run, found))
+        return self._pairs(lefts, rights, batch) if lefts else self._nothing
+
+    def _pairs(self, lefts: Sequence[Half], rights: Sequence[Half], batch: int) -> pl.DataFrame:
+        """Rows side by side, in order; an equal hash is not yet an equal key."""
+        left, right = _gathered(lefts), _gathered(rights)
+        left_numbers, right_numbers = _numbers(lefts), _numbers(rights)
+        order = np.lexsort((right_numbers, left_numbers))
+        same = np.logical_and.reduce([(left[name] == right[name]).to_numpy() for name in self._on])
+        order = order[same[order]]
+        left, right, numbers = taken(left, order), taken(right, order), left_numbers[order]
+        right_numbers = right_numbers[order]
+        if self._right_alone:
+            self._right.mark(right_numbers, right, batch)
+        if self._left_alone or self._kind == "semi":
+            first = self._left.mark(numbers, left, batch)
+            if self._kind == "semi":
+                return taken(left, first).select(*self._left_names, TIME)
+        if self._kind == "anti":
+            return self._nothing
+        times = np.maximum(left[TIME].to_numpy(), right[TIME].to_numpy())
+        others = [right[name].alias(as_name) for name, as_name in self._right_names.items()]
+        return pl.DataFrame([*left.select(self._left_names).get_columns(), *others, pl.Series(TIME, times)])
+
+    # -- what has no partner, what is too old -------------------------------------------------------------------------
+
+    def _alone(self, since: Sequence[int], watermark: int) -> list[pl.DataFrame]:
+        """Rows for which the watermark says that no partner can come any more; since: those before have been out."""
+        until, found = [self._range.open_us(slot, watermark) for slot in (0, 1)], []
+        if self._left_alone:
+            found += [self._with_nulls(rows, self._left_names) for rows in self._left.unmatched(since[0], until[0])]
+        if self._right_alone:
+            names = {**{name: name for name in self._on}, **self._right_names}
+            found += [
+                self._with_nulls(rows.select(pl.col(name).alias(to) for name, to in [*names.items(), (TIME, TIME)]), [])
+                for rows in self._right.unmatched(since[1], until[1])
+            ]
+        return found
+
+    def _with_nulls(self, rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+        """The rows in the columns of the output; null where they have none. names: theirs, if not all count."""
+        given = set(names or rows.columns)
+        columns = [
+            rows[name] if name in given or name == TIME
+            else pl.Series(name, [None], dtype=kind).new_from_index(0, rows.height)
+            for name, kind in self._schema.items()
+        ]  # fmt: skip
+        return pl.DataFrame(columns)
+
+    def _expire(self, watermark: int) -> None:
+        self._left.expire(self._range.open_us(0, watermark))
+        self._right.expire(self._range.open_us(1, watermark))
+
+
+def _gathered(halves: Sequence[Half]) -> pl.DataFrame:
+    """One look-up a run: a probe stands in several halves, one behind the other."""
+    parts = []
+    for _, some in groupby(halves, key=lambda half: id(half[0])):
+        same = list(some)
+        positions = same[0][1] if len(same) == 1 else np.concatenate([positions for _, positions in same])
+        parts.append(taken(same[0][0].rows, positions))
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def _numbers(halves: Sequence[Half]) -> Numbers:
+    return np.concatenate([run.numbers[positions] for run, positions in halves])
