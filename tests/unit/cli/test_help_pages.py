@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from itertools import pairwise
 
 import pytest
@@ -24,3 +25,9 @@ def test_no_line_of_a_page_is_shorter_than_its_next_word_asks(width: int, monkey
         for line, after in pairwise(prose):
             if command.name != "completion" and line.strip() and after.strip():
                 assert len(line.rstrip()) + len(after.split()[0]) >= width - 2, (command.name, line, after)
+
+
+def test_the_version_is_printed() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"holdfast {version('holdfast-streams')}, Python ")
