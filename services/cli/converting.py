@@ -5,9 +5,8 @@ Source: JOBS "Jobs in Python".
 
 from __future__ import annotations
 
-import sys
-
 from services.cli.jobs import File
+from services.cli.terminal import print_plain
 
 
 def convert(file: File) -> None:
@@ -28,4 +27,4 @@ def convert(file: File) -> None:
     except JobRejected as rejected:
         refuse(str(file), rejected.problems, False)
         return
-    sys.stdout.write(to_yaml(spec) if in_python(file) else to_python(spec))
+    print_plain((to_yaml(spec) if in_python(file) else to_python(spec)).rstrip("\n"))

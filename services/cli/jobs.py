@@ -39,7 +39,7 @@ def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: 
     from services.kernel.errors import JobRejected
 
     try:
-        job = read_job(file, patience_with(data_dir, kafka))
+        job = read_job(file, lambda: patience_with(data_dir, kafka))
         present, prefix = _cluster_topics(data_dir, kafka)
         _show(plan(job.spec, present, prefix, allowed(job.spec, data_dir)), prefix, present is not None, as_json)
     except JobRejected as rejected:
@@ -116,7 +116,7 @@ def submit(
     from services.view.protection import said
 
     try:
-        job = read_job(file, patience_with(data_dir, kafka))
+        job = read_job(file, lambda: patience_with(data_dir, kafka))
         spark, starting = submitting.on_spark(job.spec), f"starting job {job.spec.name} ..."
         with connected(data_dir, kafka) as door, waiting(starting, quiet=as_json) as report:
             if create_topics:

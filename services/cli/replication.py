@@ -74,7 +74,7 @@ def _plan(job: str, live: bool, data_dir: Path | None, kafka: str | None) -> tup
 
     path = Path(job)
     written = path.suffix in (".yaml", ".yml", ".json") or in_python(path) or path.is_file()
-    file = read_job(path, patience_with(data_dir, kafka)) if written else None
+    file = read_job(path, lambda: patience_with(data_dir, kafka)) if written else None
     if file is not None and not live:
         try:
             return made_of(file.spec, None, "check", allowed(file.spec, data_dir)), None

@@ -119,7 +119,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     drop_below(logging.ERROR)
     if not file_of(job).exists():
         _refuse([f"there is no file {file_of(job)}"], 2)
-    spec = of_files(complete(read_job(job, patience_with()).spec))
+    spec = of_files(complete(read_job(job, patience_with).spec))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
     sys.path.insert(0, str(Path.cwd()))
     feeds = {name: file_records(path, spec.sources[name], null) for name, path in files.items()}

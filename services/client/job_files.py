@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +47,7 @@ def in_python(job: Path) -> bool:
     return file_of(job).suffix == ".py"
 
 
-def read_job(job: Path, patience: Patience | None = None) -> JobFile:
+def read_job(job: Path, patience: Callable[[], Patience] | None = None) -> JobFile:
     """Raises CommandFailed for a file that cannot be read, JobRejected for what is wrong inside.
 
     Args:

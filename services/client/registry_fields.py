@@ -19,12 +19,12 @@ from services.log.registry import URL, Registry, RegistryUnusable, Version
 from services.log.secret import SecretUnusable
 
 
-def with_fields(raw: Any, open_registry: Callable[[], Registry | None], patience: Patience) -> Any:
+def with_fields(raw: Any, open_registry: Callable[[], Registry | None], patience: Callable[[], Patience]) -> Any:
     """The job with the fields of every source that leaves them out; as it is where none does, or where it is no job.
 
     Args:
         open_registry: called where a source leaves its fields out; its None: no registry is set.
-        patience: with a registry that does not answer.
+        patience: with a registry that does not answer; called where one is asked.
 
     Raises:
         JobRejected: with what the registry does not know.
@@ -46,7 +46,7 @@ def with_fields(raw: Any, open_registry: Callable[[], Registry | None], patience
             problems.append(Problem(path, "are left out, and no Schema Registry is set", f"{URL} names it"))
             continue
         try:
-            found[name] = {**source, "fields": _fields(registry, source, patience)}
+            found[name] = {**source, "fields": _fields(registry, source, patience())}
         except _Unknown as error:
             problems.append(Problem(path, f"are left out, and {error}", error.hint))
         except (Retriable, RegistryUnusable) as error:

@@ -76,6 +76,8 @@ ALONE = {
     "kill": "signals a process of this machine",
     "stall": "signals a process of this machine",
     "try": "runs a job without Kafka",
+    "convert": "prints a job in its other form",
+    "functions": "prints the list of functions",
     "completion": "prints a script",
     "doctor": "says what is wrong with this machine, at once",
     "settings": "prints variables",

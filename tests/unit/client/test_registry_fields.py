@@ -38,24 +38,24 @@ def registry() -> Registry:
 
 def problems(raw: dict[str, Any], registry: Registry | None) -> list[str]:
     with pytest.raises(JobRejected) as rejected:
-        with_fields(raw, lambda: registry, AT_ONCE)
+        with_fields(raw, lambda: registry, lambda: AT_ONCE)
     return [str(one) for one in rejected.value.problems]
 
 
 def test_the_newest_schema_of_the_topics_subject_or_of_the_one_that_is_named_gives_the_fields(
     registry: Registry,
 ) -> None:
-    given = with_fields(job(), lambda: registry, AT_ONCE)
+    given = with_fields(job(), lambda: registry, lambda: AT_ONCE)
     assert given["sources"]["orders"]["fields"] == {"id": {"type": "int", "from": "_id"}, "price": "float?"}
     assert not check(interpret(given), []).problems
-    named = with_fields(job(format="json-schema", subject="shop.Order"), lambda: registry, AT_ONCE)
+    named = with_fields(job(format="json-schema", subject="shop.Order"), lambda: registry, lambda: AT_ONCE)
     assert named["sources"]["orders"]["fields"] == {"a": "int?"}
     assert of_files(interpret(given)).sources["orders"].format == "json"
 
 
 def test_a_job_that_declares_its_fields_asks_no_registry() -> None:
     for raw in (job(fields={"a": "int"}), job(format="json"), {"sources": 5}, "no job"):
-        assert with_fields(raw, lambda: pytest.fail("asked"), AT_ONCE) == raw
+        assert with_fields(raw, lambda: pytest.fail("asked"), lambda: AT_ONCE) == raw
 
 
 def test_what_the_registry_does_not_know_is_a_problem_of_the_field(registry: Registry) -> None:
@@ -75,7 +75,7 @@ def test_a_registry_that_is_away_is_waited_for_as_long_as_a_command_waits(regist
         return newest(subject)
 
     monkeypatch.setattr(registry, "newest", ask)
-    given = with_fields(job(), lambda: registry, Patience(30.0, said.append, sleep=lambda _: None))
+    given = with_fields(job(), lambda: registry, lambda: Patience(30.0, said.append, sleep=lambda _: None))
     assert given["sources"]["orders"]["fields"]
     monkeypatch.setattr(registry, "newest", lambda subject: (_ for _ in ()).throw(Retriable("it does not answer")))
     assert "it does not answer" in problems(job(), registry)[0]
