@@ -9,12 +9,14 @@ import socket
 # Linux gives outgoing connections ports from 32768 up. A client that keeps trying to reach a dead server's port in that
 # range is sooner or later given that very port, connects to itself, and so holds it against the server's return.
 RANGE = range(20_000, 32_000)
+OTHERS = range(29_091, 29_095)
+"""Where the brokers of the Compose files listen: somebody's own cluster may start there later."""
 
 
 def choose_pair() -> int:
     """A random port that is free together with the next one. Raises OSError if none of 1,000 is."""
     for port in random.sample(RANGE, 1_000):
-        if is_free(port) and is_free(port + 1):
+        if port not in OTHERS and is_free(port) and is_free(port + 1):
             return port
     raise OSError(f"no two neighbouring ports from {RANGE.start} to {RANGE.stop} are free")
 
