@@ -136,6 +136,7 @@ DIFFERENCES = {
     "far": Difference("1,000,000 bytes", lambda row: _any(row, "a", lambda v: abs(v) > 2**20)),
     "many units": Difference("10,000 years", lambda row: _any(row, "a", lambda v: abs(v) >= 10_000 * 12)),
     "numbers of JSON": Difference("a number of JSON"),
+    "far summers": Difference("no summer time after 2099", lambda row: _any(row, "t", lambda v: v.year > 2099)),
 }  # fmt: skip
 
 Entry = str | tuple[str, str] | tuple[str, str, str]
@@ -280,7 +281,7 @@ OWN: list[Entry] = [
     ("FROM_UNIXTIME(a)", "CASE WHEN abs(a::hugeint) < 1000000000000 THEN to_timestamp(a) END"), "EPOCH(t)", "EPOCH(d)",
     ("UNIX_TIMESTAMP(t)", "epoch(t)"), ("EPOCH_MS(t)", _MILLIS), ("UNIX_MILLIS(t)", _MILLIS), "EPOCH_US(t)",
     "LAST_DAY(d)", "LAST_DAY(t)", "DAYNAME(t)", "MONTHNAME(d)", ("DATEPART('year', t)", "date_part('year', t)"),
-    ("t AT TIME ZONE 'Europe/Vienna'", "t::timestamptz AT TIME ZONE 'Europe/Vienna'"),
+    ("t AT TIME ZONE 'Europe/Vienna'", "t::timestamptz AT TIME ZONE 'Europe/Vienna'", "far summers"),
     ("FROM_UTC_TIMESTAMP(t, 'Asia/Kolkata')", "t::timestamptz AT TIME ZONE 'Asia/Kolkata'"),
     ("TO_UTC_TIMESTAMP(t, 'Asia/Kolkata')", "t AT TIME ZONE 'Asia/Kolkata'"),
 ]  # fmt: skip
