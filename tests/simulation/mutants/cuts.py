@@ -118,7 +118,7 @@ def new_partitions_ignored(true: Any, self: Share, owned: int, partitions: int) 
 
 
 @method(SourceFeed, "_decode")
-def lost_records_brought(true: Any, self: SourceFeed, ranges: Any, unknown: Any) -> Any:
+def lost_records_brought(true: Any, self: SourceFeed, ranges: Any, unknown: Any = None) -> Any:
     """A copy that can read what a cut names as lost brings it."""
     read = true(self, [structs.replace(r, lost=0) for r in ranges], unknown)
     return replace(
