@@ -1,4 +1,4 @@
-"""All that a user's Python imports: for operators of a job, for jobs, and for their tests (`holdfast.testing`).
+"""All that a user's Python imports: for operators of a job, and for jobs.
 
 An operator:
 
@@ -123,7 +123,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name in ("expressions", "job", "parts", "testing"):
+    if name.startswith("_") or name in ("expressions", "job", "parts"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(_HOMES.get(name, "holdfast.parts")), name)
     globals()[name] = found

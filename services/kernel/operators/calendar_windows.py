@@ -65,8 +65,7 @@ class Calendar:
         return self._longest
 
     def held(self, newest_us: int) -> Held:
-        end = self._window(newest_us)[1]
-        return Held(end, end - 1)
+        return Held.open_until(self._window(newest_us)[1])
 
     # -- its windows, each of one pane --------------------------------------------------------------------------------
 

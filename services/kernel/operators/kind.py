@@ -50,6 +50,11 @@ class Held(NamedTuple):
     newest: int
     lag: int = 0
 
+    @classmethod
+    def open_until(cls, end: int) -> Held:
+        """Of the windows that are open, the last one ends at `end`; its rows have the last moment inside."""
+        return cls(end, end - 1)
+
 
 class Passing(Enum):
     """What becomes of the rows that come in: each goes out once, or some of them do, or what goes out are new rows."""

@@ -83,12 +83,10 @@ class Fixed:
 
     def held(self, newest_us: int) -> Held:
         """The last window of the newest row ends there."""
-        end = self.last_end(newest_us)
-        return Held(end, end - 1)
+        return Held.open_until(self.last_end(newest_us))
 
     def panes(self, times: np.ndarray) -> np.ndarray:
-        found: np.ndarray = times - (times - self.offset_us) % self._width
-        return found
+        return _floored(times, self.offset_us, self._width)
 
     def last_end(self, pane: int) -> int:
         return self._begun(pane) + self.size_us
@@ -135,12 +133,10 @@ class Cumulative:
         return self.size_us
 
     def held(self, newest_us: int) -> Held:
-        end = self.last_end(newest_us)
-        return Held(end, end - 1)
+        return Held.open_until(self.last_end(newest_us))
 
     def panes(self, times: np.ndarray) -> np.ndarray:
-        found: np.ndarray = times - (times - self.offset_us) % self.step_us
-        return found
+        return _floored(times, self.offset_us, self.step_us)
 
     def last_end(self, pane: int) -> int:
         return pane - (pane - self.offset_us) % self.size_us + self.size_us
@@ -174,8 +170,7 @@ class Session:
         """A session may never end, and its first row counts as long."""
 
     def held(self, newest_us: int) -> Held:
-        end = newest_us + self.gap_us
-        return Held(end, end - 1)
+        return Held.open_until(newest_us + self.gap_us)
 
 
 def shape_of(window: Mapping[str, Any]) -> Fixed | Cumulative | Calendar | Session:
@@ -190,6 +185,12 @@ def shape_of(window: Mapping[str, Any]) -> Fixed | Cumulative | Calendar | Sessi
         return Cumulative(size, _us(window["step_s"]), offset)
     slide_s = window.get("slide_s")
     return Fixed(size, size if slide_s is None else _us(slide_s), offset)
+
+
+def _floored(times: np.ndarray, offset_us: int, width: int) -> np.ndarray:
+    """The begin of the pane of each time, where panes of one width begin `offset_us` after 1970."""
+    found: np.ndarray = times - (times - offset_us) % width
+    return found
 
 
 def _us(seconds: float) -> int:
