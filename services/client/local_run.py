@@ -7,7 +7,7 @@ one millisecond a turn, so the same input always gives the same output. Source: 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -71,11 +71,15 @@ def complete(spec: JobSpec) -> JobSpec:
     return JobSpec.model_validate(plain)
 
 
-def of_files(spec: JobSpec) -> JobSpec:
-    """The job with rows of files where it reads records that name a schema of a registry: rows of a file name none."""
+def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
+    """The job with rows of files where it reads records that name a schema of a registry: rows of a file name none.
+
+    Args:
+        of_bytes: sources that are given records as their topic holds them.
+    """
     plain = spec.as_plain()
-    for source in plain["sources"].values():
-        if source["format"] in REGISTERED:
+    for name, source in plain["sources"].items():
+        if source["format"] in REGISTERED and name not in of_bytes:
             source |= {"format": "json", "subject": None}
     return JobSpec.model_validate(plain)
 

@@ -9,18 +9,23 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from schemas.dead_letters import DeadLetter
-from schemas.jobs import JobSpec
+from schemas.jobs import REGISTERED, JobSpec
 from schemas.plans import Plan
 from services.client.frames import Given, file_records, records, rows_of
 from services.client.local_run import LocalRun, complete, of_files
 from services.client.unusable import UnusableFile
 from services.hosting import plugins
+from services.kernel.codecs.registered import Schemas, WriterSchema, ids
+from services.kernel.errors import HoldfastError
 from services.kernel.suggestions import suggest
 from services.log.logger import drop_below
+from services.log.registry import of_this_process
 from services.planning.checking import entry_of
 
 
@@ -44,7 +49,9 @@ def attempt(spec: JobSpec, inputs: Mapping[str, Given], null: Sequence[str] = ()
         if name not in spec.sources:
             raise UnusableFile(f"the job has no source '{name}'", suggest(name, spec.sources))
     drop_below(logging.ERROR)
-    whole = of_files(complete(spec))
+    framed = _framed(spec, inputs)
+    inputs = {**inputs, **framed}
+    whole = of_files(complete(spec), framed)
     feeds = {}
     for name, source in whole.sources.items():
         if name in inputs:
@@ -53,9 +60,45 @@ def attempt(spec: JobSpec, inputs: Mapping[str, Given], null: Sequence[str] = ()
             feeds[name] = file_records(Path(source.path), source, null)
         else:
             raise UnusableFile(f"source '{name}' has no input", f"try_({{'{name}': ...}})")
-    finished = LocalRun(whole, feeds, allowed_modules(spec)).run()
+    finished = LocalRun(whole, feeds, allowed_modules(spec), _schemas(framed)).run()
     late = sum(one.late for one in finished.progress.values())
     return Tried(frames(finished.plan, finished.rows), letters(finished.dead), late)
+
+
+def _framed(spec: JobSpec, inputs: Mapping[str, Given]) -> dict[str, list[bytes]]:
+    """The inputs that are records as a serializer of a registry writes them: bytes, of a source that reads such."""
+    found = dict[str, list[bytes]]()
+    for name, given in inputs.items():
+        if spec.sources[name].format in REGISTERED and not isinstance(given, pl.DataFrame | Path | str):
+            some = list(given)
+            if kept := [one for one in some if isinstance(one, bytes)]:
+                if len(kept) < len(some):
+                    raise UnusableFile(f"source '{name}' is given bytes and mappings", "give one of the two")
+                found[name] = kept
+    return found
+
+
+def _schemas(framed: Mapping[str, Sequence[bytes]]) -> Schemas:
+    """Those that the records name, asked for once."""
+    known = dict[int, WriterSchema]()
+    for name, some in framed.items():
+        for id in np.unique(ids(some)).tolist():
+            try:
+                schema = of_this_process().find(id) if id >= 0 else None
+            except HoldfastError as error:
+                raise UnusableFile(f"source '{name}': {error}") from None
+            if schema is not None:
+                known[id] = schema
+    return _Known(known)
+
+
+class _Known(NamedTuple):
+    """Schemas of a registry that were asked for already."""
+
+    schemas: Mapping[int, WriterSchema]
+
+    def find(self, id: int) -> WriterSchema | None:
+        return self.schemas.get(id)
 
 
 def frames(plan: Plan, rows: Mapping[str, Sequence[bytes]]) -> dict[str, pl.DataFrame]:

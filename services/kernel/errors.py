@@ -90,6 +90,10 @@ class Unreachable(HoldfastError):
     """A cut names records that its partition does not hold: a person says what counts."""
 
 
+class NoRegistry(HoldfastError):
+    """Records name schemas, and this process can ask no registry for them: a person sets or installs what it lacks."""
+
+
 class Divergence(HoldfastError):
     """A duplicate with another payload: an operator is not a pure function of its inputs."""
 

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from services.kernel.codecs.registered import NO_SCHEMAS, Schemas, WriterSchema
+from services.kernel.codecs.registered import NO_SCHEMAS, AbsentSchemas, Schemas, WriterSchema
 from services.kernel.errors import HoldfastError, Retriable
 from services.log.client_settings import REGISTRY_PREFIX, client_settings
+from services.log.secret import SecretUnusable
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
@@ -117,5 +118,8 @@ def open_registry(environment: Mapping[str, str] = os.environ) -> Registry | Non
 
 @cache
 def of_this_process() -> Schemas:
-    """The schemas that this process reads by. Raises RegistryUnusable, SecretUnusable."""
-    return open_registry() or NO_SCHEMAS
+    """The schemas that this process reads by. Where the client of the registry cannot be had, a question says why."""
+    try:
+        return open_registry() or NO_SCHEMAS
+    except (RegistryUnusable, SecretUnusable) as error:
+        return AbsentSchemas(str(error))

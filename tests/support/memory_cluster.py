@@ -23,6 +23,7 @@ from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.hosting.blocking import Call, Done, Inline
 from services.hosting.identity import Identity
+from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from services.kernel.logs.cuts import owned
 from services.kernel.operators import catalogue
 from services.kernel.plans.layout import data_topics
@@ -79,12 +80,20 @@ class MemoryCluster:
     Args:
         delivery_turns: how long a transaction takes; 0: done at once.
         describe: what an operator puts out.
+        schemas: that the workers read records by which name theirs.
     """
 
     final: tuple[str, ...] = ("faulted",)
     """States of copies, beside `failed`, that nothing here leads on from."""
 
-    def __init__(self, job: str, delivery_turns: int = 0, describe: Describe = catalogue.describe) -> None:
+    def __init__(
+        self,
+        job: str,
+        delivery_turns: int = 0,
+        describe: Describe = catalogue.describe,
+        schemas: Schemas = NO_SCHEMAS,
+    ) -> None:
+        self._schemas = schemas
         self.now_ms = 0
         self.day_ms = 1_700_000_000_000
         self._delivery_turns = delivery_turns
@@ -205,6 +214,7 @@ class MemoryCluster:
             isolation=Isolation(),
             spans=spans,
             left=left,
+            schemas=self._schemas,
         )
         self.workers[name] = worker
         return worker

@@ -18,7 +18,7 @@ from services.kernel.codecs.avro_bytes import Records
 from services.kernel.codecs.avro_records import RecordReader, Unresolved
 from services.kernel.codecs.avro_schemas import NoSchema, parse
 from services.kernel.codecs.text_columns import TextColumns
-from services.kernel.errors import StateCorrupted, Unreachable
+from services.kernel.errors import NoRegistry, StateCorrupted
 
 HEADER = 5
 KINDS = {"avro": "AVRO", "json-schema": "JSON"}
@@ -55,14 +55,17 @@ class Registered(NamedTuple):
     unknown: tuple[int, ...]
 
 
-class _Nothing:
-    """No registry is set."""
+class AbsentSchemas:
+    """The schemas of a process that can ask no registry. cause: why, and what to do about it."""
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
 
     def find(self, id: int) -> WriterSchema | None:
-        raise Unreachable("no Schema Registry is set: HOLDFAST_REGISTRY_URL names it")
+        raise NoRegistry(self.cause)
 
 
-NO_SCHEMAS: Schemas = _Nothing()
+NO_SCHEMAS: Schemas = AbsentSchemas("no Schema Registry is set: HOLDFAST_REGISTRY_URL names it")
 
 
 def ids(values: Sequence[bytes | None]) -> np.ndarray:

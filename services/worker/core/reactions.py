@@ -15,6 +15,7 @@ from services.kernel.errors import (
     Fenced,
     Indefinite,
     InvalidRecord,
+    NoRegistry,
     OtherFormat,
     Retriable,
     StateCorrupted,
@@ -53,6 +54,7 @@ REACTIONS: Mapping[type[Exception], Reaction] = {
     TooManyDeadLetters: Reaction.FAIL,
     TooLarge: Reaction.FAIL,
     Unreachable: Reaction.FAIL,
+    NoRegistry: Reaction.FAIL,
     Divergence: Reaction.FAIL,
     Exception: Reaction.FAULT,
 }

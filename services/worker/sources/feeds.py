@@ -10,7 +10,8 @@ from functools import partial
 from schemas.cuts import TaskCuts
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
-from services.kernel.codecs.registered import KINDS
+from services.kernel.codecs.registered import KINDS, AbsentSchemas
+from services.kernel.errors import NoRegistry
 from services.kernel.plans.layout import TaskLayout, spark_plan, task_name
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -22,7 +23,11 @@ from services.worker.sources.user_topic import SourceFeed
 
 
 def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: Surroundings) -> Feed:
-    """Of a source, or of what a Spark driver commits."""
+    """Of a source, or of what a Spark driver commits.
+
+    Raises:
+        NoRegistry: the source's records name schemas, and this worker can ask no registry for them.
+    """
     if task.operator.kind == "spark":
         spark, topic = spark_plan(job.plan, task.operator.name), job.topics.commits(task.operator.name)
 
@@ -33,7 +38,11 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
             return RowsFeed(task, state, batch, spark, refuse)
         return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0), not spark.writers)
     params = job.plan.spec["sources"][task.operator.name]
-    schemas = Fetched(around.schemas, around.asks, around.time_ms) if params.get("format") in KINDS else None
+    schemas = None
+    if (format := params.get("format")) in KINDS:
+        if isinstance(around.schemas, AbsentSchemas):
+            raise NoRegistry(f"source {task.operator.name} reads {format}, and {around.schemas.cause}")
+        schemas = Fetched(around.schemas, around.asks, around.time_ms)
     return SourceFeed(task, state, batch, params, around.clock_ms(), schemas)
 
 
