@@ -246,77 +246,23 @@ KNOWN = tuple(BY_NAME)
 """Functions that are there, for "did you mean"."""
 
 _first_of = _same("write `first({0})`, the value of the earliest event time")
-_last_of = _same("write `last({0})`, the value of the newest event time")
-_list_of = _same(
-    "a list of all values is not kept: keep it in the state of a Python operator, or write "
-    "`count_distinct({0})` or `last({0})`"
-)
-_spread = _same(
-    "select the square first, `{0} * {0} AS squared`, then compute it from mean(squared) and mean({0}) in a "
-    "select behind the aggregate"
-)
 _share = _same("write `quantile({0}, 0.5)`, with the share that you want")
 _top = _same("write `max({0})`, or use a top operator")
 
 AGGREGATES: Mapping[str, Advise] = {
-    "avg": _same("write `mean({0})`"),
-    "average": _same("write `mean({0})`"),
-    "median": _same("write `quantile({0}, 0.5)`"),
-    "percentile": _share,
     "percentile_cont": _same("write `quantile(column, 0.5)`, with the share that you want"),
     "percentile_disc": _same("write `quantile(column, 0.5)`, with the share that you want"),
-    "approx_percentile": _share,
-    "approx_quantile": _share,
-    "percentile_approx": _share,
-    "stddev": _spread,
-    "stddev_pop": _spread,
-    "stddev_samp": _spread,
-    "stdev": _spread,
-    "std": _spread,
-    "var": _spread,
-    "variance": _spread,
-    "var_pop": _spread,
-    "var_samp": _spread,
     "corr": _same("compute it from sums in a select behind the aggregate: `sum({0} * {1})`"),
-    "approx_count_distinct": _same("write `count_distinct({0})`"),
     "uniq": _same("write `count_distinct({0})`"),
     "hll": _same("write `count_distinct({0})`"),
-    "latest_by_offset": _last_of,
-    "last_value": _last_of,
-    "latest": _last_of,
-    "earliest_by_offset": _first_of,
-    "first_value": _first_of,
-    "any_value": _first_of,
     "any": _first_of,
-    "earliest": _first_of,
-    "collect_list": _list_of,
-    "collect_set": _list_of,
-    "array_agg": _list_of,
-    "list": _list_of,
-    "listagg": _list_of,
-    "string_agg": _list_of,
-    "group_concat": _list_of,
-    "histogram": _list_of,
-    "mode": _list_of,
+    "histogram": _share,
+    "mode": _top,
     "topk": _top,
     "topkdistinct": _top,
     "nth_value": _first_of,
-    "max_by": _same("use a top operator, or `last({0})` for the newest"),
-    "min_by": _same("use a top operator, or `first({0})`"),
-    "arg_max": _same("use a top operator, or `last({0})` for the newest"),
-    "argmax": _same("use a top operator, or `last({0})`"),
-    "arg_min": _same("use a top operator, or `first({0})`"),
-    "argmin": _same("use a top operator, or `first({0})`"),
-    "count_if": _same("write `count(CASE WHEN {0} THEN 1 END)`"),
-    "countif": _same("write `count(CASE WHEN {0} THEN 1 END)`"),
     "sum_if": _same("write `sum(CASE WHEN {1} THEN {0} END)`"),
     "sumif": _same("write `sum(CASE WHEN {1} THEN {0} END)`"),
-    "bool_and": _same("write `min({0})`: false is less than true"),
-    "every": _same("write `min({0})`: false is less than true"),
-    "logical_and": _same("write `min({0})`: false is less than true"),
-    "bool_or": _same("write `max({0})`"),
-    "some": _same("write `max({0})`"),
-    "logical_or": _same("write `max({0})`"),
     "product": _same("write `sum(LN({0}))`, the logarithm of the product"),
 }
 """Advice by the lower-case name of an aggregate that is not there."""

@@ -16,7 +16,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from services.kernel.expressions import advice
 from services.kernel.expressions.sql_text import prepared
-from services.kernel.functions.catalogue import BY_NAME
+from services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
 from services.kernel.suggestions import suggest
 
 Node = Any
@@ -87,7 +87,7 @@ def _of_many_rows(text: str) -> str:
         if name in advice.AGGREGATES:
             said = advice.AGGREGATES[name](arguments)
             return f"{word.upper()} takes many rows, an expression sees one: use an aggregate operator, there {said}"
-        if name in ("sum", "count", "min", "max", "mean", "first", "last", "count_distinct", "quantile"):
+        if name in AGGREGATE_BY_NAME:
             inner = "" if arguments == ["*"] else ", ".join(arguments)
             return (
                 f"{word.upper()} takes many rows, an expression sees one: use an aggregate operator, `{name}({inner})`"

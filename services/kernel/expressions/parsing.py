@@ -150,9 +150,10 @@ def _is_long(column: pl.Expr) -> bool:
         return True
 
 
-def may_fail(text: str) -> bool:
+def may_fail(text: str, *, of_numbers: bool = False) -> bool:
     """Whether the values of a row may make a valid expression raise, so that the row is refused."""
-    return not is_bare(text) and expression_rules.may_fail(pl.sql_expr(prepared(text)))
+    total = expression_rules.OF_NUMBERS if of_numbers else ()
+    return not is_bare(text) and expression_rules.may_fail(pl.sql_expr(prepared(text)), total)
 
 
 def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.DataType:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -44,6 +44,8 @@ _CHOOSING = ("Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal")
 """Functions that give one of their arguments."""
 _TOTAL, _TOTAL_OF_SQL = ("Abs", "Boolean", "Coalesce"), {"Binary", "IsIn"}
 """Functions that give a value for everything."""
+OF_NUMBERS = {"Ceil", "Exp", "Floor", "Log", "MaxHorizontal", "MinHorizontal", "Pow", "Round", "Sign"}
+"""Functions that give a value, or null, for every number."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_US = 86_400_000_000
 
@@ -329,11 +331,20 @@ def _columns(node: Node) -> list[str]:
     return [name for item in node for name in _columns(item)] if isinstance(node, list) else []
 
 
-def may_fail(expression: pl.Expr) -> bool:
+def may_fail(expression: pl.Expr, total: Container[str] = ()) -> bool:
     """Whether the values of a row may make it raise. Under the rules above only functions do, such as a pattern that is
-    no regular expression; of a function that is not known to give a value for everything it is assumed.
+    no regular expression; of a function that is not known to give a value for everything it is assumed. total: names
+    of functions that give a value for what they are given here.
     """
-    return any(not _total(function) for function in _functions(tree(expression)))
+    return any(not _total(one) and _name(one) not in total for one in _functions(tree(expression)))
+
+
+def _name(function: Node) -> str:
+    """The name in polars, under the family of SQL where it has that."""
+    if isinstance(function, dict):
+        ((family, own),) = function.items()
+        return _name(own) if family == "Sql" else family
+    return str(function)
 
 
 def _functions(node: Node) -> Iterator[Node]:

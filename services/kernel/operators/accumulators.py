@@ -8,7 +8,6 @@ Source: JOBS "Aggregates", PROTOCOL 4, MECHANISMS C10.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -18,11 +17,10 @@ import numpy as np
 import polars as pl
 
 from services.kernel.codecs.keys import canonical_floats
-from services.kernel.expressions import advice
-from services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
-from services.kernel.expressions.parsing import may_fail as expression_may_fail
-from services.kernel.operators import distinct, exact_sums, quantiles
-from services.kernel.suggestions import did_you_mean
+from services.kernel.operators import collected, distinct, exact_sums, picks, quantiles, spread
+from services.kernel.operators.collected import COLLECTING
+from services.kernel.operators.picks import PICKS
+from services.kernel.operators.spread import VARIANCES
 
 Column = list[Any] | np.ndarray
 """Arrays: of exact sums, see exact_sums.py."""
@@ -34,7 +32,6 @@ def as_list(column: Column) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
-_CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _INT_LIMIT = 2**63
 _DECIMAL_MOST = 10**38 - 1
 _EXACT = Context(prec=80)
@@ -54,7 +51,7 @@ def _most(old: Column, new: Column) -> Column:
 
 
 def _joined(merge: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
-    return lambda old, new: [b if a is None else merge(a, b) for a, b in zip(old, new, strict=True)]
+    return lambda old, new: [b if a is None else a if b is None else merge(a, b) for a, b in zip(old, new, strict=True)]
 
 
 def _each(merge: Callable[[Column, Column], Column]) -> Callable[[Columns, Columns], Columns]:
@@ -93,6 +90,12 @@ FUNCTIONS = {
     "last": Function((("T", "last"), ("V", "last")), _later),
     "count_distinct": Function((("V", "distinct"),), _each(_joined(distinct.merged))),
     "quantile": Function((("V", "list"),), _each(_joined(quantiles.merged))),
+    **{name: Function((("V", "sum"), ("H", "sum"), ("L", "sum"), ("V", "count")), _each(_added)) for name in VARIANCES},
+    "max_by": Function((("R", "max"),), lambda old, new: picks.merged(True, old, new)),
+    "min_by": Function((("R", "max"),), lambda old, new: picks.merged(False, old, new)),
+    "collect_list": Function((("V", "list"), ("T", "list")), _each(_joined(collected.merged_lists))),
+    "string_agg": Function((("V", "list"), ("T", "list")), _each(_joined(collected.merged_lists))),
+    "collect_set": Function((("V", "list"),), _each(_joined(collected.merged_sets))),
 }
 
 
@@ -101,7 +104,8 @@ class Aggregate:
     """One aggregate of an operator.
 
     argument: the expression that is aggregated, None for count(). kind: its type; result: that of the output column.
-    share: of a quantile, 0.0 to 1.0.
+    share: of a quantile, 0.0 to 1.0. between: what string_agg writes between two texts. The argument of max_by and
+    min_by is a struct of `by` and `value`; their kind is that of the value.
     """
 
     name: str
@@ -110,6 +114,8 @@ class Aggregate:
     kind: pl.DataType
     result: pl.DataType
     share: float = 0.0
+    between: str = ""
+    by_kind: pl.DataType | None = None
 
     @property
     def inputs(self) -> int:
@@ -119,7 +125,9 @@ class Aggregate:
     @property
     def width(self) -> int:
         """Number of accumulators. An exact sum has two: its value, and its rest."""
-        return len(FUNCTIONS[self.function].reduce) + self.sums_floats
+        if self.function in PICKS:
+            return 2
+        return 1 if self.function in COLLECTING else len(FUNCTIONS[self.function].reduce) + self.sums_floats
 
     def reductions(self) -> list[tuple[str, str]]:
         """(prepared column, Arrow function) of each accumulator, and of an exact sum."""
@@ -134,11 +142,42 @@ class Aggregate:
 
     def prepare(self, value: pl.Series, time: pl.Series) -> list[pl.Series]:
         """The columns to be reduced: the value in a form that Arrow adds exactly, and where asked for its time."""
+        if self.function in PICKS:
+            return self._ranked(value.struct.field("by"), value.struct.field("value"))
         value = self._exact(value).alias(f"_V_{self.name}")
+        if self.function in VARIANCES:
+            return [value, *map(pl.Series, (f"_H_{self.name}", f"_L_{self.name}"), spread.squares(value))]
+        if self.function in ("collect_list", "string_agg"):
+            return [value, time.alias(f"_T_{self.name}")]
         if self.function not in ("first", "last"):
             return [value]
         known = time.set(value.is_null(), None) if value.null_count() else time
         return [value, known.alias(f"_T_{self.name}")]
+
+    def _ranked(self, by: pl.Series, value: pl.Series) -> list[pl.Series]:
+        """The rows' places in the order of what decides, and both columns, from which `memories` takes."""
+        both = [canonical_floats(one).fill_nan(None) if one.dtype.is_float() else one for one in (by, value)]
+        places = picks.ranked(both[0], both[1], self.function == "max_by")
+        named = zip((places, *both), (f"_R_{self.name}", f"_B_{self.name}", f"_V_{self.name}"), strict=True)
+        return [column.alias(name) for column, name in named]
+
+    @property
+    def gathers(self) -> bool:
+        """Its accumulators are made of all its reductions at once, by `memories`."""
+        return self.function in PICKS or self.function in COLLECTING
+
+    def memories(self, reduced: Sequence[pl.Series], prepared: Mapping[str, pl.Series]) -> Columns:
+        """The accumulators, of what Arrow returned for each of the reductions. prepared: the batch's, by name."""
+        if self.function in ("collect_list", "string_agg"):
+            return [collected.lists(*reduced)]
+        if self.function == "collect_set":
+            return [collected.sets(reduced[0])]
+        places, by, value = (prepared[f"_{part}_{self.name}"] for part in "RBV")
+        assert self.by_kind is not None
+        return [
+            _plain_values(picks.taken(places, reduced[0], by), self.by_kind),
+            _plain_values(picks.taken(places, reduced[0], value), self.kind),
+        ]
 
     def accumulators(self, reduced: pl.Series) -> Column:
         """What Arrow returned, as plain values: decimals as scaled integers."""
@@ -152,21 +191,31 @@ class Aggregate:
         return values
 
     @property
-    def sums_floats(self) -> bool:
-        """Its first two accumulators are an exact sum, see exact_sums.py."""
-        return self.function in ("sum", "mean") and self.kind.is_float()
+    def sums_floats(self) -> int:
+        """So many pairs of its accumulators, from the first on, are exact sums, see exact_sums.py."""
+        if self.function in VARIANCES:
+            return 3
+        return int(self.function in ("sum", "mean") and self.kind.is_float())
 
     def merge(self, old: Columns, new: Columns) -> Columns:
-        if self.sums_floats:
-            return [*exact_sums.added((old[0], old[1]), (new[0], new[1])), *map(_added, old[2:], new[2:])]
+        if exact := 2 * self.sums_floats:
+            pairs = range(0, exact, 2)
+            sums = [exact_sums.added((old[at], old[at + 1]), (new[at], new[at + 1])) for at in pairs]
+            return [*(part for pair in sums for part in pair), *map(_added, old[exact:], new[exact:])]
         return FUNCTIONS[self.function].merge(old, new)
 
     def value(self, accumulators: Columns) -> pl.Series:
         """The output column. Sums beyond 64 bits, or beyond the digits of a decimal, are null."""
+        if self.function in VARIANCES:
+            pairs = [(accumulators[at], accumulators[at + 1]) for at in (0, 2, 4)]
+            return pl.Series(self.name, spread.spreads(self.function, pairs, accumulators[6]), dtype=pl.Float64)
         if self.sums_floats:
             sums = exact_sums.values((accumulators[0], accumulators[1])).alias(self.name)
             return sums if self.function == "sum" else _quotients(sums, accumulators[2])
         values = self._plain(accumulators)
+        if isinstance(self.result, pl.List):
+            inner = _physical(self.kind)
+            return pl.Series(self.name, values, dtype=pl.List(inner)).cast(self.result)
         if isinstance(self.result, pl.Datetime) or self.result == pl.Date:
             physical = pl.Int64 if isinstance(self.result, pl.Datetime) else pl.Int32
             return pl.Series(self.name, values, dtype=physical).cast(self.result)
@@ -179,6 +228,11 @@ class Aggregate:
         return pl.Series(self.name, values, dtype=self.result)
 
     def _plain(self, accumulators: Columns) -> Column:
+        if self.function in ("collect_list", "string_agg"):
+            found = [None if memory is None else [value for _, value in memory] for memory in accumulators[0]]
+            return found if self.function == "collect_list" else [one and self.between.join(one) for one in found]
+        if self.function == "collect_set":
+            return [None if memory is None else list(memory) for memory in accumulators[0]]
         if self.function == "mean":
             return self._means(*accumulators)
         if self.function == "count_distinct":
@@ -198,7 +252,7 @@ class Aggregate:
         return [None if mean is None else mean / unit for mean in means] if self._scale else means
 
     def _exact(self, column: pl.Series) -> pl.Series:
-        if self.sums_floats:
+        if self.sums_floats and self.function not in VARIANCES:
             return _numbers(column)
         if column.dtype.is_float():  # NaN is no number, in no function
             column = canonical_floats(column).fill_nan(None)
@@ -206,6 +260,8 @@ class Aggregate:
             return distinct.prepared(column)
         if self.function == "quantile":
             return quantiles.prepared(column)
+        if self.function in VARIANCES:
+            return column.cast(pl.Float64)
         if isinstance(self.kind, pl.Datetime) or self.kind == pl.Date:
             return column.cast(pl.Int64 if isinstance(self.kind, pl.Datetime) else pl.Int32)
         if self.function in ("first", "last") and isinstance(self.kind, pl.Decimal):
@@ -227,6 +283,18 @@ def _quotients(sums: pl.Series, counts: Column) -> pl.Series:
     return sums / pl.Series(np.asarray(counts, dtype=np.float64))
 
 
+def _physical(kind: pl.DataType) -> pl.DataType:
+    """The type in which values of a type are remembered."""
+    return pl.Int64() if isinstance(kind, pl.Datetime) else pl.Int32() if kind == pl.Date else kind
+
+
+def _plain_values(column: pl.Series, kind: pl.DataType) -> Column:
+    """Times and dates as whole numbers, decimals as scaled ones."""
+    if isinstance(kind, pl.Decimal):
+        return [None if one is None else int(one.scaleb(kind.scale, _EXACT)) for one in column.to_list()]
+    return column.cast(_physical(kind)).to_list()
+
+
 def _within(values: Column, least: int, most: int) -> Column:
     return [value if value is None or least <= value <= most else None for value in values]
 
@@ -235,114 +303,3 @@ def _may_overflow(column: pl.Series) -> bool:
     low, high = column.min(), column.max()
     largest = max(abs(int(low or 0)), abs(int(high or 0)))  # type: ignore[arg-type]
     return largest * len(column) >= _INT_LIMIT
-
-
-def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Aggregate:
-    """An aggregate from its text, such as `mean(delay_h)`.
-
-    Raises:
-        ExpressionError: with what is wrong and what was probably meant.
-    """
-    match = _CALL.fullmatch(text)
-    if said := _no_single_call(text, match, list(schema)):
-        raise ExpressionError(said)
-    assert match is not None
-    function, inner = match[1].lower(), match[2]
-    if function not in FUNCTIONS:
-        hint = did_you_mean(function, FUNCTIONS) or f"known: {', '.join(FUNCTIONS)}"
-        raise ExpressionError(f"there is no aggregate '{function}' ({hint})")
-    if not inner or inner == "*":
-        if function != "count":
-            raise ExpressionError(f"{function}() needs a column: {function}(column)")
-        return Aggregate(name, function, None, pl.Int64(), pl.Int64())
-    inner, share = _share(inner) if function == "quantile" else (inner, 0.0)
-    argument = compile_expression(inner, schema)
-    kind = result_type(argument, schema)
-    return Aggregate(name, function, argument, kind, _result(function, kind, inner), share)
-
-
-def may_fail(text: str) -> bool:
-    """Whether the values of a row may make the argument of a valid aggregate raise."""
-    match = _CALL.fullmatch(text)
-    if match is None or not match[2] or match[2] == "*":
-        return False
-    inner, _ = _share(match[2]) if match[1].lower() == "quantile" else (match[2], 0.0)
-    return expression_may_fail(inner)
-
-
-def _no_single_call(text: str, match: re.Match[str] | None, columns: Sequence[str]) -> str:
-    """Why the text is not one call of an aggregate; empty: it is one."""
-    bare = advice.without_texts(text)
-    calls = [(word, given) for word, given in advice.calls_of(text) if word.lower() in {*FUNCTIONS, *advice.AGGREGATES}]
-    for word, given in calls:
-        if advised := advice.AGGREGATES.get(word.lower()):
-            return f"{word.upper()} is not there: {advised(given)}"
-    if re.search(r"\b(?:FILTER\s*\(|OVER\b|WITHIN\b|DISTINCT\b)", bare, re.IGNORECASE):
-        return advice.of_syntax(text, columns)
-    if bare.count("(") != bare.count(")"):
-        return f"'{text}' has brackets that do not match"
-    if match is not None and _closes_last(bare) and (match[1].lower() in FUNCTIONS or not calls):
-        return ""
-    if calls:
-        own = " and ".join(dict.fromkeys(f"`{word}({', '.join(given)})`" for word, given in calls))
-        return (
-            f"'{text}' computes with aggregates: make each a column of its own, {own}, and compute with these columns "
-            "in a select operator behind the aggregate"
-        )
-    return f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS)}"
-
-
-def _closes_last(bare: str) -> bool:
-    """Whether the first bracket is closed by the last character."""
-    depth = 0
-    for place, letter in enumerate(bare.rstrip()):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and letter == ")":
-            return place == len(bare.rstrip()) - 1
-    return False
-
-
-def _share(inner: str) -> tuple[str, float]:
-    """The expression, and the number behind the last comma."""
-    expression, _, text = inner.rpartition(",")
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not expression.strip() or not 0.0 <= share <= 1.0:
-        raise ExpressionError("quantile needs a column and a share from 0 to 1: quantile(column, 0.95)")
-    return expression.strip(), share
-
-
-def _result(function: str, kind: pl.DataType, text: str) -> pl.DataType:
-    """text: the argument, for messages."""
-    if function == "count":
-        return pl.Int64()
-    if function in ("sum", "mean", "quantile") and not kind.is_numeric():
-        number, share = advice.as_number(text, kind), ", 0.5" if function == "quantile" else ""
-        hint = f": write `{function}({number}{share})`" if number else ""
-        raise ExpressionError(f"{function} needs a number, and {text} is {advice.in_words(kind)}{hint}")
-    if function in ("min", "max") and not (kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean)):
-        raise ExpressionError(
-            f"{function} needs values that have an order, and {text} is {advice.in_words(kind)}{_taken_out(text, kind)}"
-        )
-    if kind.is_nested():
-        raise ExpressionError(f"{function} cannot hold {advice.in_words(kind)}{_taken_out(text, kind)}")
-    if function == "count_distinct":
-        return pl.Int64()
-    if function in ("mean", "quantile"):
-        return pl.Float64()
-    if kind.is_integer():
-        return pl.Int64()
-    if kind.is_float():
-        return pl.Float64()
-    if isinstance(kind, pl.Decimal):
-        return pl.Decimal(38, kind.scale) if function == "sum" else kind
-    return kind
-
-
-def _taken_out(text: str, kind: pl.DataType) -> str:
-    """The hint that takes a plain value out of a nested one."""
-    if isinstance(kind, pl.List):
-        return f": take one element, `{text}[1]`"
-    return f": take one field, `{text}.{kind.fields[0].name}`" if isinstance(kind, pl.Struct) and kind.fields else ""

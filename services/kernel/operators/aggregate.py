@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import polars as pl
 
 from schemas.job_operators import Aggregate
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import schema, text_of
 from services.kernel.expressions.parsing import ExpressionError
-from services.kernel.operators import accumulators
+from services.kernel.operators import accumulators, aggregate_texts
 from services.kernel.operators.calendar_windows import zone_problem
+from services.kernel.operators.computed import Computed
 from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
 from services.kernel.operators.operator import Operator
 from services.kernel.operators.rowwise import Screened, stops
@@ -36,10 +39,11 @@ class AggregateKind(OperatorKind):
         for name, text in params["aggregate"].items():
             path = f"aggregate.{name}"
             try:
-                aggregate = accumulators.parse(name, text, columns)
-                problems.output(path, name, _type(aggregate), fields)
-                if each and aggregate.function not in EACH:
-                    problems.add(path, f"{aggregate.function} cannot be given after each record", "use emit: updates")
+                parsed = aggregate_texts.parse(name, text, columns)
+                problems.output(path, name, text_of(parsed.kind, may_be_null=parsed.may_be_null), fields)
+                for one in parsed.aggregates if each else ():
+                    if one.function not in EACH:
+                        problems.add(path, f"{one.function} cannot be given after each record", "use emit: updates")
             except (ExpressionError, ValueError) as error:
                 problems.mistakes(path, error)
         if window and each:
@@ -57,8 +61,12 @@ class AggregateKind(OperatorKind):
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         params, columns, output = plan.params, schema(inputs[0]), schema(plan.fields)
-        aggregates = [accumulators.parse(name, text, columns) for name, text in params["aggregate"].items()]
+        parsed = {name: aggregate_texts.parse(name, text, columns) for name, text in params["aggregate"].items()}
+        aggregates = [aggregate for one in parsed.values() for aggregate in one.aggregates]
         key, emit = params.get("key") or [], params["emit"]
+        computed = [one.expression.alias(name) for name, one in parsed.items() if one.expression is not None]
+        if computed:
+            output = _of_aggregates(output, aggregates, parsed)
         made: Operator
         if params.get("window"):
             shape, keep_late = shape_of(params["window"]), params.get("late") == "topic"
@@ -68,10 +76,14 @@ class AggregateKind(OperatorKind):
                 made = Windows(key, aggregates, shape, emit, keep_late, output, tables)
         else:
             made = Totals(key, aggregates, emit, output, tables)
+        if computed:
+            made = Computed(made, computed, plan.fields)
         failing = [
             one.argument.alias(f"_{one.name}")
-            for one in aggregates
-            if one.argument is not None and accumulators.may_fail(params["aggregate"][one.name])
+            for name, each in parsed.items()
+            if aggregate_texts.may_fail(params["aggregate"][name])
+            for one in each.aggregates
+            if one.argument is not None
         ]
         return Screened(made, failing, inputs[0], stops(params)) if failing and "on_error" in params else made
 
@@ -81,7 +93,9 @@ class AggregateKind(OperatorKind):
     def delivers(self, params: Params) -> bool:
         """Plans of before say nothing of errors."""
         refuses = "on_error" in params and not stops(params)
-        return super().delivers(params) or (refuses and any(map(accumulators.may_fail, params["aggregate"].values())))
+        return super().delivers(params) or (
+            refuses and any(map(aggregate_texts.may_fail, params["aggregate"].values()))
+        )
 
     def key(self, params: Params) -> tuple[str, ...]:
         return tuple(params.get("key") or ())
@@ -108,5 +122,9 @@ class AggregateKind(OperatorKind):
         return shape_of(params["window"]).held(newest_us) if params.get("window") else super().held(params, newest_us)
 
 
-def _type(aggregate: accumulators.Aggregate) -> str:
-    return text_of(aggregate.result, may_be_null=aggregate.function not in ("count", "count_distinct"))
+def _of_aggregates(
+    output: pl.Schema, aggregates: Sequence[accumulators.Aggregate], parsed: Mapping[str, aggregate_texts.Parsed]
+) -> pl.Schema:
+    """The columns before anything is computed of them: those of the aggregates in place of those that are."""
+    found = {name: kind for name, kind in output.items() if name not in parsed}
+    return pl.Schema({**found, **{one.name: one.result for one in aggregates}})

@@ -47,7 +47,9 @@ class Grouping:
         ]
         self._add = computing(self._computed)
         self._reductions = [reduction for aggregate in aggregates for reduction in aggregate.reductions()]
-        self._float_sums = [aggregate.reductions()[0][0] if aggregate.sums_floats else None for aggregate in aggregates]
+        self._float_sums = {
+            name for aggregate in aggregates for name, _ in aggregate.reductions()[: aggregate.sums_floats]
+        }
 
     def reduce(self, rows: pl.DataFrame, time: str) -> tuple[pl.DataFrame, Columns]:
         """Distinct keys in canonical order, and for each accumulator its column.
@@ -57,12 +59,17 @@ class Grouping:
         if self._ordered and not rows[time].is_sorted():
             rows = rows.sort(time, maintain_order=True)
         keys = [canonical_floats(rows[name]) for name in self.key]
-        prepared, cuts = self._cut(self.prepared(rows, time))
+        plain = self.prepared(rows, time)
+        prepared, cuts = self._cut(plain)
         reductions = [*self._reductions, *((name, "sum") for cut in cuts.values() for name in cut.names[1:])]
         reduced = self._sorted(self._grouped(keys, prepared, reductions))
         columns = _columns(reduced, [one for one in self._reductions if one[1] != "sum" or one[0] not in cuts])
         accumulators: Columns = []
+        by_name = {column.name: column for column in plain}
         for aggregate in self.aggregates:
+            if aggregate.gathers:
+                accumulators += aggregate.memories([columns[one] for one in aggregate.reductions()], by_name)
+                continue
             for reduction in aggregate.reductions():
                 cut = cuts.get(reduction[0]) if reduction[1] == "sum" else None
                 accumulators += [aggregate.accumulators(columns[reduction])] if cut is None else cut.memories(reduced)
@@ -70,13 +77,12 @@ class Grouping:
 
     def _cut(self, prepared: list[pl.Series]) -> tuple[Sequence[pl.Series | _Level], dict[str, _Cut]]:
         """Floats that are to be added, in levels whose sums are exact."""
-        wanted = {name for name in self._float_sums if name is not None}
-        if not wanted:
+        if not self._float_sums:
             return prepared, {}
         cuts: dict[str, _Cut] = {}
         columns: list[pl.Series | _Level] = []
         for column in prepared:
-            if column.name not in wanted:
+            if column.name not in self._float_sums:
                 columns.append(column)
                 continue
             cuts[column.name] = cut = _Cut(column)
@@ -250,6 +256,7 @@ def _stored_order(aggregates: Sequence[Aggregate]) -> tuple[list[int], set[int]]
         first = len(places) + len(rests)
         own = list(range(first, first + aggregate.width))
         if aggregate.sums_floats:
-            rests.append(own.pop(1))
+            rests += own[1 : 2 * aggregate.sums_floats : 2]
+            del own[1 : 2 * aggregate.sums_floats : 2]
         places += own
     return [*places, *rests], {rest - 1 for rest in rests}

@@ -21,6 +21,7 @@ ALL = {
     for column in "fn"
 }
 ALL |= {"c": "count()", "distinct": "count_distinct(n)", "median": "quantile(f, 0.5)"}
+ALL |= {"spread": "stddev(f)", "best": "max_by(n, f)", "all": "collect_list(n)", "share": "sum(n) / count(f)"}
 SECOND = 1_000_000
 
 

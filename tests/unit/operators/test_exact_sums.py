@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.kernel.codecs.fields import schema
-from services.kernel.operators.accumulators import parse
+from services.kernel.operators.aggregate_texts import parse
 from services.kernel.operators.exact_sums import (
     Exact,
     Memories,
@@ -136,7 +136,9 @@ def test_sums_of_sessions_are_exact_in_any_batches(together: int) -> None:
 
 def test_states_of_an_earlier_release_are_read_beside_new_ones() -> None:
     parsed = {name: "float?" for name in ("v", "w")}
-    aggregates = [parse(f"a{at}", text, schema(parsed)) for at, text in enumerate(["mean(v)", "count()", "sum(w)"])]
+    aggregates = [
+        parse(f"a{at}", text, schema(parsed)).aggregates[0] for at, text in enumerate(["mean(v)", "count()", "sum(w)"])
+    ]
     grouping = Grouping(["k"], aggregates)
     old: list[State] = [(0.5, 3, 4, (1e16, 1.0)), ((1.0, 1e-20, 1e-40), 3, 4, 2**2200), (None, 0, 1, 0.25)]
     new: list[State] = [(0.5, 3, 4, 1e16, 0.0, 1.0)]

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from services.kernel.operators import panes
-from services.kernel.operators.accumulators import parse
+from services.kernel.operators.aggregate_texts import parse
 from services.kernel.operators.grouping import Grouping
 from services.kernel.operators.panes import Pane, Panes, merged
 
 SCHEMA = {"x": pl.Int64()}
-GROUPING = Grouping(["k"], [parse("n", "count()", SCHEMA), parse("low", "min(x)", SCHEMA)])
+GROUPING = Grouping(["k"], [*parse("n", "count()", SCHEMA).aggregates, *parse("low", "min(x)", SCHEMA).aggregates])
 
 
 def test_the_same_keys_are_added_column_by_column() -> None:

@@ -40,7 +40,11 @@ TOTALS = {
     **{f"{function}_{column}": f"{function}({column})" for function in ("sum", "mean") for column in "nfd"},
     "count": "count()",
 }
-SKETCHES = {"distinct": "count_distinct(k)", "median": "quantile(f, 0.5)"}
+SKETCHES = {
+    "distinct": "count_distinct(k)", "median": "quantile(f, 0.5)", "spread": "stddev(f)", "of_ints": "var_pop(n)",
+    "best": "max_by(d, f)", "worst": "min_by(t, n)", "all": "collect_list(t)", "set": "collect_set(f)",
+    "said": "string_agg(k, '-')", "share": "sum(n) FILTER (WHERE b) / count()",
+}  # fmt: skip
 TUMBLING, SLIDING, SESSIONS = {"size_s": 4, "slide_s": 4}, {"size_s": 5, "slide_s": 2}, {"gap_s": 2}
 DAYS = {"calendar": "day", "zone": "Europe/Vienna", "offset_s": 3605}
 

@@ -1,0 +1,233 @@
+"""The text of an aggregate: calls of aggregates, and what is computed of their values.
+
+`sum(v) FILTER (WHERE ok) / count(DISTINCT w)` is two aggregates, and an expression of their values. Other names,
+DISTINCT and FILTER are written as what they mean: `avg(v)` is `mean(v)`, a filtered argument is a CASE.
+Source: JOBS "Aggregates".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from services.kernel.expressions import advice
+from services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
+from services.kernel.expressions.parsing import may_fail as expression_may_fail
+from services.kernel.functions.catalogue import AGGREGATE_BY_NAME
+from services.kernel.operators.accumulators import FUNCTIONS, Aggregate
+from services.kernel.operators.collected import COLLECTING
+from services.kernel.operators.picks import PICKS
+from services.kernel.operators.result_types import result
+from services.kernel.suggestions import did_you_mean
+
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_FILTER = re.compile(r"\s*FILTER\s*\(\s*WHERE\b", re.IGNORECASE)
+_DISTINCT = re.compile(r"\s*DISTINCT\s+(.*)", re.IGNORECASE | re.DOTALL)
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
+_OF_DISTINCT = {"count": "count_distinct", "collect_list": "collect_set", "min": "min", "max": "max"}
+"""What an aggregate of distinct values is called."""
+
+
+class Call(NamedTuple):
+    """A call of an aggregate under its first name. start, stop: where it stands in the text."""
+
+    function: str
+    arguments: list[str]
+    start: int
+    stop: int
+
+
+class Parsed(NamedTuple):
+    """The aggregates of a text. expression: what is computed of their columns; None: the text is one aggregate."""
+
+    aggregates: list[Aggregate]
+    expression: pl.Expr | None
+    kind: pl.DataType
+
+    @property
+    def may_be_null(self) -> bool:
+        return self.expression is not None or self.aggregates[0].function not in ("count", "count_distinct")
+
+
+def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Parsed:
+    """Aggregates and expression of a text, such as `mean(delay_h)`.
+
+    Raises:
+        ExpressionError: with what is wrong and what was probably meant.
+    """
+    calls = _calls(text)
+    bare = _QUOTED.sub("''", text)
+    if not calls or bare.count("(") != bare.count(")"):
+        raise ExpressionError(_no_call(text, list(schema)))
+    if _is_whole(text, calls):
+        only = _aggregate(name, calls[0], schema)
+        return Parsed([only], None, only.result)
+    if re.search(r"\b(?:OVER|WITHIN)\b", bare, re.IGNORECASE):
+        raise ExpressionError(advice.of_syntax(text, list(schema)))
+    aggregates = [_aggregate(f"_{index}_{name}", call, schema) for index, call in enumerate(calls)]
+    columns = {one.name: one.result for one in aggregates}
+    outer = _outer(name, text, calls)
+    if alone := [column for column in schema if re.search(rf"\b{re.escape(column)}\b", _QUOTED.sub("''", outer))]:
+        raise ExpressionError(f"'{alone[0]}' stands outside of an aggregate in '{text}': write `max({alone[0]})`")
+    expression = compile_expression(outer, columns)
+    if expression_may_fail(outer, of_numbers=True):
+        raise ExpressionError(
+            f"'{text}' computes with aggregates in a way that can fail at a row: make each a column of its own, and "
+            "compute in a select operator behind the aggregate"
+        )
+    return Parsed(aggregates, expression, result_type(expression, columns))
+
+
+def may_fail(text: str) -> bool:
+    """Whether the values of a row may make an argument of valid aggregates raise."""
+    return any(_may_fail(call) for call in _calls(text))
+
+
+def _may_fail(call: Call) -> bool:
+    given = call.arguments[: 2 if call.function in PICKS else 1]
+    return any(expression_may_fail(one) for one in given if one != "*")
+
+
+def _is_whole(text: str, calls: Sequence[Call]) -> bool:
+    return len(calls) == 1 and not (text[: calls[0].start] + text[calls[0].stop :]).strip()
+
+
+def _outer(name: str, text: str, calls: Sequence[Call]) -> str:
+    """The text with columns in place of the aggregates."""
+    parts, begin = list[str](), 0
+    for index, call in enumerate(calls):
+        parts += [text[begin : call.start], f"_{index}_{name}"]
+        begin = call.stop
+    return "".join((*parts, text[begin:]))
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------
+
+
+def _calls(text: str) -> list[Call]:
+    """The outermost calls of aggregates."""
+    blank = _QUOTED.sub(lambda found: "'" + "_" * (len(found[0]) - 2) + "'", text)
+    found, begin = list[Call](), 0
+    for match in _CALL.finditer(blank):
+        if match.start() < begin or match[1].lower() not in AGGREGATE_BY_NAME:
+            continue
+        stop = _closing(blank, match.end())
+        given, condition = _split(text, blank, match.end(), stop - 1), ""
+        if filtered := _FILTER.match(blank, stop):
+            end = _closing(blank, filtered.end())
+            condition, stop = text[filtered.end() : end - 1].strip(), end
+        found.append(Call(*_meant(match[1].lower(), given, condition), match.start(), stop))
+        begin = stop
+    return found
+
+
+def _closing(blank: str, begin: int) -> int:
+    """Behind the bracket that closes."""
+    depth = 1
+    for place in range(begin, len(blank)):
+        depth += (blank[place] in "([") - (blank[place] in ")]")
+        if depth == 0:
+            return place + 1
+    return len(blank) + 1
+
+
+def _split(text: str, blank: str, begin: int, end: int) -> list[str]:
+    found, depth = list[str](), 0
+    for place in range(begin, min(end, len(blank))):
+        if blank[place] == "," and depth == 0:
+            found.append(text[begin:place].strip())
+            begin = place + 1
+        depth += (blank[place] in "([") - (blank[place] in ")]")
+    return [one for one in (*found, text[begin:end].strip()) if one]
+
+
+def _meant(name: str, given: list[str], condition: str) -> tuple[str, list[str]]:
+    """The first name of an aggregate, and its arguments without DISTINCT and FILTER."""
+    function = AGGREGATE_BY_NAME[name].name
+    if given and (distinct := _DISTINCT.fullmatch(given[0])):
+        if function not in _OF_DISTINCT:
+            raise ExpressionError(
+                f"{name}(DISTINCT ...) is not there: drop rows that repeat by a dedup operator before the aggregate"
+            )
+        function, given = _OF_DISTINCT[function], [distinct[1], *given[1:]]
+    if function == "median":
+        function, given = "quantile", [*given, "0.5"]
+    if function == "count_if":
+        if len(given) != 1:
+            raise ExpressionError("count_if needs a condition: count_if(v > 0)")
+        condition = f"({given[0]}) AND ({condition})" if condition else given[0]
+        function, given = "count", []
+    if condition:
+        value = given[0] if given and given != ["*"] else "1"
+        given = [f"CASE WHEN {condition} THEN {value} END", *given[1:]]
+    return function, given
+
+
+def _aggregate(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggregate:
+    function, given = call.function, call.arguments
+    if not given or given == ["*"]:
+        if function != "count":
+            raise ExpressionError(f"{function}() needs a column: {AGGREGATE_BY_NAME[function].signature}")
+        return Aggregate(name, function, None, pl.Int64(), pl.Int64())
+    share, between = 0.0, ""
+    if function == "quantile":
+        given, share = _share(given)
+    elif function == "string_agg":
+        given, between = _between(given)
+    if function in PICKS:
+        return _pick(name, function, given, schema)
+    inner = ", ".join(given)
+    argument = compile_expression(inner, schema)
+    kind = result_type(argument, schema)
+    return Aggregate(name, function, argument, kind, result(function, kind, inner), share, between)
+
+
+def _pick(name: str, function: str, given: Sequence[str], schema: Mapping[str, pl.DataType]) -> Aggregate:
+    if len(given) != 2:
+        raise ExpressionError(f"{function} needs two columns: {AGGREGATE_BY_NAME[function].signature}")
+    value, by = (compile_expression(one, schema) for one in given)
+    kind, by_kind = result_type(value, schema), result_type(by, schema)
+    result("max", by_kind, given[1])
+    argument = pl.struct(by.alias("by"), value.alias("value"))
+    return Aggregate(name, function, argument, kind, result(function, kind, given[0]), by_kind=by_kind)
+
+
+def _share(given: list[str]) -> tuple[list[str], float]:
+    """The expression, and the number behind it."""
+    try:
+        share = float(given[-1])
+    except ValueError:
+        share = -1.0
+    if len(given) != 2 or not 0.0 <= share <= 1.0:
+        raise ExpressionError("quantile needs a column and a share from 0 to 1: quantile(column, 0.95)")
+    return given[:1], share
+
+
+def _between(given: list[str]) -> tuple[list[str], str]:
+    if len(given) == 1:
+        return given, ","
+    if len(given) != 2 or not re.fullmatch(r"'(?:[^']|'')*'", given[1]):
+        raise ExpressionError("string_agg needs a column and a text in single quotes: string_agg(column, ', ')")
+    return given[:1], given[1][1:-1].replace("''", "'")
+
+
+# -- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def _no_call(text: str, columns: Sequence[str]) -> str:
+    """Why there is no aggregate in the text."""
+    bare = advice.without_texts(text)
+    for word, given in advice.calls_of(text):
+        if advised := advice.AGGREGATES.get(word.lower()):
+            return f"{word.upper()} is not there: {advised(given)}"
+    if said := re.search(r"\b(?:OVER|WITHIN|DISTINCT)\b", bare, re.IGNORECASE) and advice.of_syntax(text, columns):
+        return said
+    if bare.count("(") != bare.count(")"):
+        return f"'{text}' has brackets that do not match"
+    if match := re.fullmatch(r"\s*(\w+)\s*\(.*\)\s*", text, re.DOTALL):
+        hint = did_you_mean(match[1].lower(), AGGREGATE_BY_NAME) or f"known: {', '.join(FUNCTIONS)}"
+        return f"there is no aggregate '{match[1].lower()}' ({hint})"
+    return f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS if f not in COLLECTING)}"

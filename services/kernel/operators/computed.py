@@ -1,0 +1,24 @@
+"""Columns that are computed of the rows that an operator puts out, such as a quotient of two sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from services.kernel.codecs.fields import schema, with_time
+from services.kernel.expressions.parsing import computing
+from services.kernel.operators.operator import BatchContext, Operator, Outcome
+
+
+class Computed:
+    """An operator whose rows get these columns. fields: of the rows that go out."""
+
+    def __init__(self, inner: Operator, columns: Sequence[pl.Expr], fields: Mapping[str, str]) -> None:
+        self._inner, self._add = inner, computing(columns)
+        self._names = with_time(schema(fields)).names()
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        outcome = self._inner.on_batch(inputs, context)
+        return replace(outcome, rows=self._add(outcome.rows).select(self._names))
