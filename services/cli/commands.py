@@ -29,6 +29,7 @@ TOUR = """\
   holdfast units JOB                    who runs what
   holdfast kill worker-1                nothing is lost: see for yourself
   holdfast watch JOB                    how far it is, kept on the screen
+  holdfast console                      the same in a browser, with every takeover
   holdfast events                       what happened: one kill is one line
   holdfast replay JOB                   computes all again, compares every row
   holdfast cancel JOB --drain           run everything out, then end
@@ -87,6 +88,12 @@ COMMANDS = (
         CLUSTER,
         "acls:acls",
         "Print what each service may do on Kafka, or --apply it. Rights on a job's topics come with the job.",
+    ),
+    Command(
+        "console",
+        CLUSTER,
+        "consoles:console",
+        "Show the cluster and its jobs in a browser, until Ctrl-C; prints the address, with a token.",
     ),
     Command(
         "kill",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from schemas.dead_letters import DeadLetter
     from schemas.topics import JobTopics
     from services.client.resending import Resent
-    from services.log.protocol import Message
     from services.view.door import Door
 
 
@@ -77,6 +76,7 @@ def _show(door: Door, topics: JobTopics, follow: bool, as_json: bool) -> None:
     import msgspec
 
     from schemas.dead_letters import decode
+    from services.view.rows import plain_letter
     from services.view.tailing import read_topic
 
     count = 0
@@ -86,23 +86,9 @@ def _show(door: Door, topics: JobTopics, follow: bool, as_json: bool) -> None:
         except msgspec.DecodeError:
             continue
         count += 1
-        print_json(_letter(letter, message)) if as_json else say(_letter_line(letter))
+        print_json(plain_letter(letter, message)) if as_json else say(_letter_line(letter))
     if not as_json and not count:
         say(f"no dead letters of {topics.job}")
-
-
-def _letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
-    """raw as text; where it is not UTF-8, as base64 under raw_base64."""
-    import base64
-
-    import msgspec
-
-    found = msgspec.structs.asdict(letter)
-    try:
-        found["raw"] = letter.raw.decode()
-    except UnicodeDecodeError:
-        found["raw"], found["raw_base64"] = None, base64.b64encode(letter.raw).decode()
-    return {**found, "timestamp_ms": message.timestamp()[1]}
 
 
 def _letter_line(letter: DeadLetter) -> str:

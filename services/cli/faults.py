@@ -28,8 +28,7 @@ Worker = Annotated[str, typer.Argument(metavar="WORKER", help="Its name, such as
 
 def kill(worker: Worker, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Kill a worker of the local cluster without warning (SIGKILL), to see what happens; it is started again."""
-    with _held(worker, data_dir) as (one, process):
-        signal.pidfd_send_signal(process, signal.SIGKILL)
+    one = kill_worker(worker, data_dir)
     if as_json:
         print_json({"worker": worker, "incarnation": one.incarnation, "pid": one.pid})
     else:
@@ -59,6 +58,19 @@ def stall(
     if interrupted:
         note("stopped early")
         raise typer.Exit(FAILED)
+
+
+def kill_worker(worker: str, data_dir: Path | None) -> WorkerProcess:
+    """Raises CommandFailed if there is none."""
+    with _held(worker, data_dir) as (one, process):
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    return one
+
+
+def stall_worker(worker: str, seconds: float, data_dir: Path | None) -> None:
+    """Raises CommandFailed if there is none."""
+    with _held(worker, data_dir) as (_, process):
+        _stop_and_go(process, seconds, 1.0)
 
 
 def _stop_and_go(process: int, seconds: float, duty: float) -> bool:

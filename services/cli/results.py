@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import note, print_raw
-from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from schemas.plans import OperatorPlan, Plan
     from services.log.protocol import Message
 
 
@@ -38,6 +36,7 @@ def results(
     from services.kernel.dataflow.sink_records import RowsOf
     from services.view.losses import dropped_as_late, why_late
     from services.view.reading import named_job, read_jobs, read_progress
+    from services.view.rows import rows_of, sink_of
     from services.view.tailing import read_topic
 
     with connected(data_dir, kafka) as door:
@@ -45,7 +44,7 @@ def results(
         plan = view.plan(named_job(view, job).generation)
         if plan is None:
             raise CommandFailed(f"job {job} has no results: it was not admitted", f"`holdfast status {job}` says why")
-        sink = _sink(plan, query)
+        sink = sink_of(plan, query)
         topic = str(sink.params["topic"])
         if topic not in door.present:
             raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
@@ -55,7 +54,7 @@ def results(
         shown = (
             _with_meta(row, partition, message) if meta else row
             for partition, message in rows
-            for row in _json_rows(sink, message.value())
+            for row in rows_of(sink, message.value())
         )
         for row in islice(shown, limit):
             print_raw(row)
@@ -66,40 +65,9 @@ def results(
                 note(f"note: {why}")
 
 
-def _sink(plan: Plan, query: str) -> OperatorPlan:
-    """Raises CommandFailed for a query that the job does not have."""
-    from services.kernel.suggestions import suggest
-
-    sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink"}
-    if query not in sinks:
-        raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)
-    return sinks[query]
-
-
-def _json_rows(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
-    """A record's rows; a record that is not of the query's format is null."""
-    if sink.params.get("format") != "arrow":
-        return [value or b"null"]
-    from services.kernel.codecs.arrow_records import UnfitRecord
-    from services.kernel.dataflow.sink_records import json_rows
-
-    try:
-        return json_rows(sink)(value or b"")
-    except UnfitRecord:
-        return [b"null"]
-
-
 def _with_meta(row: bytes, partition: int, message: Message) -> bytes:
     import msgspec
 
-    headers: dict[str, Any] = dict(message.headers() or ())
-    batch = headers.get("batch", b"").decode(errors="replace")
-    shown = {
-        "row": msgspec.Raw(row),
-        "batch": int(batch) if batch.isdigit() else None,
-        "status": headers.get("status", b"final").decode(errors="replace"),
-        "partition": partition,
-        "offset": message.offset(),
-        "timestamp_ms": message.timestamp()[1],
-    }
-    return msgspec.json.encode(shown)
+    from services.view.rows import with_meta
+
+    return msgspec.json.encode(with_meta(row, partition, message))

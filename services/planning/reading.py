@@ -21,7 +21,7 @@ MAX_CHARACTERS = 1024 * 1024
 _BOOL, _TIME, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "timestamp", "float"))
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """SafeLoader with the scalars of YAML 1.2."""
 
     _in_plain = False
@@ -39,12 +39,12 @@ class _Loader(yaml.SafeLoader):
         return "_" if self._in_plain and character == "?" else character
 
 
-_Loader.yaml_implicit_resolvers = {
+Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOL, _TIME)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-_Loader.add_implicit_resolver(_FLOAT, re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789"))
+Loader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+Loader.add_implicit_resolver(_FLOAT, re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789"))
 
 
 def read(text: str, name: str) -> Any:
@@ -99,7 +99,7 @@ def _written_twice(root: Any, path: str = "") -> Iterator[str]:
 def _read_yaml(text: str, name: str) -> Any:
     loader = None
     try:
-        loader = _Loader(text)
+        loader = Loader(text)
         root = loader.get_single_node()
         if root is None:
             raise _rejected(name, "is empty", "a job has at least name, sources and queries")

@@ -150,8 +150,8 @@ class Story:
 
     def _placed(self, event: Event) -> None:
         unit, before = (event.job, event.unit), self._copies.get((event.job, event.unit), ())
-        sign = event.detail.partition(": ")[2].split(": ")[0] if event.kind == "decided" else ""
-        now = self._copies[unit] = _copies(event)
+        sign = sign_of(event)
+        now = self._copies[unit] = copies_of(event)
         for worker in now:
             if worker not in before or worker == now[0]:
                 self._down.discard((worker, unit))
@@ -189,7 +189,12 @@ class Story:
                 loss.leads = event.worker or loss.leads
 
 
-def _copies(event: Event) -> tuple[str, ...]:
+def sign_of(event: Event) -> str:
+    """What a record `decided` says was seen of the unit; empty: it is another record."""
+    return event.detail.partition(": ")[2].split(": ")[0] if event.kind == "decided" else ""
+
+
+def copies_of(event: Event) -> tuple[str, ...]:
     """Workers of a unit's copies, the one that leads first."""
     if event.kind == "placed":
         return (event.worker,)

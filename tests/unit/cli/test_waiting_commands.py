@@ -73,6 +73,7 @@ ALONE = {
     "up": "starts the cluster: the supervisor tries for ever, and says so in its log",
     "serve": "is the supervisor",
     "down": "ends processes of this machine",
+    "console": "serves pages: its feed tries again for ever, and the pages say so",
     "kill": "signals a process of this machine",
     "stall": "signals a process of this machine",
     "try": "runs a job without Kafka",

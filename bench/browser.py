@@ -1,0 +1,147 @@
+"""A headless Chromium, for screenshots and for tests of the console: it is told what to do by its DevTools protocol."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage",
+)  # fmt: skip
+START_S, ANSWER_S = 60.0, 60.0
+
+
+def program() -> str | None:
+    """The path of Chromium; None: there is none here."""
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+class Browser:
+    """One page of a Chromium of its own. Errors of its console are kept in `errors`."""
+
+    def __init__(self, width: int = 1280, height: int = 860) -> None:
+        found = program()
+        if found is None:
+            raise FileNotFoundError(f"no {' nor '.join(NAMES)} on the PATH")
+        self._folder = tempfile.mkdtemp(prefix="holdfast-browser-")
+        command = [found, *QUIET, f"--user-data-dir={self._folder}", f"--window-size={width},{height}", "about:blank"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._opened = ExitStack()
+        self._numbers = itertools.count(1)
+        self.errors: list[str] = []
+        self.requested: list[str] = []
+        try:
+            self._page = self._connect()
+        except BaseException:
+            self.close()
+            raise
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.size(width, height)
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with suppress(WebSocketException, OSError):
+            self._opened.close()
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def open(self, url: str) -> None:
+        self.call("Page.navigate", url=url)
+        self.until("document.readyState === 'complete'", "the page is there")
+
+    def size(self, width: int, height: int, *, mobile: bool = False) -> None:
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
+
+    def dark(self, on: bool) -> None:
+        """What the reader's system asks for."""
+        feature = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
+
+    def value(self, script: str) -> Any:
+        """Of an expression of JavaScript."""
+        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(f"{script}: {found['exceptionDetails']}")
+        return found["result"].get("value")
+
+    def until(self, script: str, what: str, timeout_s: float = 30.0) -> None:
+        """Raises TimeoutError if the expression does not become true."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self.value(script):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"not within {timeout_s:g} s: {what}")
+            time.sleep(0.05)
+
+    def click(self, selector: str) -> None:
+        self.value(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """whole: also what lies below the window."""
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        self._page.send(json.dumps({"id": number, "method": method, "params": params}))
+        while True:
+            said = json.loads(self._page.recv(ANSWER_S))
+            if said.get("id") == number:
+                if "error" in said:
+                    raise RuntimeError(f"{method}: {said['error']['message']}")
+                found: dict[str, Any] = said["result"]
+                return found
+            self._note(said)
+
+    def _note(self, said: dict[str, Any]) -> None:
+        params = said.get("params", {})
+        if said.get("method") == "Runtime.exceptionThrown":
+            details = params["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description", details["text"]))
+        elif said.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+        elif said.get("method") == "Network.requestWillBeSent":
+            self.requested.append(params["request"]["url"])
+
+    def _connect(self) -> ClientConnection:
+        file = Path(self._folder, "DevToolsActivePort")
+        _await(file.exists, "Chromium starts")
+        _await(lambda: len(file.read_text().splitlines()) == 2, "Chromium says its port")
+        port = file.read_text().splitlines()[0]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=ANSWER_S) as answer:
+            pages = [one for one in json.load(answer) if one["type"] == "page"]
+        made = connect(pages[0]["webSocketDebuggerUrl"], max_size=None, proxy=None, ping_interval=None)
+        return self._opened.enter_context(made)
+
+
+def _await(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + START_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"not within {START_S:g} s: {what}")
+        time.sleep(0.05)

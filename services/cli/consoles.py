@@ -1,0 +1,79 @@
+"""The command `console`: the cluster in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.cli.options import DataDir, Json, KafkaAt
+from services.cli.terminal import note, print_json, say
+from services.kernel.errors import FAILED, CommandFailed
+
+PORT = 8460
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def console(
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Its port; 0 = any that is free.")] = PORT,
+    address: Annotated[
+        str,
+        typer.Option("--address", help="Address of this machine at which it is served; another one needs TLS before."),
+    ] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="Another name by which browsers reach it, such as that of a proxy."),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Show everything, change nothing.")] = False,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Show the cluster and its jobs in a browser, until Ctrl-C; prints the address, with a token.
+
+    It shows jobs as graphs with the rates of their edges, takeovers phase by phase, checkpoints, results and dead
+    letters, and a form submits jobs. A person with the token may do what the commands do, unless it is --read-only.
+    The token is in the file console-token of the data directory, which only its owner reads.
+    """
+    from services.console.installation import COMMAND, missing
+
+    if why := missing():
+        raise CommandFailed(why, COMMAND, FAILED)
+
+    from services.cli.faults import kill_worker, stall_worker
+    from services.cli.whereabouts import connected, data_directory
+    from services.console.actions import Machine
+    from services.console.guarding import TOKEN_FILE, read_token
+    from services.console.serving import Served, serve
+
+    directory = data_directory(data_dir)
+    with connected(data_dir, kafka) as door:
+        served = Served(
+            port, address, tuple(name or ()), read_only, read_token(directory), _allowed(directory, data_dir)
+        )
+        served = served.bound()
+        shown = {"address": served.url, "token_file": str(directory / TOKEN_FILE), "read_only": read_only}
+        if as_json:
+            print_json(shown)
+        else:
+            say(f"console: {served.url}")
+        if address not in LOCAL:
+            note("others reach it, and its token goes over the network in the clear: put TLS before it")
+        machine = None
+        if door.where.local:
+            machine = Machine(
+                lambda worker: kill_worker(worker, data_dir),
+                lambda worker, seconds: stall_worker(worker, seconds, data_dir),
+            )
+        serve(door, served, machine)
+
+
+def _allowed(directory: Path, data_dir: Path | None) -> tuple[str, ...]:
+    """Modules that operators may come from."""
+    from services.cli.whereabouts import load_settings
+    from services.node.cluster_files import ClusterFiles
+
+    cluster = ClusterFiles(directory).running()
+    listed = load_settings(data_dir).plugins if cluster is None else cluster.plugins
+    return tuple(module.strip() for module in listed.split(",") if module.strip())

@@ -1,0 +1,95 @@
+"""What a viewer may do: the same as the commands, by the same library. A console that is read-only does none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from services.client import submitting
+from services.client.drilling import drill_unit, running
+from services.client.planning import missing_topics
+from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.plurals import plural
+from services.planning.loading import interpret
+from services.planning.reading import read
+from services.view.cluster import OVER
+from services.view.door import Door
+from services.view.reading import named_job, read_jobs
+
+READ_ONLY = "this console is read-only"
+PATIENCE_S = {"pause": 60.0, "resume": 60.0, "drain": 300.0, "cancel": 300.0}
+DRILL_S = 90.0
+STALL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The cluster on this machine. kill: ends a worker without warning. stall: stops one for so many seconds."""
+
+    kill: Callable[[str], object]
+    stall: Callable[[str, float], None]
+
+
+class Actions:
+    """Each method returns once it is done, with what was done in words, or raises CommandFailed or JobRejected.
+
+    Args:
+        machine: None: the cluster runs elsewhere.
+        allow: modules that operators may come from.
+    """
+
+    def __init__(self, door: Door, machine: Machine | None, allow: list[str], *, read_only: bool) -> None:
+        self._door, self._machine, self.allow = door, machine, allow
+        self.read_only = read_only
+
+    @property
+    def may_strike(self) -> bool:
+        """Whether workers can be killed and stalled."""
+        return self._machine is not None and not self.read_only
+
+    def command(self, kind: str, name: str) -> str:
+        """kind: pause, resume, drain or cancel."""
+        self._check()
+        if kind not in PATIENCE_S:
+            raise CommandFailed(f"there is no action '{kind}'", f"one of {', '.join(PATIENCE_S)}", USAGE)
+        job = named_job(read_jobs(self._door), name)
+        if job.state in OVER:
+            raise CommandFailed(f"job {job.job} is {job.state} already")
+        submitting.command(self._door, kind, job, PATIENCE_S[kind])
+        done = submitting.WANTED_STATE.get(kind)
+        return f"Job {job.job} {f'is {done}' if done else 'has ended'}."
+
+    def drill(self, name: str, unit: str) -> str:
+        self._check()
+        done = drill_unit(self._door, running(self._door, name, unit), unit, DRILL_S)
+        total = done.actual.get("total")
+        took = "" if total is None else f" after {total:,.0f} ms"
+        return f"{done.worker} leads {unit}{took}."
+
+    def strike(self, kind: str, worker: str) -> str:
+        """kind: kill or stall."""
+        self._check()
+        if self._machine is None:
+            raise CommandFailed("the cluster does not run on this machine")
+        if kind == "kill":
+            self._machine.kill(worker)
+            return f"{worker} was killed. The time line of takeovers shows what happens."
+        if kind != "stall":
+            raise CommandFailed(f"there is no action '{kind}'", "one of kill, stall", USAGE)
+        self._machine.stall(worker, STALL_S)
+        return f"{worker} continues after {STALL_S:g} s."
+
+    def submit(self, written: str, *, create_topics: bool) -> str:
+        self._check()
+        raw = read(written, "the job file")
+        spec = interpret(raw, "the job file")
+        door = replace(self._door, present=self._door.log.topics())
+        if create_topics:
+            door.log.create(missing_topics(spec, door.present, door.topics.prefix, self.allow, None))
+        patience_s = submitting.patience_s(submitting.on_spark(spec))
+        done = submitting.submit(door, raw, patience_s, lambda how_far: None)
+        return f"Job {done.job} runs in {plural(done.status.units, 'unit')}."
+
+    def _check(self) -> None:
+        if self.read_only:
+            raise CommandFailed(READ_ONLY, "start `holdfast console` without --read-only")

@@ -1,0 +1,172 @@
+"""The API: what the commands print with `--json`, over HTTP; its description is OpenAPI, shown by a page of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Body, FastAPI, Path, Query, Response
+from fastapi.concurrency import run_in_threadpool
+
+from services.console.actions import READ_ONLY, Actions
+from services.console.feed import Feed
+from services.console.markup import Node, card, element, table, text
+from services.kernel.errors import CommandFailed, HoldfastError, JobRejected
+from services.view.door import Door
+from services.view.live import LiveJob, Picture
+from services.view.rows import newest_letters, newest_rows
+
+ROOT = "/api/v1"
+WAIT_S = 10.0
+Job = Annotated[str, Path(description="Name of a job that runs.")]
+Most = Annotated[int, Query(ge=1, le=500, description="So many at most, the newest first.")]
+
+
+class Failed(Exception):
+    """An answer with an error. status: of HTTP."""
+
+    def __init__(self, status: int, message: str, hint: str = "", problems: list[dict[str, str]] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.body = status, {"error": message, "hint": hint} | ({"problems": problems} if problems else {})
+
+
+def make_app(feed: Feed, door: Door, actions: Actions) -> FastAPI:
+    """The application with the API alone: pages come beside it."""
+    # Swagger's page loads its scripts from elsewhere; `api_page` needs none.
+    app = FastAPI(
+        title="holdfast console", version="1", docs_url=None, redoc_url=None, openapi_url=f"{ROOT}/openapi.json",
+        description="What `holdfast list`, `status`, `units`, `workers`, `events` and their like print with --json.",
+    )  # fmt: skip
+    app.include_router(_reading(feed, door))
+    app.include_router(_acting(actions))
+    app.add_exception_handler(Failed, _failed)
+    app.add_exception_handler(HoldfastError, _failed)
+    return app
+
+
+def _reading(feed: Feed, door: Door) -> APIRouter:
+    router = APIRouter(prefix=ROOT, tags=["reading"])
+
+    def picture() -> Picture:
+        found = feed.wait(WAIT_S)
+        if found is None:
+            raise Failed(503, feed.broken or "nothing was read of the cluster yet", "try again")
+        return found
+
+    def of(name: str) -> LiveJob:
+        found = picture().job(name)
+        if found is None:
+            raise Failed(404, f"no job '{name}' runs")
+        return found
+
+    @router.get("/jobs", summary="Jobs, as `holdfast list --all --json`")
+    def jobs() -> Response:
+        found = picture()
+        return _json([*(one.line for one in found.jobs), *found.over])
+
+    @router.get("/jobs/{job}", summary="One job, as `holdfast status JOB --json`")
+    def status(job: Job) -> Response:
+        return _json(of(job).status)
+
+    @router.get("/jobs/{job}/units", summary="Its units and their copies, as `holdfast units JOB --json`")
+    def units(job: Job) -> Response:
+        return _json(of(job).units)
+
+    @router.get("/jobs/{job}/costs", summary="Load, state, rates, as `holdfast units JOB --costs --json`")
+    def costs(job: Job) -> Response:
+        return _json(of(job).costs)
+
+    @router.get("/jobs/{job}/lags", summary="Records of each source that are not yet taken in, about")
+    def lags(job: Job) -> Response:
+        return _json(of(job).lags)
+
+    @router.get("/jobs/{job}/results/{query}", summary="Newest rows, as `holdfast results JOB QUERY --meta` has them")
+    def results(job: Job, query: str, most: Most = 50) -> Response:
+        return _json(newest_rows(door, of(job).plan, query, most))
+
+    @router.get("/jobs/{job}/dead-letters", summary="Newest ones, as `holdfast dead-letters JOB --json` has them")
+    def dead_letters(job: Job, most: Most = 50) -> Response:
+        line = of(job).line
+        return _json(newest_letters(door, door.topics.job(line.job, line.generation), most))
+
+    @router.get("/workers", summary="Workers, as `holdfast workers --json`")
+    def workers() -> Response:
+        return _json(picture().workers)
+
+    @router.get("/takeovers", summary="Takeovers with their phases, the newest first")
+    def takeovers(job: Annotated[str, Query(description="Only of this one.")] = "", most: Most = 100) -> Response:
+        return _json([one for one in picture().takeovers if job in ("", one.job)][:most])
+
+    @router.get("/happenings", summary="What happened, a line each, as `holdfast events` tells it, the newest first")
+    def happenings(most: Most = 100) -> Response:
+        return _json([msgspec.to_builtins(one) for one in picture().happenings[::-1][:most]])
+
+    return router
+
+
+def _acting(actions: Actions) -> APIRouter:
+    router = APIRouter(prefix=ROOT, tags=["acting"])
+
+    @router.post("/jobs", summary="Submit a job, as `holdfast submit`; the body is the job file, YAML or JSON")
+    async def submit(
+        file: Annotated[bytes, Body(media_type="application/yaml")], create_topics: bool = False
+    ) -> Response:
+        return await _done(actions, lambda: actions.submit(file.decode(), create_topics=create_topics))
+
+    @router.post("/jobs/{job}/{action}", summary="Pause, resume, drain or cancel a job")
+    async def command(job: Job, action: Literal["pause", "resume", "drain", "cancel"]) -> Response:
+        return await _done(actions, lambda: actions.command(action, job))
+
+    @router.post("/jobs/{job}/units/{unit}/drill", summary="Make a takeover of a unit, as `holdfast drill`")
+    async def drill(job: Job, unit: str) -> Response:
+        return await _done(actions, lambda: actions.drill(job, unit))
+
+    @router.post("/workers/{worker}/{action}", summary="Kill or stall a worker of the cluster on this machine")
+    async def strike(worker: str, action: Literal["kill", "stall"]) -> Response:
+        return await _done(actions, lambda: actions.strike(action, worker))
+
+    return router
+
+
+async def _done(actions: Actions, act: Callable[[], str]) -> Response:
+    if actions.read_only:
+        raise Failed(403, READ_ONLY)
+    return _json({"done": await run_in_threadpool(act)})
+
+
+def _failed(_: Any, error: Exception) -> Response:
+    if isinstance(error, Failed):
+        return _json(error.body, error.status)
+    if isinstance(error, JobRejected):
+        return _json({"error": "the job was rejected", "problems": error.problems}, 422)
+    if isinstance(error, CommandFailed):
+        return _json({"error": error.message, "hint": error.hint}, 409)
+    return _json({"error": str(error)}, 503)
+
+
+def _json(value: object, status: int = 200) -> Response:
+    headers = {"cache-control": "no-store"}
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+def api_page(schema: dict[str, Any]) -> Node:
+    """The description, for people."""
+    rows = [
+        [
+            element("strong", text(method.upper())),
+            element("code", text(path)),
+            text(str(found.get("summary", ""))),
+            text(", ".join(one["name"] for one in found.get("parameters", ()) if one["in"] == "query")),
+        ]
+        for path, methods in schema["paths"].items()
+        for method, found in methods.items()
+    ]
+    inner = table(("", "path", "what", "query"), rows, empty="", label="Operations", numbers="llwl")
+    example = 'curl -H "Authorization: Bearer $(cat .holdfast/console-token)" http://127.0.0.1:8460/api/v1/jobs'
+    return element(
+        "div",
+        card("From a program", element("pre", text(example), class_="record example")),
+        card("Operations", inner, aside=element("a", text("OpenAPI"), href=f"{ROOT}/openapi.json", class_="link")),
+        class_="stack",
+    )

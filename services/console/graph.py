@@ -1,0 +1,189 @@
+"""The graph of a job as a picture (SVG): operators, their tasks with the copies of each, edges with rates.
+
+A task shows the unit that it belongs to by the worker that leads it, which is marked, and those that stand by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
+from schemas.topics import edge as edge_of
+from services.console.layering import layers
+from services.console.markup import Node, element, plain_rate, text, tone
+from services.view.costs import JobCosts
+from services.view.lines import UnitLine
+
+WIDTH, HEAD, ROW, FOOT = 180, 44, 22, 8
+GAP_X, GAP_Y, MARGIN = 66, 22, 8
+MOST_TASKS = 8
+"""Tasks of an operator that have a row of their own; of the others the states are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Of one operator, in pixels."""
+
+    operator: OperatorPlan
+    x: int
+    y: int
+    height: int
+
+    @property
+    def middle(self) -> float:
+        return self.y + self.height / 2
+
+
+def graph(plan: Plan, units: Sequence[UnitLine] = (), costs: JobCosts | None = None) -> Node:
+    """Without units and costs: the plan alone."""
+    boxes, width, height = _place(plan)
+    lines = {one.unit: one for one in units}
+    edges = "".join(_edge(plan, one, boxes, costs) for one in plan.edges)
+    nodes = "".join(_operator(plan, box, lines, costs) for box in boxes.values())
+    title = element("title", text(f"The graph of job {plan.job}"))
+    return element(
+        "div",
+        element("svg", title, edges, nodes, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img"),
+        class_="scroll graph",
+        tabindex="0",
+        role="region",
+        aria_label="The graph of the job",
+    )
+
+
+def _place(plan: Plan) -> tuple[dict[str, Box], int, int]:
+    operators = {one.name: one for one in plan.operators}
+    pairs = [(one.producer, one.consumer) for one in plan.edges]
+    columns = layers(list(operators), pairs)
+    heights = {name: HEAD + ROW * min(one.parallelism, MOST_TASKS + 1) + FOOT for name, one in operators.items()}
+    totals = [sum(heights[name] for name in column) + GAP_Y * (len(column) - 1) for column in columns]
+    tallest = max(totals, default=0)
+    boxes = {}
+    for index, column in enumerate(columns):
+        y = MARGIN + (tallest - totals[index]) // 2
+        for name in column:
+            boxes[name] = Box(operators[name], MARGIN + index * (WIDTH + GAP_X), y, heights[name])
+            y += heights[name] + GAP_Y
+    return boxes, 2 * MARGIN + len(columns) * WIDTH + max(len(columns) - 1, 0) * GAP_X, tallest + 2 * MARGIN
+
+
+# -- edges ------------------------------------------------------------------------------------------------------------
+
+
+def _edge(plan: Plan, one: Edge, boxes: Mapping[str, Box], costs: JobCosts | None) -> Node:
+    start, end = boxes[one.producer], boxes[one.consumer]
+    x1, y1, x2, y2 = start.x + WIDTH, start.middle, end.x, end.middle
+    bend = max(36.0, (x2 - x1) / 2)
+    path = f"M{x1},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2},{y2:g}"
+    rate = None if costs is None else _rate_of(plan, one, costs)
+    flows = "edge flows" if rate else "edge"
+    said = element("title", text(f"{one.producer} to {one.consumer}, {_routing(one)}"))
+    line = element("path", said, d=path, class_=flows)
+    if rate is None:
+        return line
+    label = f"{plain_rate(rate)}/s"
+    at_x, at_y = x2 - 10, y2 - 7
+    return line + element("text", text(label), x=f"{at_x:g}", y=f"{at_y:g}", class_="rate", text_anchor="end")
+
+
+def _routing(one: Edge) -> str:
+    return f"by key {', '.join(one.key)}" if one.routing == "keyed" else one.routing
+
+
+def _rate_of(plan: Plan, one: Edge, costs: JobCosts) -> float | None:
+    """Records a second that the consumer's units take in; None: the edge lies in a unit, or nothing is known."""
+    if one.topic is None:
+        return None
+    readers = {unit.name for unit in plan.units if one.consumer in unit.operators}
+    name = edge_of(one.topic)
+    rates = [
+        found.records_per_s
+        for found in costs.edges
+        if found.direction == "in" and found.edge == name and found.unit in readers
+    ]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
+# -- operators --------------------------------------------------------------------------------------------------------
+
+
+def _operator(plan: Plan, box: Box, lines: Mapping[str, UnitLine], costs: JobCosts | None) -> Node:
+    one = box.operator
+    units = [unit for unit in plan.units if one.name in unit.operators]
+    rows = units[:MOST_TASKS]
+    states = [_state(lines.get(unit.name)) for unit in units] if lines else []
+    worst = min((tone(state) for state in states), key=_ORDER.index, default="calm")
+    frame = element("rect", x=box.x, y=box.y, width=WIDTH, height=box.height, rx=10, class_="frame")
+    stripe = element("rect", x=box.x, y=box.y + 12, width=3, height=20, rx=1.5, class_=f"stripe {worst}")
+    shown = one.name.removeprefix("sink-") if one.kind == "sink" else one.name
+    name = element("text", text(_cut(shown, 21)), x=box.x + 14, y=box.y + 20, class_="name")
+    kind = element("text", text(_kind(one)), x=box.x + 14, y=box.y + 35, class_="kind")
+    rate = "" if costs is None else _own_rate(one, costs)
+    flow = element("text", text(rate), x=box.x + WIDTH - 12, y=box.y + 35, class_="rate", text_anchor="end")
+    tasks = "".join(_task(box, at, unit, lines.get(unit.name)) for at, unit in enumerate(rows))
+    rest = ""
+    if len(units) > len(rows):
+        said = f"and {len(units) - len(rows)} more tasks"
+        rest = element("text", text(said), x=box.x + 14, y=box.y + HEAD + ROW * len(rows) + 15, class_="kind")
+    return element("g", frame, stripe, name, kind, flow if rate else "", tasks, rest, class_="operator")
+
+
+_ORDER = ("bad", "warn", "busy", "good", "calm")
+
+
+def _kind(one: OperatorPlan) -> str:
+    if one.kind in ("source", "sink"):
+        return f"{one.kind} · {_cut(str(one.params.get('topic', '')), 16)}"
+    window = one.params.get("window")
+    return f"{one.kind} · window" if window else one.kind
+
+
+def _own_rate(one: OperatorPlan, costs: JobCosts) -> str:
+    """Of a source what it takes in, of a sink what it puts out."""
+    if one.kind not in ("source", "sink"):
+        return ""
+    rates = [found.records_per_s for found in costs.edges if found.edge == one.name]
+    known = [rate for rate in rates if rate is not None]
+    return f"{plain_rate(sum(known))}/s" if known else ""
+
+
+def _task(box: Box, at: int, unit: UnitPlan, line: UnitLine | None) -> Node:
+    y = box.y + HEAD + ROW * at
+    number = element("text", text(f"{unit.index}"), x=box.x + 14, y=y + 15, class_="index")
+    if line is None:
+        return number + element("text", text(unit.name), x=box.x + 30, y=y + 15, class_="kind")
+    leader = next((copy for copy in line.copies if copy.role == "primary"), None)
+    others = [copy for copy in line.copies if copy is not leader]
+    state = _state(line)
+    said = [f"unit {line.unit}, scheme {line.scheme}"]
+    said += [f"{copy.worker} {'leads' if copy is leader else 'stands by'}, {copy.state}" for copy in line.copies]
+    parts = [
+        element("title", text("\n".join(said))),
+        element("rect", x=box.x + 6, y=y, width=WIDTH - 12, height=ROW - 2, rx=5, class_="task"),
+        number,
+        element("circle", cx=box.x + 32, cy=y + 10, r=4, class_=f"lead {tone(state)}"),
+        element(
+            "text", text(_short(leader.worker) if leader else "no worker"), x=box.x + 41, y=y + 15, class_="leader"
+        ),
+    ]
+    if others:
+        first = others[0]
+        more = f" +{len(others) - 1}" if len(others) > 1 else ""
+        parts.append(element("circle", cx=box.x + 108, cy=y + 10, r=3.5, class_=f"stand {tone(first.state)}"))
+        parts.append(element("text", text(_short(first.worker) + more), x=box.x + 116, y=y + 15, class_="standby"))
+    return element("g", *parts)
+
+
+def _state(line: UnitLine | None) -> str:
+    leader = None if line is None else next((copy for copy in line.copies if copy.role == "primary"), None)
+    return "down" if leader is None else leader.state
+
+
+def _short(worker: str) -> str:
+    return _cut(worker, 10)
+
+
+def _cut(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"

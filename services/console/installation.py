@@ -1,0 +1,12 @@
+"""The console's installation: NiceGUI is the extra `console` of the package; all else does without."""
+
+from __future__ import annotations
+
+import importlib.util
+
+COMMAND = "pip install 'holdfast-streams[console]'"
+
+
+def missing() -> str:
+    """What is not installed here, for people; empty if the console can run. Imports nothing."""
+    return "" if importlib.util.find_spec("nicegui") else "the console is not installed here: there is no nicegui"

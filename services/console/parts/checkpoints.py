@@ -1,0 +1,102 @@
+"""The checkpoints of a job: age and size by unit, what they cost, and what a recovery from them would take."""
+
+from __future__ import annotations
+
+from services.console.markup import (
+    DASH,
+    Node,
+    card,
+    count,
+    element,
+    figure,
+    figures,
+    milliseconds,
+    muted,
+    number,
+    per_s,
+    size,
+    table,
+    text,
+)
+from services.view.cluster import natural
+from services.view.costs import CopyCosts, Recovery
+from services.view.live import LiveJob
+
+
+def checkpoints(job: LiveJob) -> Node:
+    leaders = {one.unit: one for one in job.costs.copies if one.role == "primary"}
+    recovery = {one.unit: one for one in job.costs.recovery}
+    return element(
+        "div", _figures(job, leaders, recovery), _units(job, leaders, recovery), _workers(job), class_="stack"
+    )
+
+
+def _figures(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Recovery]) -> Node:
+    ages = [one.checkpoint_age_ms for one in leaders.values() if one.checkpoint_age_ms is not None]
+    traffic = sum(one.checkpoint_bytes_per_s or 0.0 for one in leaders.values())
+    longest = max((one.expected_ms for one in recovery.values()), default=None)
+    policy = job.status.checkpoint
+    settings = "" if policy is None else ", ".join(f"{name} {value:g}" for name, value in policy.settings.items())
+    return figures(
+        figure("Policy", text(DASH if policy is None else policy.policy), muted(settings) if settings else ""),
+        figure("Oldest checkpoint", milliseconds(max(ages, default=None)), muted("since its marker was read")),
+        figure("State", size(sum(one.state_bytes for one in leaders.values())), _keys(leaders)),
+        figure("Written to Kafka", size(traffic) + element("span", text("/s"), class_="unit")),
+        figure("Longest expected recovery", milliseconds(longest), muted("without detection and switch")),
+    )
+
+
+def _keys(leaders: dict[str, CopyCosts]) -> Node:
+    return muted(f"{sum(one.state_keys for one in leaders.values()):,} keys")
+
+
+def _units(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Recovery]) -> Node:
+    rows = []
+    for unit in sorted(leaders, key=natural):
+        one, expected = leaders[unit], recovery.get(unit)
+        rows.append([
+            element("strong", text(unit)),
+            text(one.worker),
+            text(expected.backup) if expected and expected.backup else muted("none"),
+            milliseconds(one.checkpoint_age_ms),
+            size(one.run_bytes),
+            milliseconds(one.capture_ms),
+            count(one.state_keys),
+            size(one.state_bytes),
+            count(one.unsaved),
+            milliseconds(None if expected is None else expected.expected_ms),
+        ])  # fmt: skip
+    heads = (
+        "unit", "leader", "standby", "age", "last run", "capture", "keys", "bytes, about", "unsaved records",
+        "expected recovery",
+    )  # fmt: skip
+    inner = table(
+        heads, rows, empty="No leader has reported a checkpoint yet.", label="Checkpoints by unit", numbers="lllnnnnnnn"
+    )
+    return card("By unit", inner, class_="wide")
+
+
+def _workers(job: LiveJob) -> Node:
+    sent: dict[str, float] = {}
+    load: dict[str, float] = {}
+    for one in job.costs.copies:
+        sent[one.worker] = sent.get(one.worker, 0.0) + (one.checkpoint_bytes_per_s or 0.0)
+        load[one.worker] = load.get(one.worker, 0.0) + (one.load or 0.0)
+    expected = {one.worker: one.expected_ms for one in job.costs.workers}
+    taken: dict[str, float] = {}
+    for one in job.costs.copies:
+        if one.role == "primary":
+            taken[one.worker] = taken.get(one.worker, 0.0) + (one.records_per_s or 0.0)
+    rows = [
+        [
+            element("strong", text(worker)),
+            number(f"{100 * load[worker]:.1f}", " % of a core"),
+            per_s(taken.get(worker)),
+            size(sent[worker]) + element("span", text("/s"), class_="unit"),
+            milliseconds(expected.get(worker)),
+        ]
+        for worker in sorted(sent, key=natural)
+    ]
+    heads = ("worker", "load of this job", "records", "checkpoints sent", "recovery if it fails")
+    inner = table(heads, rows, empty="No worker has reported yet.", label="Workers of the job", numbers="lnnnn")
+    return card("By worker", inner)

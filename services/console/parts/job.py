@@ -1,0 +1,168 @@
+"""A job as it runs: its figures, its graph, its sources, queries and units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.console.graph import graph
+from services.console.markup import (
+    Node,
+    card,
+    chip,
+    count,
+    element,
+    link,
+    milliseconds,
+    moment,
+    muted,
+    per_s,
+    table,
+    text,
+    unknown,
+)
+from services.console.parts.overview import summary
+from services.view.cluster import natural
+from services.view.lines import UnitLine, UnitProgress
+from services.view.live import LiveJob
+
+NO_TIME = ("end", "loaded")
+"""Words that stand in the place of a watermark."""
+
+
+def job_page(job: LiveJob, rates: Sequence[float]) -> Node:
+    latencies = [one.latency_ms for one in job.status.queries if one.latency_ms is not None]
+    latency = milliseconds(max(latencies)) if latencies else unknown()
+    return element(
+        "div",
+        *_notices(job),
+        summary(job, rates, latency),
+        card("Graph", graph(job.plan, job.units, job.costs), aside=_key(), class_="wide"),
+        _queries(job),
+        _sources(job),
+        _units(job),
+        class_="stack",
+    )
+
+
+def _notices(job: LiveJob) -> list[Node]:
+    """What a person should know of the job, as `status` says it."""
+    status = job.status
+    lines = [("bad", f"failed: {status.error}")] if status.state == "failed" else []
+    lines += [("warn", status.error)] if status.error and status.state != "failed" else []
+    lines += [("warn", f"retention: {one}") for one in status.retention]
+    lines += [("warn", f"{one['path']}: {one['message']}") for one in status.problems]
+    lines += [("calm", one) for one in status.warnings]
+    if status.unserved:
+        lines.append(("warn", f"no place for a standby of {', '.join(status.unserved)}: every worker is full"))
+    return [element("p", text(said), class_=f"notice {tone}") for tone, said in lines]
+
+
+def _key() -> Node:
+    lead = element("span", element("span", class_="lead-key", aria_hidden="true"), text("leader"))
+    stand = element("span", element("span", class_="stand-key", aria_hidden="true"), text("standby"))
+    return element("span", lead, stand, class_="keys")
+
+
+def _queries(job: LiveJob) -> Node:
+    sinks = {one.params["query"]: one for one in job.plan.operators if one.kind == "sink"}
+    rates = {one.edge: one.records_per_s for one in job.costs.edges if one.direction == "out"}
+    rows = []
+    for one in job.status.queries:
+        state = "available" if one.available else "catching up" if one.catching_up else "unavailable"
+        sink = sinks.get(one.query)
+        topic = "" if sink is None else str(sink.params["topic"])
+        rows.append([
+            link(one.query, f"/jobs/{job.line.job}/results/{one.query}", "link strong"),
+            chip(state),
+            moment(one.since_ms),
+            milliseconds(one.latency_ms),
+            milliseconds(one.before_ms),
+            per_s(None if sink is None else rates.get(sink.name)),
+            text(topic),
+        ])  # fmt: skip
+    heads = ("query", "state", "since", "latency", "usual latency", "rows out", "topic")
+    inner = table(heads, rows, empty="Nothing is known of the queries yet.", label="Queries", numbers="lllnnnl")
+    return card("Queries", inner)
+
+
+def _sources(job: LiveJob) -> Node:
+    rates: dict[str, float] = {}
+    taken: dict[str, int] = {}
+    for one in job.costs.edges:
+        if one.direction == "in":
+            taken[one.edge] = taken.get(one.edge, 0) + one.records
+            rates[one.edge] = rates.get(one.edge, 0.0) + (one.records_per_s or 0.0)
+    marks = {one.operator: _watermark(job, one.operator) for one in job.plan.sources}
+    holds = _slowest(job)
+    rows = [
+        [
+            element("strong", text(one.operator)),
+            text(one.topic),
+            count(len(one.first)),
+            per_s(rates.get(one.operator)),
+            count(taken.get(one.operator)),
+            count(job.lags.get(one.operator)),
+            _time(marks[one.operator]) + (muted(" holds the others back") if one.operator == holds else ""),
+        ]
+        for one in job.plan.sources
+    ]
+    heads = ("source", "topic", "partitions", "taken in", "records", "lag", "watermark")
+    return card("Sources", table(heads, rows, empty="The job reads no topic.", label="Sources", numbers="llnnnnl"))
+
+
+def _watermark(job: LiveJob, source: str) -> str | None:
+    """The lowest of the units that read it, since that counts."""
+    names = {unit.name for unit in job.plan.units if source in unit.operators}
+    marks = [one.watermark for one in job.status.units if one.unit in names]
+    times = [mark for mark in marks if mark not in NO_TIME]
+    if None in times:
+        return None
+    return min((mark for mark in times if mark), default=marks[0] if marks else None)
+
+
+def _slowest(job: LiveJob) -> str:
+    """The source with the lowest watermark of several with one; empty: none holds another back."""
+    marks = {one.operator: _watermark(job, one.operator) for one in job.plan.sources}
+    times = {name: mark for name, mark in marks.items() if mark and mark not in NO_TIME}
+    if len(set(times.values())) < 2:
+        return ""
+    return min(times, key=lambda name: times[name])
+
+
+def _time(watermark: str | None) -> Node:
+    if watermark is None:
+        return muted("none yet")
+    if watermark in NO_TIME:
+        return muted(watermark)
+    return element("span", text(watermark[:16].replace("T", " ")), title=watermark)
+
+
+def _units(job: LiveJob) -> Node:
+    lines = {one.unit: one for one in job.units}
+    rows = [
+        _unit(one, lines[one.unit])
+        for one in sorted(job.status.units, key=lambda one: natural(one.unit))
+        if one.unit in lines
+    ]
+    heads = ("unit", "state", "leader", "standbys", "scheme", "batch", "behind", "watermark", "dead", "error")
+    inner = table(heads, rows, empty="The job has no units yet.", label="Units", numbers="lllllnnlnw")
+    return card("Units", inner, class_="wide")
+
+
+def _unit(one: UnitProgress, line: UnitLine) -> list[Node]:
+    standbys = [copy for copy in line.copies if copy.role != "primary"]
+    shown = [element("span", text(copy.worker), title=f"{copy.state}, batch {copy.batch}") for copy in standbys]
+    waits = max(0, one.processed - one.acked)
+    tasks = ", ".join(line.tasks)
+    return [
+        element("strong", text(one.unit), title=tasks),
+        chip(one.state, one.versions),
+        text(one.worker) if one.worker else muted("no worker"),
+        text(", ").join(shown) if shown else muted("none"),
+        text(f"{line.scheme}, adaptive" if line.adaptive else line.scheme),
+        count(one.processed),
+        element("span", count(waits), title="batches since the newest checkpoint, which a recovery would repeat"),
+        _time(one.watermark),
+        count(one.dead),
+        text(one.error),
+    ]

@@ -1,0 +1,95 @@
+"""Records for people: rows of a query and dead letters, escaped, with where they stand and when they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from services.console.drafts import Draft, Tried, pretty
+from services.console.graph import graph
+from services.console.markup import Node, card, chip, count, element, link, moment, muted, nothing, table, text
+from services.kernel.plurals import plural
+from services.view.live import LiveJob
+
+Record = Mapping[str, Any]
+
+
+def results(job: LiveJob, query: str, rows: Sequence[Record]) -> Node:
+    """rows: as `results --meta` prints them, the newest first."""
+    names = [str(one.params["query"]) for one in job.plan.operators if one.kind == "sink"]
+    others = [
+        element(
+            "a", text(name), href=f"/jobs/{job.line.job}/results/{name}", class_="here" if name == query else "link"
+        )
+        for name in names
+    ]
+    shown = [
+        [
+            element("code", text(pretty(bytes(one["row"]).decode(errors="replace")))),
+            moment(one["timestamp_ms"]),
+            count(one["batch"]),
+            chip(one["status"]) if one["status"] != "final" else text("final"),
+            text(f"{one['partition']}·{one['offset']}"),
+        ]
+        for one in rows
+    ]
+    inner = table(
+        ("row", "written", "batch", "status", "partition·offset"),
+        shown,
+        empty="No row yet: a query with a window gives rows once event time has passed the window's end.",
+        label=f"Rows of {query}",
+        numbers="wlnln",
+    )
+    return card(f"Newest rows of {query}", inner, aside=muted("queries: ") + text(" · ").join(others), class_="wide")
+
+
+def dead_letters(job: str, letters: Sequence[Record]) -> Node:
+    """letters: as `dead-letters --json` prints them, the newest first."""
+    shown = [
+        [
+            element("span", text(one["reason"]), class_="reason"),
+            element("pre", text(one.get("row") or one.get("raw") or one.get("raw_base64") or ""), class_="record"),
+            text(f"{one['topic']}[{one['partition']}] {one['offset']}" if one["topic"] else f"batch {one['batch']}"),
+            text(one["origin"]),
+            moment(one["timestamp_ms"]),
+        ]
+        for one in letters
+    ]
+    if not shown:
+        return card("Dead letters", nothing("No dead letters: every record could be processed."))
+    inner = table(
+        ("reason", "record", "where", "operator", "when"), shown, empty="", label="Dead letters", numbers="wwlll"
+    )
+    hint = muted("sent back by ") + element("code", text(f"holdfast dead-letters {job} --replay"))
+    return card("Dead letters", inner, aside=hint, class_="wide")
+
+
+def draft(found: Draft) -> Node:
+    """What is wrong with a job file, or its plan."""
+    if found.plan is not None:
+        warnings = [element("p", text(one), class_="notice warn") for one in found.plan.warnings]
+        said = muted(f"{plural(len(found.plan.units), 'unit')}, a batch each {found.plan.interval_ms} ms")
+        return card("The plan", graph(found.plan), *warnings, aside=said)
+    lines = [
+        element(
+            "li",
+            element("span", text(f"line {line}" if line else one.path), class_="at"),
+            element("strong", text(one.path)) if line else "",
+            element("div", text(one.message)),
+            element("div", text(one.hint), class_="muted") if one.hint else "",
+        )
+        for line, one in found.problems
+    ]
+    return card(plural(len(lines), "problem"), element("ul", *lines, class_="problems"))
+
+
+def tried(found: Tried) -> Node:
+    rows = [[element("code", text(pretty(one)))] for one in found.rows]
+    said = element("pre", text(found.said), class_="record said")
+    inner = table(("row",), rows, empty="The sample gives no row.", label="Rows of the try", numbers="w")
+    return card("Rows", inner, said, aside=chip("available" if found.well else "failed"))
+
+
+def no_job(job: str) -> Node:
+    """Of a job that does not run."""
+    return card("Job", nothing(f"No job {job} runs."), element("p", link("All jobs", "/"), class_="empty"))

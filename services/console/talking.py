@@ -1,0 +1,92 @@
+"""Talking: what a person is asked before an action, and told after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nicegui import run, ui
+
+from services.console.actions import STALL_S, Actions
+from services.console.feed import Feed
+from services.kernel.errors import CommandFailed, HoldfastError
+
+ASKED = {
+    "pause": ("Pause {}?", "No records are taken in any more; what was taken in is finished. Nothing is lost."),
+    "resume": ("Resume {}?", "The job continues where it was paused."),
+    "drain": ("Drain {}?", "The job takes in all that is there, closes every window, delivers, and ends."),
+    "cancel": ("Cancel {}?", "The job ends at once. Its state is gone, and its windows that are open give no rows."),
+    "kill": ("Kill {}?", "Its process ends without warning (SIGKILL). Its units fail over, and it is started again."),
+    "stall": ("Stall {}?", f"Its process is stopped for {STALL_S:g} s (SIGSTOP), then continues."),
+}
+HARSH = ("cancel", "kill")
+
+
+class Talking:
+    """Of one page."""
+
+    def __init__(self, actions: Actions) -> None:
+        self._actions = actions
+
+    def ask(self, title: str, words: str, label: str, act: Callable[[], str], *, harsh: bool = False) -> None:
+        """A dialog; the action runs once the person says so."""
+        with ui.dialog(value=True) as dialog, ui.card().props('role="alertdialog"').style("max-width:440px"):
+            ui.label(title).style("font-size:17px;font-weight:650")
+            ui.label(words).classes("muted")
+            with ui.row().style("width:100%;justify-content:flex-end"):
+                ui.button("No", on_click=dialog.close).props("flat no-caps")
+
+                async def go() -> None:
+                    dialog.close()
+                    await self.do(label, act)
+
+                ui.button(label, on_click=go).props(f"unelevated no-caps color={'negative' if harsh else 'primary'}")
+        dialog.on("hide", dialog.delete)
+
+    async def do(self, label: str, act: Callable[[], str]) -> bool:
+        """Runs it beside the page; whether it is done."""
+        waits = ui.notification(f"{label} …", spinner=True, timeout=None)
+        try:
+            said = await run.io_bound(act)
+        except HoldfastError as error:
+            hint = f" ({error.hint})" if isinstance(error, CommandFailed) and error.hint else ""
+            ui.notify(f"{error}{hint}", type="negative", multi_line=True, timeout=10_000, close_button="Close")
+            return False
+        finally:
+            waits.dismiss()
+        ui.notify(said, type="positive")
+        return True
+
+    def strike(self, kind: str, worker: str) -> None:
+        if kind in ("kill", "stall") and self._actions.may_strike:
+            self._ask_for(kind, worker, lambda: self._actions.strike(kind, worker))
+
+    def job_buttons(self, job: str, feed: Feed) -> None:
+        with ui.button("Drill", icon="bolt").props("outline no-caps dense color=primary padding='2px 12px'"):
+            menu = ui.menu()
+
+        def fill() -> None:
+            menu.clear()
+            picture = feed.look()
+            found = None if picture is None else picture.job(job)
+            with menu:
+                for unit in [] if found is None else found.plan.units:
+                    ui.menu_item(unit.name, lambda name=unit.name: self._ask_drill(job, name))
+
+        menu.on("before-show", fill)
+        button = ui.button("Actions", icon="expand_more").props(
+            "outline no-caps dense color=primary padding='2px 12px'"
+        )
+        with button, ui.menu():
+            for kind in ("pause", "resume", "drain", "cancel"):
+                ui.menu_item(kind.capitalize(), lambda kind=kind: self._ask_command(kind, job))
+
+    def _ask_command(self, kind: str, job: str) -> None:
+        self._ask_for(kind, job, lambda: self._actions.command(kind, job))
+
+    def _ask_drill(self, job: str, unit: str) -> None:
+        words = "Its standby takes over though nothing has failed. No row is lost or doubled; results pause shortly."
+        self.ask(f"Drill {unit}?", words, "Drill", lambda: self._actions.drill(job, unit))
+
+    def _ask_for(self, kind: str, of: str, act: Callable[[], str]) -> None:
+        title, words = ASKED[kind]
+        self.ask(title.format(of), words, kind.capitalize(), act, harsh=kind in HARSH)

@@ -1,0 +1,43 @@
+"""Places: the line of a job file that a problem is about."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from schemas.plans import Problem
+from services.planning.reading import Loader
+
+_SYNTAX = re.compile(r".*:(\d+):\d+")
+"""The path of a syntax error: file, line and column."""
+_NAMES = re.compile(r"[^.\[\]]+")
+
+
+def line_of(written: str, problem: Problem) -> int | None:
+    """From 1; of the part of the file that holds the place, where the place itself is not there. None: not known."""
+    if syntax := _SYNTAX.fullmatch(problem.path):
+        return int(syntax[1])
+    try:
+        node = yaml.compose(written, Loader)
+    except yaml.YAMLError:
+        return None
+    line: int | None = None
+    for name in _NAMES.findall(problem.path):
+        found = _child(node, name)
+        if found is None:
+            break
+        line, node = found
+    return line
+
+
+def _child(node: yaml.Node | None, name: str) -> tuple[int, yaml.Node] | None:
+    """The line of a key, and what it holds."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == name:
+                return key.start_mark.line + 1, value
+    if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+        found = node.value[int(name)]
+        return found.start_mark.line + 1, found
+    return None

@@ -1,0 +1,225 @@
+"""A live view: a cluster's topics folded once, then followed record by record, for a process that shows them for long.
+
+Source: JOBS "Details that scripts rely on". Its `Picture` holds what the commands print with `--json`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import msgspec
+
+from schemas import events
+from schemas.events import Event
+from schemas.plans import Plan
+from schemas.topics import Partition
+from services.kernel.errors import Retriable
+from services.log.assignments import read_standings
+from services.view.cluster import OVER, ClusterView
+from services.view.costs import JobCosts
+from services.view.door import Door
+from services.view.happenings import Happening, told
+from services.view.lines import JobLine, JobStatus, UnitLine, WorkerLine
+from services.view.reading import RECENT_MS, read_jobs, read_progress
+from services.view.takeovers import Takeover, Takeovers
+
+MOST_EVENTS = 5_000
+"""Events that are kept in memory, the newest."""
+SILENT_S = 3.0
+"""Without any record for so long, Kafka is asked whether it answers: while a worker lives, records come."""
+
+ENDS_S = 2.0
+"""Between two looks at the ends of the topics that jobs read."""
+
+
+class LiveJob(msgspec.Struct, frozen=True):
+    """A job that is not over: what `list`, `status`, `units` and `units --costs` print of it.
+
+    lags: records of each source's topic that no batch has taken in yet, about: offsets are counted, and a topic that is
+    compacted, or written in transactions, has offsets without a record.
+    """
+
+    line: JobLine
+    status: JobStatus
+    plan: Plan
+    units: tuple[UnitLine, ...]
+    costs: JobCosts
+    lags: dict[str, int] = {}
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """The cluster at one moment. number: grows with each picture. time_ms: time of day.
+
+    jobs: that run. over: that have ended or were rejected, or have no plan. happenings: as `events` tells them, oldest
+    first. takeovers: the newest first.
+    """
+
+    number: int
+    time_ms: int
+    cluster: str
+    jobs: tuple[LiveJob, ...] = ()
+    over: tuple[JobLine, ...] = ()
+    workers: tuple[WorkerLine, ...] = ()
+    takeovers: tuple[Takeover, ...] = ()
+    happenings: tuple[Happening, ...] = ()
+
+    def job(self, name: str) -> LiveJob | None:
+        """The newest of that name."""
+        return next((one for one in reversed(self.jobs) if one.line.job == name), None)
+
+
+class LiveView:
+    """Reads the cluster's topics from a door. One thread at a time uses it.
+
+    Raises:
+        Retriable, PositionGone: of any method; the owner makes a new one later.
+    """
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        topics, log = door.topics, door.log
+        followed = [Partition(one, 0) for one in (topics.plans, topics.status, topics.assignments, topics.heartbeats)]
+        # The ends before what is read: a record that comes meanwhile is read twice, which changes nothing.
+        positions = log.offsets(followed, "end")
+        heartbeats = Partition(topics.heartbeats, 0)
+        positions |= log.offsets([heartbeats], int(time.time() * 1000) - RECENT_MS)
+        positions |= log.offsets([Partition(topics.events, 0)], "start")
+        self._view = read_jobs(door)
+        self._view.begin(read_standings(log, Partition(topics.assignments, 0)).assigned)
+        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._takeovers = Takeovers()
+        self._told: tuple[Happening, ...] | None = None
+        self._progress: dict[str, Partition] = {}
+        self._ends: dict[Partition, int] = {}
+        self._ends_s = float("-inf")
+        self._heard_s = time.monotonic()
+        self._reader = log.reader("console", on_demand=True)
+        self._reader.assign(positions)
+        ends = log.offsets(list(positions), "end")
+        self._missing = {one: end for one, end in ends.items() if positions[one] < end}
+
+    @property
+    def view(self) -> ClusterView:
+        return self._view
+
+    def events(self) -> list[Event]:
+        """The newest, oldest first."""
+        return list(self._events)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def turn(self, timeout_s: float) -> bool:
+        """Waits so long for records, and reads what is there; whether any came. Asks Kafka when it is silent."""
+        self._follow_progress()
+        chunks = self._reader.poll(timeout_s)
+        came = False
+        for chunk in chunks:
+            if not self._reader.current(chunk):
+                continue
+            reached = chunk.end or (chunk.messages[-1].offset() + 1 if chunk.messages else 0)
+            if reached >= self._missing.get(chunk.partition, reached + 1):
+                del self._missing[chunk.partition]
+            for message in chunk.messages:
+                came = True
+                self._read(chunk.partition.topic, message.value())
+        if came:
+            self._heard_s = time.monotonic()
+        elif time.monotonic() - self._heard_s > SILENT_S:
+            self._door.log.offsets([Partition(self._door.topics.events, 0)], "end")
+            self._heard_s = time.monotonic()
+        return came
+
+    @property
+    def behind(self) -> bool:
+        """Records that were there at the beginning have not all been read."""
+        return bool(self._missing)
+
+    def picture(self, now_ms: int, number: int = 1) -> Picture:
+        lines = self._view.jobs()
+        self._read_ends([line for line in lines if line.state not in OVER])
+        jobs = [job for line in lines if line.state not in OVER and (job := self._job(line, now_ms))]
+        running = {one.line.generation for one in jobs}
+        if self._told is None:
+            self._told = tuple(told(self._events))
+        return Picture(
+            number,
+            now_ms,
+            self._door.topics.prefix,
+            tuple(jobs),
+            tuple(line for line in lines if line.generation not in running),
+            tuple(self._view.workers(now_ms)),
+            tuple(self._takeovers.newest()),
+            self._told,
+        )
+
+    def _job(self, line: JobLine, now_ms: int) -> LiveJob | None:
+        plan = self._view.plan(line.generation)
+        if plan is None:
+            return None
+        status = self._view.status(line, now_ms)
+        line = msgspec.structs.replace(line, unprotected=status.unprotected)
+        costs = self._view.costs(plan)
+        return LiveJob(line, status, plan, tuple(self._view.units(plan)), costs, self._lags(plan, costs))
+
+    def _read_ends(self, lines: Sequence[JobLine]) -> None:
+        """Of the topics that jobs read, from time to time."""
+        if time.monotonic() - self._ends_s < ENDS_S:
+            return
+        self._ends_s = time.monotonic()
+        plans = [plan for line in lines if (plan := self._view.plan(line.generation)) is not None]
+        wanted = {Partition(one.topic, index) for plan in plans for one in plan.sources for index in one.first}
+        with suppress(Retriable):  # a topic that is gone, or a leader that is away: the job's state says so
+            self._ends = self._door.log.offsets(wanted, "end")
+
+    def _lags(self, plan: Plan, costs: JobCosts) -> dict[str, int]:
+        taken: Counter[str] = Counter()
+        for one in costs.edges:
+            if one.direction == "in":
+                taken[one.edge] += one.records
+        found = {}
+        for source in plan.sources:
+            ends = [self._ends.get(Partition(source.topic, index)) for index in source.first]
+            if source.operator in taken and all(end is not None for end in ends):
+                written = sum(filter(None, ends)) - sum(source.first.values())
+                found[source.operator] = max(0, written - taken[source.operator])
+        return found
+
+    def _read(self, topic: str, value: bytes | None) -> None:
+        if topic == self._door.topics.events:
+            with suppress(msgspec.DecodeError):
+                event = events.decode(value or b"")
+                self._events.append(event)
+                self._takeovers.read(event)
+                self._told = None
+        elif (generation := self._generation(topic)) is not None:
+            self._view.read_progress(generation, value)
+        else:
+            self._view.read(topic, value)
+
+    def _generation(self, topic: str) -> str | None:
+        """Of the job whose progress the topic holds."""
+        return next((one for one, partition in self._progress.items() if partition.topic == topic), None)
+
+    def _follow_progress(self) -> None:
+        """Begins to read the progress of jobs that run, and ends it for those that do not."""
+        running = {line.generation: line for line in self._view.jobs() if line.state not in OVER}
+        new = [line for generation, line in running.items() if generation not in self._progress]
+        if gone := [generation for generation in self._progress if generation not in running]:
+            self._reader.unassign([self._progress.pop(generation) for generation in gone])
+        if not new:
+            return
+        present = self._door.log.topics()
+        door = replace(self._door, present=present)
+        for line in new:
+            plan = self._view.plan(line.generation)
+            partition = Partition(self._door.topics.job(line.job, line.generation).progress, 0)
+            if plan is None or partition.topic not in present:
+                continue
+            self._reader.assign(self._door.log.offsets([partition], "end"))
+            self._progress[line.generation] = partition
+            read_progress(door, self._view, plan)

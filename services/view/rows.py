@@ -1,0 +1,110 @@
+"""Rows of a query and dead letters of a job, as they stand committed; the newest of them, without reading all."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from schemas.dead_letters import DeadLetter
+from schemas.dead_letters import decode as decode_dead
+from schemas.plans import OperatorPlan, Plan
+from schemas.topics import JobTopics, Partition
+from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.suggestions import suggest
+from services.log.protocol import Log, Message
+from services.view.door import Door
+
+STRETCH = 500
+"""Offsets from the end of a partition that are looked at for the newest records."""
+
+
+def sink_of(plan: Plan, query: str) -> OperatorPlan:
+    """Raises CommandFailed for a query that the job does not have."""
+    sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink"}
+    if query not in sinks:
+        raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)
+    return sinks[query]
+
+
+def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
+    """A record's rows as JSON; a record that is not of the query's format is null."""
+    if sink.params.get("format") != "arrow":
+        return [value or b"null"]
+    from services.kernel.codecs.arrow_records import UnfitRecord
+    from services.kernel.dataflow.sink_records import json_rows
+
+    try:
+        return json_rows(sink)(value or b"")
+    except UnfitRecord:
+        return [b"null"]
+
+
+def with_meta(row: bytes, partition: int, message: Message) -> dict[str, Any]:
+    """What `holdfast results --meta` prints of a row."""
+    headers: dict[str, Any] = dict(message.headers() or ())
+    batch = headers.get("batch", b"").decode(errors="replace")
+    return {
+        "row": msgspec.Raw(row),
+        "batch": int(batch) if batch.isdigit() else None,
+        "status": headers.get("status", b"final").decode(errors="replace"),
+        "partition": partition,
+        "offset": message.offset(),
+        "timestamp_ms": message.timestamp()[1],
+    }
+
+
+def newest_rows(door: Door, plan: Plan, query: str, most: int) -> list[dict[str, Any]]:
+    """The newest rows of a query, the newest first, each as `holdfast results --meta` prints it.
+
+    Raises CommandFailed: there is no such query, or its topic is gone.
+    """
+    from services.kernel.dataflow.sink_records import RowsOf
+
+    sink = sink_of(plan, query)
+    topic, ours = str(sink.params["topic"]), RowsOf(plan.job, plan.generation, query)
+    found = [
+        (message.timestamp()[1], message.offset(), with_meta(row, partition, message))
+        for partition, message in _newest(door.log, topic, _partitions(door, topic))
+        if ours.batch(message.headers()) is not None
+        for row in rows_of(sink, message.value())
+    ]
+    return [row for _, _, row in sorted(found, key=lambda one: one[:2], reverse=True)[:most]]
+
+
+def plain_letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
+    """What `holdfast dead-letters --json` prints. raw as text; where it is not UTF-8, as base64 under raw_base64."""
+    found = msgspec.structs.asdict(letter)
+    try:
+        found["raw"] = letter.raw.decode()
+    except UnicodeDecodeError:
+        found["raw"], found["raw_base64"] = None, base64.b64encode(letter.raw).decode()
+    return {**found, "timestamp_ms": message.timestamp()[1]}
+
+
+def newest_letters(door: Door, topics: JobTopics, most: int) -> list[dict[str, Any]]:
+    """The newest dead letters, the newest first. Raises CommandFailed: their topic is gone."""
+    name = topics.dead_letters
+    found = []
+    for _, message in _newest(door.log, name, _partitions(door, name)):
+        with suppress(msgspec.DecodeError):
+            found.append(plain_letter(decode_dead(message.value() or b""), message))
+    return sorted(found, key=lambda one: int(one["timestamp_ms"]), reverse=True)[:most]
+
+
+def _partitions(door: Door, topic: str) -> int:
+    count = door.log.topics().get(topic)
+    if count is None:
+        raise CommandFailed(f"topic {topic} is gone")
+    return count
+
+
+def _newest(log: Log, topic: str, partitions: int) -> Iterator[tuple[int, Message]]:
+    wanted = [Partition(topic, index) for index in range(partitions)]
+    starts, ends = log.offsets(wanted, "start"), log.offsets(wanted, "end")
+    for partition in wanted:
+        for message in log.scan(partition, max(starts[partition], ends[partition] - STRETCH)):
+            yield partition.index, message

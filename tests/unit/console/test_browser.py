@@ -1,0 +1,68 @@
+"""The console in a real browser: what changes is pushed, nothing is loaded from elsewhere, a phone shows all of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
+
+from bench.browser import Browser, program
+
+ROOT = Path(__file__).parents[3]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="there is no Chromium here: apt-get install chromium"),
+]
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, Path]]:
+    """The address of a console, and a folder: a file `fail` in it makes the worker fail."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.shown_cluster"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout is not None
+    try:
+        url, folder = process.stdout.readline().split()
+        yield url, Path(folder)
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+def test_a_takeover_is_pushed_to_a_page_that_loads_nothing_from_elsewhere(served: tuple[str, Path]) -> None:
+    url, folder = served
+    base = url.partition("/?")[0]
+    with Browser() as browser:
+        browser.open(f"{base}/takeovers")
+        assert "needs its token" in browser.value("document.body.innerText")
+        browser.errors.clear()  # the browser has noted the refusal
+
+        browser.open(url)
+        browser.until("document.querySelector('td .strong')?.innerText === 'counted'", "the job is listed")
+        assert "token" not in browser.value("location.href")
+
+        browser.open(f"{base}/takeovers")
+        browser.until("document.querySelector('.empty code') !== null", "there is no takeover yet")
+        folder.joinpath("fail").touch()
+        browser.until("document.querySelectorAll('.bar .phase').length === 3", "the bars came by themselves")
+        browser.value("document.querySelector('details').open = true")
+
+        for path in ("/", "/jobs/counted", "/takeovers", "/jobs/counted/checkpoints", "/jobs/counted/dead-letters",
+                     "/jobs/counted/results", "/submit", "/api"):  # fmt: skip
+            browser.size(390, 844, mobile=True)
+            browser.open(base + path)
+            browser.until("document.querySelector('main .card, main .figures') !== null", f"{path} is shown")
+            assert browser.value("document.documentElement.scrollWidth <= innerWidth"), f"{path} fits a phone"
+        browser.open(f"{base}/jobs/counted/dead-letters")
+        browser.until("document.querySelector('pre.record') !== null", "the dead letter is shown")
+        assert browser.value("document.title") == "counted \u00b7 holdfast", "no record's script has run"
+        assert browser.errors == []
+        assert {url.split("/")[2] for url in browser.requested if "//" in url} == {base.partition("//")[2]}

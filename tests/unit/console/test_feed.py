@@ -1,0 +1,78 @@
+"""The feed folds once for all viewers, rests while nobody looks, and heals by itself once Kafka answers again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from services.console import feed as feeds
+from services.console.feed import REST_S, Feed
+from services.kernel.errors import Retriable
+from services.view.live import LiveView
+from tests.support.shown_cluster import ShownCluster
+
+WAIT_S = 30.0
+
+
+class Site:
+    """A feed whose clock stands still until a test moves it. begun, ended: views that it has opened and closed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster, self.now_s = ShownCluster(), 0.0
+        self.begun, self.ended = threading.Semaphore(0), threading.Semaphore(0)
+        begin, end = LiveView.__init__, LiveView.close
+
+        def began(live: LiveView, door: object) -> None:
+            begin(live, door)  # type: ignore[arg-type]
+            self.begun.release()
+
+        def closed(live: LiveView) -> None:
+            end(live)
+            self.ended.release()
+
+        monkeypatch.setattr(LiveView, "__init__", began)
+        monkeypatch.setattr(LiveView, "close", closed)
+        monkeypatch.setattr(feeds, "AGAIN_S", 0.01)
+        self.feed = Feed(self.cluster.door, lambda: self.now_s)
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    made = Site(monkeypatch)
+    made.feed.start()
+    yield made
+    made.feed.close()
+
+
+def test_it_reads_only_while_somebody_looks(site: Site) -> None:
+    assert not site.begun.acquire(timeout=0.05), "nobody has looked"
+    first, second = site.feed.wait(WAIT_S), site.feed.wait(WAIT_S)
+    assert first is not None
+    assert second is not None
+    assert site.begun.acquire(timeout=WAIT_S)
+    site.now_s += REST_S + 1
+    assert site.ended.acquire(timeout=WAIT_S), "it rests"
+    assert not site.begun.acquire(blocking=False), "several looks made one view"
+    again = site.feed.wait(WAIT_S)
+    assert again is not None
+    assert again.number > second.number
+    assert site.begun.acquire(timeout=WAIT_S)
+
+
+def test_it_says_that_kafka_is_away_and_continues_when_it_is_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+
+    def away(*_: object) -> dict[object, int]:
+        told.set()
+        raise Retriable("no broker answers")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(site.cluster.door.log, "offsets", away)
+        assert site.feed.look() is None
+        assert told.wait(WAIT_S)
+        assert site.feed.wait(0.2) is None
+        assert site.feed.broken == "no broker answers"
+    assert site.feed.wait(WAIT_S) is not None
+    assert site.feed.broken == ""

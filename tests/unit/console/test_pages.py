@@ -1,0 +1,140 @@
+"""The parts of pages show a cluster as its topics have it, and nothing that a record holds becomes a part of a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+
+from schemas.plans import Problem
+from services.console.drafts import EXAMPLE, check
+from services.console.layering import layers
+from services.console.parts import records
+from services.console.parts.checkpoints import checkpoints
+from services.console.parts.job import job_page
+from services.console.parts.overview import health, overview
+from services.console.parts.takeovers import takeovers
+from services.planning.places import line_of
+from services.view.live import LiveView, Picture
+from services.view.rows import newest_letters, newest_rows
+from tests.support.shown_cluster import HOSTILE, ShownCluster
+
+
+@pytest.fixture
+def cluster() -> ShownCluster:
+    return ShownCluster()
+
+
+@pytest.fixture
+def live(cluster: ShownCluster) -> Iterator[LiveView]:
+    made = LiveView(cluster.door)
+    yield made
+    made.close()
+
+
+def picture(cluster: ShownCluster, live: LiveView) -> Picture:
+    """As of now."""
+    while live.behind or live.turn(0):
+        live.turn(0)
+    return live.picture(cluster.memory.day_ms)
+
+
+def words(html: str) -> str:
+    """What a reader reads."""
+    found: list[str] = []
+
+    class Words(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            found.append(data)
+
+    Words().feed(html)
+    return " ".join(found)
+
+
+def test_a_job_is_shown_with_its_leader_marked_and_its_standby(cluster: ShownCluster, live: LiveView) -> None:
+    seen = picture(cluster, live)
+    (job,) = seen.jobs
+    html = job_page(job, [1.0, 2.0])
+    assert re.search(r'class="lead good"></circle><text[^>]*>worker-1<', html), "the leader has the filled mark"
+    assert re.search(r'class="stand good"></circle><text[^>]*>worker-2<', html), "the standby has the empty mark"
+    said = words(html)
+    assert all(f" {one.unit} " in said for one in job.units)
+    assert [one.worker for one in seen.workers] == ["worker-1", "worker-2"]
+
+
+def test_a_takeover_comes_with_its_bars_beside_the_promise(cluster: ShownCluster, live: LiveView) -> None:
+    assert "holdfast kill worker-1" in takeovers(picture(cluster, live).takeovers, ()), "an empty state says what to do"
+    cluster.fail()
+    seen = picture(cluster, live)
+    html = takeovers(seen.takeovers, seen.happenings)
+    assert "worker-1 failed" in words(html)
+    # The scale ends at the promise, 500 ms: detection takes 40 of them, the first output comes after 96.
+    for name, left, width in (("detection", 0, 8), ("activation", 8, 2), ("catching-up", 10, 16)):
+        assert f'class="phase {name}" style="left:{left:.2f}%;width:{width:.2f}%"' in html
+    assert 'class="mark first" style="left:19.20%"' in html
+    assert 'class="mark promise" style="left:100.00%"' in html
+    assert ">kept</span>" in html
+
+
+def test_what_records_hold_is_text_on_every_page(cluster: ShownCluster, live: LiveView) -> None:
+    cluster.tell("job-failed", job=HOSTILE, unit=HOSTILE, worker=HOSTILE, detail=f"{HOSTILE} \x1b[2J \u202e")
+    cluster.append("all", f'{{"k": "{HOSTILE}"}}'.encode())
+    seen = picture(cluster, live)
+    (job,) = seen.jobs
+    letters = newest_letters(cluster.door, cluster.memory.topics, 10)
+    rows = newest_rows(cluster.door, job.plan, "all", 10)
+    shown = {"row": f'{{"k": "{HOSTILE}"}}'.encode(), "batch": 1, "status": HOSTILE, "partition": 0, "offset": 1}
+    pages = [
+        overview(seen, {}, may_act=True),
+        job_page(job, []),
+        checkpoints(job),
+        records.dead_letters(HOSTILE, letters),
+        records.results(job, "all", [*rows, {**shown, "timestamp_ms": 1}]),
+        records.no_job(HOSTILE),
+        records.draft(check(f"name: {HOSTILE!r}", None, "t", [])),
+    ]
+    assert rows == [], "a stranger's record in the topic is no row of the job"
+    assert HOSTILE in words(pages[3])
+    for html in pages:
+        assert "<script" not in html
+        assert "<img" not in html
+        assert "\x1b" not in html
+        assert "\u202e" not in html
+
+
+def test_health_is_said_in_words(cluster: ShownCluster, live: LiveView) -> None:
+    seen = picture(cluster, live)
+    tone, wrong = health(seen)
+    assert tone == "warn", "the job in memory has no controller: its state is accepted, its units are not counted as up"
+    assert health(Picture(1, 0, "t")) == ("bad", ["no worker was heard of in the last minute"])
+    assert wrong
+
+
+def test_operators_stand_to_the_right_of_what_feeds_them() -> None:
+    edges = [("a", "b"), ("b", "c"), ("a", "c"), ("d", "c"), ("c", "e"), ("b", "f")]
+    columns = layers(["a", "b", "d", "c", "e", "f"], edges)
+    place = {name: at for at, column in enumerate(columns) for name in column}
+    assert all(place[before] < place[after] for before, after in edges)
+    assert place["d"] == place["c"] - 1, "a source stands beside its reader"
+    assert layers([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [("dep_delay > 15", 8), ("window: {size_s: 3600}", 12), ("input: by_carrier", 15), ("fields: {", 6)],
+)
+def test_a_problem_is_shown_at_its_line(broken: str, line: int) -> None:
+    assert check(EXAMPLE, None, "t", []).plan is not None
+    replaced = {"dep_delay > 15": "nothing > 15", "window: {size_s: 3600}": "window: {size: 3600}",
+                "input: by_carrier": "input: by_carier", "fields: {": "fields: {{"}[broken]  # fmt: skip
+    found = check(EXAMPLE.replace(broken, replaced), None, "t", [])
+    assert line in [at for at, _ in found.problems], found.problems
+
+
+def test_a_place_in_a_list_has_a_line_and_an_unknown_one_that_of_what_holds_it() -> None:
+    written = "name: a\noperators:\n  all:\n    union:\n      - one\n      - two\n"
+    assert line_of(written, Problem("operators.all.union[1]", "")) == 6
+    assert line_of(written, Problem("operators.all.input", "")) == 3
+    assert line_of(written, Problem("queries", "")) is None
