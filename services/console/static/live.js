@@ -11,9 +11,10 @@ function attributes(into, from) {
     if (into.getAttribute(name) !== value) into.setAttribute(name, value);
   }
 }
-function children(into, from) {
-  const old = [...into.childNodes];
-  [...from.childNodes].forEach((node, at) => {
+export function children(into, from) {
+  // Both lists before the first move: a node that is taken over leaves `from`.
+  const old = [...into.childNodes], wanted = [...from.childNodes];
+  wanted.forEach((node, at) => {
     const known = old[at];
     if (!known) into.appendChild(node);
     else if (!same(known, node)) into.replaceChild(node, known);
@@ -23,7 +24,7 @@ function children(into, from) {
       children(known, node);
     } else if (known.nodeValue !== node.nodeValue) known.nodeValue = node.nodeValue;
   });
-  old.slice(from.childNodes.length).forEach((node) => node.remove());
+  old.slice(wanted.length).forEach((node) => node.remove());
 }
 function localise(root) {
   for (const one of root.querySelectorAll("time")) {

@@ -13,6 +13,21 @@ pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup 
 
 from bench.browser import Browser, program
 
+PATCHED = """(async () => {
+  const script = performance.getEntriesByType('resource').find((one) => one.name.endsWith('/live.js')).name;
+  const { children } = await import(script);
+  const parts = ['<b>a</b><i>b</i>', '<i>0</i><i>1</i><i>2</i>', 'a<i>b</i><b>c</b>', '', '<i>1<b>2</b></i><u>3</u>'];
+  const wrong = [];
+  for (const before of parts) for (const after of parts) {
+    const into = document.createElement('div'), from = document.createElement('div');
+    into.innerHTML = before;
+    from.innerHTML = after;
+    children(into, from);
+    if (into.innerHTML !== after) wrong.push([before, after, into.innerHTML]);
+  }
+  return wrong;
+})()"""
+"""Parts that became another one, and are not what it is."""
 ROOT = Path(__file__).parents[3]
 pytestmark = [
     pytest.mark.browser,
@@ -54,6 +69,7 @@ def test_a_takeover_is_pushed_to_a_page_that_loads_nothing_from_elsewhere(served
         folder.joinpath("fail").touch()
         browser.until("document.querySelectorAll('.bar .phase').length === 3", "the bars came by themselves")
         browser.value("document.querySelector('details').open = true")
+        assert browser.value(PATCHED) == []
 
         for path in ("/", "/jobs/counted", "/takeovers", "/jobs/counted/checkpoints", "/jobs/counted/dead-letters",
                      "/jobs/counted/results", "/submit", "/api"):  # fmt: skip

@@ -17,7 +17,7 @@ WAIT_S = 30.0
 
 
 class Site:
-    """A feed whose clock stands still until a test moves it. begun, ended: views that it has opened and closed."""
+    """A feed whose clock is stopped until a test moves it. begun, ended: views that it has opened and closed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cluster, self.now_s = ShownCluster(), 0.0
