@@ -90,7 +90,7 @@ class Browser:
             raise RuntimeError(f"{script}: {found['exceptionDetails']}")
         return found["result"].get("value")
 
-    def until(self, script: str, what: str, timeout_s: float = 30.0) -> None:
+    def until(self, script: str, what: str, timeout_s: float = 60.0) -> None:
         """Raises TimeoutError if the expression does not become true."""
         deadline_s = time.monotonic() + timeout_s
         while not self.value(script):

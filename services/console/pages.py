@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,10 @@ LOOK_S = 0.25
 RECORDS_S = 2.0
 """Between two looks at the rows of a query, or at dead letters, while a page shows them."""
 MOST_RECORDS = 50
-FIRST_S = 5.0
-"""The longest wait for the first picture before a page is sent without it."""
+FIRST_S = 1.0
+"""The longest wait for the first picture before a page is sent without it: the picture is pushed once it is there."""
+BUILD_S = 30.0
+"""The longest time that a page may take before the browser is told that it has failed: for machines under full load."""
 LOGO = (
     '<svg viewBox="0 0 20 20" aria-hidden="true"><path d="M10 1 18 5.500v9L10 19 2 14.500v-9zM10 4.200 4.800 7.100v5.8'
     'l5.200 2.900 5.200-2.900V7.100z"/><circle cx="10" cy="10" r="2.600"/></svg>'
@@ -42,6 +45,7 @@ THEME = "holdfast-theme"
 TABS = (("", "Graph"), ("takeovers", "Takeovers"), ("checkpoints", "Checkpoints"), ("results", "Results"),
         ("dead-letters", "Dead letters"), ("events", "Events"))  # fmt: skip
 Shows = Callable[[Picture], Node]
+_page = partial(ui.page, response_timeout=BUILD_S)
 
 
 class Live(Element, component="static/live.js"):
@@ -70,7 +74,7 @@ class Console:
 def add_pages(console: Console) -> None:
     """Registers the pages with NiceGUI."""
 
-    @ui.page("/")
+    @_page("/")
     async def overview_page(request: Request) -> None:
         await _ready(console)
         with _frame(console, request, "Overview", "/") as talking:
@@ -78,14 +82,14 @@ def add_pages(console: Console) -> None:
             part = _live(console, lambda picture: overview(picture, console.feed.rates, may_act=may_strike))
             part.on("act", lambda event: talking.strike(event.args["act"], event.args["of"]))
 
-    @ui.page("/takeovers")
+    @_page("/takeovers")
     async def takeovers_page(request: Request) -> None:
         await _ready(console)
         with _frame(console, request, "Takeovers", "/takeovers"):
             _heading("Takeovers")
             _live(console, lambda picture: takeovers(picture.takeovers, picture.happenings))
 
-    @ui.page("/events")
+    @_page("/events")
     async def events_page(request: Request) -> None:
         await _ready(console)
         with _frame(console, request, "Events", "/events"):
@@ -95,7 +99,7 @@ def add_pages(console: Console) -> None:
                 lambda picture: card("As `holdfast events` tells them", story(picture.happenings, "No events.")),
             )
 
-    @ui.page("/submit")
+    @_page("/submit")
     async def submit_page(request: Request) -> None:
         await _ready(console)
         from services.console.submitting import submit_form
@@ -104,7 +108,7 @@ def add_pages(console: Console) -> None:
             _heading("Submit a job")
             submit_form(console.actions, console.door, talking, Live)
 
-    @ui.page("/api")
+    @_page("/api")
     async def api(request: Request) -> None:
         await _ready(console)
         from services.console.api import api_page
@@ -113,41 +117,41 @@ def add_pages(console: Console) -> None:
             _heading("API")
             Live(api_page(console.openapi()))
 
-    @ui.page("/jobs/{job}")
+    @_page("/jobs/{job}")
     async def job_graph(request: Request, job: str) -> None:
         await _ready(console)
         with _job_frame(console, request, job, ""):
             _of_job(console, job, lambda one, _: job_page(one, console.feed.rates.get(one.line.generation, ())))
 
-    @ui.page("/jobs/{job}/takeovers")
+    @_page("/jobs/{job}/takeovers")
     async def job_takeovers(request: Request, job: str) -> None:
         await _ready(console)
         with _job_frame(console, request, job, "takeovers"):
             _of_job(console, job, _takeovers_of)
 
-    @ui.page("/jobs/{job}/events")
+    @_page("/jobs/{job}/events")
     async def job_events(request: Request, job: str) -> None:
         await _ready(console)
         with _job_frame(console, request, job, "events"):
             _live(console, _events)
 
-    @ui.page("/jobs/{job}/checkpoints")
+    @_page("/jobs/{job}/checkpoints")
     async def job_checkpoints(request: Request, job: str) -> None:
         await _ready(console)
         with _job_frame(console, request, job, "checkpoints"):
             _of_job(console, job, lambda one, _: checkpoints(one))
 
-    @ui.page("/jobs/{job}/results")
+    @_page("/jobs/{job}/results")
     async def job_results(request: Request, job: str) -> None:
         await _ready(console)
         _results(console, request, job, "")
 
-    @ui.page("/jobs/{job}/results/{query}")
+    @_page("/jobs/{job}/results/{query}")
     async def query_results(request: Request, job: str, query: str) -> None:
         await _ready(console)
         _results(console, request, job, query)
 
-    @ui.page("/jobs/{job}/dead-letters")
+    @_page("/jobs/{job}/dead-letters")
     async def job_letters(request: Request, job: str) -> None:
         await _ready(console)
         with _job_frame(console, request, job, "dead-letters"):
