@@ -15,8 +15,8 @@ from bench.machine import Outside, resting
 from bench.options import Options, parse
 from bench.results import Results, listing
 from bench.saying import say
-from services.cli.terminal import console
-from services.kernel.errors import HoldfastError
+from holdfast.services.cli.terminal import console
+from holdfast.services.kernel.errors import HoldfastError
 
 RESTING_S = 1.0
 INTERRUPTED = 130

@@ -20,9 +20,9 @@ from bench.figures import Figures
 from bench.followed import Followed, MeasureFailed, Reached
 from bench.scale import Scale
 from bench.spent import Spent
-from schemas import commands
-from schemas.assignments import Change, Copy
-from schemas.topics import Partition
+from holdfast.schemas import commands
+from holdfast.schemas.assignments import Change, Copy
+from holdfast.schemas.topics import Partition
 
 FIXED, ADAPTIVE = "passive", "adaptive"
 """A unit that becomes adaptive keeps its scheme for its cool-down, which is an hour: only the choosing differs. Under

@@ -18,15 +18,15 @@ from types import MappingProxyType
 from bench import jobs
 from bench.followed import DEADLINE_S, Followed, MeasureFailed
 from bench.machine import cpu_s
-from schemas import commands
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.log.kafka_appender import KafkaAppender
-from services.log.kafka_client import Cluster
-from services.log.kafka_reader import KafkaReader
-from services.log.opening import open_log
-from services.log.protocol import Log
-from services.node.cluster_files import ClusterFiles
-from services.planning.loading import load
+from holdfast.schemas import commands
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.log.kafka_appender import KafkaAppender
+from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.opening import open_log
+from holdfast.services.log.protocol import Log
+from holdfast.services.node.cluster_files import ClusterFiles
+from holdfast.services.planning.loading import load
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000

@@ -11,10 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from schemas.topics import Partition, TopicSpec
-from services.log.kafka import KafkaLog
-from services.log.protocol import Appender, Reader
-from services.node.broker import EmbeddedKafka
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.protocol import Appender, Reader
+from holdfast.services.node.broker import EmbeddedKafka
 
 TRIES, RECORDS, AT = 25, 100, 50
 SETTLED_S, MOST_S = 3.0, 5.0

@@ -18,7 +18,7 @@ from bench.peers.beside import streams_beside
 from bench.scale import Scale
 from bench.spent import Spent
 from bench.trace import Trace
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 
 RATE_PER_S, KEYS = 2_000, 100
 SETTLING_S = 3.0

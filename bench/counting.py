@@ -18,19 +18,19 @@ from bench import jobs
 from bench.cluster import BenchCluster
 from bench.figures import Figures
 from bench.scale import Scale
-from schemas.decided import Id
-from schemas.topics import ClusterTopics
-from services.kernel.dataflow.fed import Fed
-from services.kernel.dataflow.source_records import SourceDecoder
-from services.kernel.dataflow.unit import Produced, SinkRows, Unit
-from services.kernel.dataflow.walk import Walked
-from services.kernel.plans.layout import UnitLayout, unit_layouts
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore, StateTable
-from services.planning.loading import load
-from services.planning.plan import make_plan
-from services.worker.core.spent import Spent
-from services.worker.unit.processing import Processing
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.dataflow.source_records import SourceDecoder
+from holdfast.services.kernel.dataflow.unit import Produced, SinkRows, Unit
+from holdfast.services.kernel.dataflow.walk import Walked
+from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore, StateTable
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.unit.processing import Processing
 
 SMALL, LARGE = 20, 10_000
 """Records of a batch: at 2,000 a second, and at most."""

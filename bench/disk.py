@@ -12,9 +12,9 @@ from bench.cluster import BenchCluster, now_ms
 from bench.feeder import Feeder
 from bench.figures import Figures, slope
 from bench.scale import Scale
-from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.log.protocol import Log
 
 RATE_PER_S = 20_000
 KEYS = 10_000

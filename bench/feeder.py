@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from bench.followed import DEADLINE_S
-from schemas.topics import Partition
-from services.log.protocol import Appender
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.protocol import Appender
 
 NAP_S = 0.005
 MOST_AT_ONCE = 2000

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schemas import events, plans, progress
-from schemas.events import Event
-from schemas.plans import Ended, Plan, Rejection, Status
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics, Partition
-from services.log.protocol import Log, Message, Reader
+from holdfast.schemas import events, plans, progress
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Ended, Plan, Rejection, Status
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.protocol import Log, Message, Reader
 
 DEADLINE_S = 300.0
 

@@ -32,7 +32,7 @@ def imports(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     rows.write_text("".join(f'{{"k": "{index % 7}", "v": {index}}}\n' for index in range(100)))
     found: Figures = {}
     for command, words in {"help": ["--help"], "try": ["try", str(job), "--input", f"given={rows}"]}.items():
-        runs = [_run([sys.executable, "-m", "services.cli", *words], cluster.folder) for _ in range(RUNS)]
+        runs = [_run([sys.executable, "-m", "holdfast.services.cli", *words], cluster.folder) for _ in range(RUNS)]
         found |= {f"{command}_s": round(median(one[0] for one in runs), 2)}
         found |= {f"{command}_cpu_s": round(median(one[1] for one in runs), 2)}
         for took_ms, module in _slowest(words, cluster.folder):
@@ -50,7 +50,7 @@ def _run(command: Sequence[str], folder: Path) -> tuple[float, float]:
 
 def _slowest(words: Sequence[str], folder: Path) -> Iterator[tuple[float, str]]:
     """Modules that took the longest by themselves, in milliseconds, as `python -X importtime` prints them."""
-    command = [sys.executable, "-X", "importtime", "-m", "services.cli", *words]
+    command = [sys.executable, "-X", "importtime", "-m", "holdfast.services.cli", *words]
     done = subprocess.run(command, cwd=folder, env=_environment(), check=True, capture_output=True, text=True)
     lines = (
         line.removeprefix("import time:").split("|") for line in done.stderr.splitlines() if "import time:" in line

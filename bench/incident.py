@@ -32,16 +32,16 @@ from bench.feeder import Feeder
 from bench.followed import DEADLINE_S, Followed, MeasureFailed
 from bench.model.hashtags import LOST, READS, STAIRCASE, TASKS, best
 from bench.quota import Quotas
-from schemas import commands
-from schemas.commands import Command
-from schemas.plans import QueryState
-from schemas.topics import Partition, TopicSpec
-from services.audit.replaying import replay
-from services.cli.terminal import console
-from services.log.kafka_client import Cluster
-from services.log.kafka_reader import KafkaReader
-from services.planning.loading import load
-from services.view.cluster import ClusterView
+from holdfast.schemas import commands
+from holdfast.schemas.commands import Command
+from holdfast.schemas.plans import QueryState
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit.replaying import replay
+from holdfast.services.cli.terminal import console
+from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.planning.loading import load
+from holdfast.services.view.cluster import ClusterView
 
 ROOT = Path(__file__).parents[1]
 JOB, POSTS = ROOT / "compose" / "jobs" / "hashtags.yaml", ROOT.parent / "shared" / "data" / "hashtags.jsonl.gz"

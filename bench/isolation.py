@@ -18,17 +18,17 @@ from bench.cluster import BenchCluster
 from bench.figures import Figures
 from bench.scale import Scale
 from holdfast import Context, PythonOperator, State
-from schemas.cuts import NO_WATERMARK
-from schemas.plans import OperatorPlan, UnitPlan
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.operators import catalogue
-from services.kernel.operators.operator import BatchContext, Operator
-from services.kernel.plans.layout import TaskLayout, UnitLayout
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
-from services.log.usage import resident_bytes
-from services.worker.isolated.code import IsolatedCode
-from services.worker.isolated.isolation import Isolation
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.plans import OperatorPlan, UnitPlan
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.operator import BatchContext, Operator
+from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.log.usage import resident_bytes
+from holdfast.services.worker.isolated.code import IsolatedCode
+from holdfast.services.worker.isolated.isolation import Isolation
 
 FIELDS = {"user": "string", "amount": "int"}
 TASK = "o-0"

@@ -12,7 +12,7 @@ from bench.followed import MeasureFailed
 from bench.hops import split
 from bench.scale import Scale
 from bench.trace import Trace
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 
 RATE_PER_S = 2_000
 KEYS = 100

@@ -26,13 +26,13 @@ from bench.followed import DEADLINE_S, Followed, MeasureFailed
 from bench.scale import Scale
 from bench.tap import Kept, PromptReader, Tap
 from bench.throughput import per_second
-from schemas import checkpoints, commands
-from schemas.checkpoints import Part
-from schemas.frames import HEADER_BYTES
-from schemas.topics import JobTopics, Partition
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec
-from services.kernel.plans.layout import RemoteInput, unit_layouts
+from holdfast.schemas import checkpoints, commands
+from holdfast.schemas.checkpoints import Part
+from holdfast.schemas.frames import HEADER_BYTES
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec
+from holdfast.services.kernel.plans.layout import RemoteInput, unit_layouts
 
 WORKERS = 4
 SETTLING_S = 3.0

@@ -13,7 +13,7 @@ from bench.feeder import Feeder
 from bench.figures import Figures
 from bench.followed import Followed
 from bench.scale import Scale
-from schemas.events import Event
+from holdfast.schemas.events import Event
 
 TRICKLE_PER_S = 100
 OTHER_KEYS_PER_S = 100_000

@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 
 from bench.followed import MeasureFailed
-from services.kernel.errors import HoldfastError
+from holdfast.services.kernel.errors import HoldfastError
 
 INTERRUPTED = 130
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from bench.figures import Figures, percentile
 from bench.hops import batch_delays
 from bench.scale import Scale
 from bench.trace import Trace
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 
 INTERVALS_MS = (5, 10, 20, 50, 100)
 RATE_PER_S, KEYS = 1_000, 1_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.cli.terminal import console
+from holdfast.services.cli.terminal import console
 
 
 def say(text: str) -> None:

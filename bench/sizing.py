@@ -17,9 +17,9 @@ from bench.followed import Followed
 from bench.machine import cpu_s, rss_mib
 from bench.rest import SETTLING_S
 from bench.scale import Scale
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import StateCorrupted
-from services.log.protocol import Log
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.log.protocol import Log
 
 RATE_PER_S, KEYS = 200, 1_000
 """So few that a batch costs what it costs without its records."""

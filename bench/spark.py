@@ -24,10 +24,10 @@ from bench.feeder import Feeder
 from bench.figures import Figures, percentile
 from bench.followed import MeasureFailed
 from bench.scale import Scale
-from schemas import events, heartbeats
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Retriable
-from services.node.artifacts import ensure
+from holdfast.schemas import events, heartbeats
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.node.artifacts import ensure
 
 PARTITIONS = 2
 KEYS = 100

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from schemas.plans import SparkPlan
-from services.spark.kafka_options import source_options
-from services.spark.operator import INPUT, decoded
-from services.spark.session import open_session
-from services.spark.settings import SparkSettings
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.spark.kafka_options import source_options
+from holdfast.services.spark.operator import INPUT, decoded
+from holdfast.services.spark.session import open_session
+from holdfast.services.spark.settings import SparkSettings
 
 
 def main() -> None:

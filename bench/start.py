@@ -14,16 +14,16 @@ from bench.figures import Figures
 from bench.followed import DEADLINE_S, MeasureFailed
 from bench.machine import cpu_s
 from bench.scale import Scale
-from schemas import assignments, commands, events, heartbeats
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, unit_key
-from schemas.commands import Command
-from schemas.events import Event
-from schemas.heartbeats import Heartbeat
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.snapshots import Pace
-from services.kernel.logs.standings import EVERY, MANY, Standings
-from services.node.processes import Child
-from services.node.readiness import NO_JOB
+from holdfast.schemas import assignments, commands, events, heartbeats
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.snapshots import Pace
+from holdfast.services.kernel.logs.standings import EVERY, MANY, Standings
+from holdfast.services.node.processes import Child
+from holdfast.services.node.readiness import NO_JOB
 
 PROCESSES = ("controller", "recovery", "worker", "command")
 UNITS = 40
@@ -117,7 +117,7 @@ class History:
             "HOLDFAST_METRICS_PORT": "0",
         }
         began = time.monotonic()
-        child = Child([sys.executable, "-m", f"services.{service}"], log=log, environment=variables)
+        child = Child([sys.executable, "-m", f"holdfast.services.{service}"], log=log, environment=variables)
         try:
             while not is_ready():
                 if time.monotonic() - began > DEADLINE_S or child.returncode is not None:

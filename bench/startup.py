@@ -14,21 +14,21 @@ from bench.figures import Figures
 from bench.followed import DEADLINE_S
 from bench.scale import Scale
 from bench.start import LONG_AGO_MS, PROCESSES, History, takeover
-from schemas import assignments, commands, plans
-from schemas.assignments import Assignment, Goal, job_key, unit_key
-from schemas.commands import Command
-from schemas.decided import Id
-from schemas.plans import Ended, Plan, Record, Retirement, Status
-from schemas.retired import Retired
-from schemas.topics import ClusterTopics, Partition, generation
-from services.controller.core.goals import RETIRE_AT
-from services.kernel.logs.jobs import EVERY as JOBS_EVERY
-from services.kernel.logs.jobs import MANY as JOBS_MANY
-from services.kernel.logs.jobs import Jobs, Submissions
-from services.kernel.logs.snapshots import SAFE_S, Pace, Trims
-from services.kernel.logs.standings import EVERY, MANY, Standings
-from services.planning.loading import load
-from services.planning.plan import make_plan
+from holdfast.schemas import assignments, commands, plans
+from holdfast.schemas.assignments import Assignment, Goal, job_key, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Ended, Plan, Record, Retirement, Status
+from holdfast.schemas.retired import Retired
+from holdfast.schemas.topics import ClusterTopics, Partition, generation
+from holdfast.services.controller.core.goals import RETIRE_AT
+from holdfast.services.kernel.logs.jobs import EVERY as JOBS_EVERY
+from holdfast.services.kernel.logs.jobs import MANY as JOBS_MANY
+from holdfast.services.kernel.logs.jobs import Jobs, Submissions
+from holdfast.services.kernel.logs.snapshots import SAFE_S, Pace, Trims
+from holdfast.services.kernel.logs.standings import EVERY, MANY, Standings
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
 
 HOUR, MONTH = 1, 30 * 24
 JOBS_A_HOUR, TAKEOVERS_A_HOUR, COMMANDS_A_HOUR = 4, 60, 20

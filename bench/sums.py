@@ -14,13 +14,13 @@ import polars as pl
 from bench.cluster import BenchCluster
 from bench.figures import Figures
 from bench.scale import Scale
-from schemas.cuts import NO_WATERMARK
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.operators import catalogue
-from services.kernel.operators.operator import BatchContext, Operator
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.operator import BatchContext, Operator
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
 
 FIELDS = {"key": "int", "price": "float", "cents": "int"}
 SHAPES = {"20_keys_1000": (20, 1_000), "1000_keys_10000": (1_000, 10_000), "10000_keys_10000": (10_000, 10_000)}

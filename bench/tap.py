@@ -10,9 +10,9 @@ from typing import ClassVar, Protocol, cast
 from confluent_kafka import TopicPartition
 
 from bench.cluster import now_ms
-from schemas.topics import Partition
-from services.log.kafka_client import Cluster
-from services.log.protocol import Chunk, Message
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.protocol import Chunk, Message
 
 SELDOM = {"fetch.min.bytes": 256 * 1024, "fetch.wait.max.ms": 200}
 POLL_S = 0.1

@@ -8,11 +8,11 @@ from bench.cluster import BenchCluster
 from bench.followed import Followed
 from bench.hops import CutAt
 from bench.tap import SeldomReader, Tap
-from schemas import checkpoints, cuts
-from schemas.checkpoints import CheckpointRecord, Part
-from schemas.cuts import Cut
-from schemas.frames import unpack
-from schemas.topics import Partition
+from holdfast.schemas import checkpoints, cuts
+from holdfast.schemas.checkpoints import CheckpointRecord, Part
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.topics import Partition
 
 
 class Trace:

@@ -27,8 +27,8 @@ from bench.feeder import Feeder
 from bench.figures import Figures
 from bench.followed import Followed, MeasureFailed
 from bench.scale import Scale
-from schemas.topics import Partition
-from services.log.kafka_client import ANSWER_S, Cluster
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.kafka_client import ANSWER_S, Cluster
 
 SCHEMES = ("hybrid", "active-standby", "active-replication")
 TRIES = 400

@@ -61,9 +61,9 @@ if TYPE_CHECKING:
         window,
         within,
     )
-    from services.kernel.errors import JobRejected
-    from services.kernel.operators.user_code import Context, PythonOperator
-    from services.kernel.operators.user_state import KeyedTable, State
+    from holdfast.services.kernel.errors import JobRejected
+    from holdfast.services.kernel.operators.user_code import Context, PythonOperator
+    from holdfast.services.kernel.operators.user_state import KeyedTable, State
 
 __all__ = [
     "Context",
@@ -109,12 +109,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Context": "services.kernel.operators.user_code",
+    "Context": "holdfast.services.kernel.operators.user_code",
     "Job": "holdfast.job",
-    "JobRejected": "services.kernel.errors",
-    "KeyedTable": "services.kernel.operators.user_state",
-    "PythonOperator": "services.kernel.operators.user_code",
-    "State": "services.kernel.operators.user_state",
+    "JobRejected": "holdfast.services.kernel.errors",
+    "KeyedTable": "holdfast.services.kernel.operators.user_state",
+    "PythonOperator": "holdfast.services.kernel.operators.user_code",
+    "State": "holdfast.services.kernel.operators.user_state",
     **dict.fromkeys(
         ("count", "count_distinct", "first", "last", "max", "mean", "min", "quantile", "sum"), "holdfast.expressions"
     ),

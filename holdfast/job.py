@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schemas.job_part import JobPart
-from schemas.jobs import JobSpec
-from services.planning.loading import interpret
+from holdfast.schemas.job_part import JobPart
+from holdfast.schemas.jobs import JobSpec
+from holdfast.services.planning.loading import interpret
 
 if TYPE_CHECKING:
-    from services.client.frames import Given
-    from services.client.trials import Tried
+    from holdfast.services.client.frames import Given
+    from holdfast.services.client.trials import Tried
 
 
 class Job(JobSpec):
@@ -40,13 +40,13 @@ class Job(JobSpec):
         Raises:
             JobRejected: with every problem. LocalRunFailed: the job stopped with an error.
         """
-        from services.client.trials import attempt  # which computes, and so loads more than a job needs
+        from holdfast.services.client.trials import attempt  # which computes, and so loads more than a job needs
 
         return attempt(self, inputs, null)
 
     def _repr_html_(self) -> str:
         """The job as a picture, for notebooks."""
-        from services.planning.drawing import svg
+        from holdfast.services.planning.drawing import svg
 
         return svg(self)
 

@@ -12,11 +12,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
-from schemas import job_operators, job_settings, jobs
-from schemas.job_part import JobPart
-from services.kernel.errors import JobRejected
-from services.planning.converting import function_name
-from services.planning.loading import part_problems
+from holdfast.schemas import job_operators, job_settings, jobs
+from holdfast.schemas.job_part import JobPart
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.converting import function_name
+from holdfast.services.planning.loading import part_problems
 
 P = ParamSpec("P")
 Made = TypeVar("Made")

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from schemas.formats import FIRST
-from schemas.incidents import Incident, IncidentStanding
-from schemas.outages import Outage, OutageStanding
-from schemas.reading import Count, Positive, Strict, Whole
-from schemas.retired import Retired
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.incidents import Incident, IncidentStanding
+from holdfast.schemas.outages import Outage, OutageStanding
+from holdfast.schemas.reading import Count, Positive, Strict, Whole
+from holdfast.schemas.retired import Retired
 
 
 class Flags(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.cuts import CutsSnapshot, Gap
-from schemas.decided import Id
-from schemas.leaps import Leap
-from schemas.reading import Count, Micros, Strict, Whole
+from holdfast.schemas.cuts import CutsSnapshot, Gap
+from holdfast.schemas.decided import Id
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.reading import Count, Micros, Strict, Whole
 
 Entry = tuple[bytes, bytes | None]
 """A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""

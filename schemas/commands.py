@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas import reading
+from holdfast.schemas import reading
 
 COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "drill", "checkpoint", "rollback", "accept")
 SETTINGS = ("interval_ms", "min_interval_ms", "max_interval_ms", "merge_ms", "every_batches")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.decided import Id
-from schemas.reading import Count, Micros, Strict, Whole
+from holdfast.schemas.decided import Id
+from holdfast.schemas.reading import Count, Micros, Strict, Whole
 
 Positions = dict[str, dict[Count, Count]]
 """Offset of the next record by topic and partition."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.reading import Count
+from holdfast.schemas.reading import Count
 
 
 class Costs(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from schemas.decided import Id
-from schemas.reading import Count, Micros, Strict, Whole
+from holdfast.schemas.decided import Id
+from holdfast.schemas.reading import Count, Micros, Strict, Whole
 
 NO_WATERMARK = -(2**63)
 """Before any event time was seen."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.reading import Count, Strict
+from holdfast.schemas.reading import Count, Strict
 
 
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.reading import Strict
+from holdfast.schemas.reading import Strict
 
 
 class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from schemas import formats
+from holdfast.schemas import formats
 
 FLAG_END = 1
 """This frame stands for empty frames of all later batches, at watermark +inf."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.costs import Costs
-from schemas.formats import FIRST
-from schemas.reading import Count, Strict, Whole
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.reading import Count, Strict, Whole
 
 FAULTED = "faulted"
 """State of a copy that an unexpected error has stopped; an assignment that names the copy once more starts it again."""

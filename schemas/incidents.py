@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from schemas.reading import Count, Positive, Whole
+from holdfast.schemas.reading import Count, Positive, Whole
 
 Times = Annotated[float, msgspec.Meta(gt=0)]
 UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from schemas.job_part import JobPart, Name, Shift, Span, Tasks, Text, Whole
+from holdfast.schemas.job_part import JobPart, Name, Shift, Span, Tasks, Text, Whole
 
 Columns = Annotated[list[Text], Field(min_length=1)]
 

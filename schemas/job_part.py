@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from schemas.topics import NAME
+from holdfast.schemas.topics import NAME
 
 MAX_PARALLELISM = 256
 """Tasks of one operator: frames are writers x readers per batch."""

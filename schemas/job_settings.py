@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from schemas.job_part import JobPart, Milliseconds, Name, Number, Seconds, Span, Whole
+from holdfast.schemas.job_part import JobPart, Milliseconds, Name, Number, Seconds, Span, Whole
 
 Scheme = Literal[
     "none",

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from schemas.job_operators import AnyOperator
-from schemas.job_part import Flag, JobPart, Name, Number, Seconds, Tasks, Text, Topic, Whole
-from schemas.job_settings import FaultTolerance, Placement
+from holdfast.schemas.job_operators import AnyOperator
+from holdfast.schemas.job_part import Flag, JobPart, Name, Number, Seconds, Tasks, Text, Topic, Whole
+from holdfast.schemas.job_settings import FaultTolerance, Placement
 
 
 def _start(value: str) -> str:

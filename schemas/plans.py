@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.decided import Id
-from schemas.leaps import Leap
-from schemas.reading import Count, Strict, Text, Whole
-from schemas.retired import Retired
+from holdfast.schemas.decided import Id
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.reading import Count, Strict, Text, Whole
+from holdfast.schemas.retired import Retired
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.checkpoints import Position
-from schemas.leaps import Leap
-from schemas.reading import Count, Micros, Strict, Whole
+from holdfast.schemas.checkpoints import Position
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.reading import Count, Micros, Strict, Whole
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):

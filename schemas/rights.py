@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from schemas.topics import ClusterTopics, JobTopics
+from holdfast.schemas.topics import ClusterTopics, JobTopics
 
 
 class Role(StrEnum):

@@ -26,7 +26,7 @@ from bench.against.pairs import ratio
 from bench.catalogue import MEASURES
 from bench.machine import trees
 from bench.saying import say
-from services.cli.terminal import console
+from holdfast.services.cli.terminal import console
 
 ROOT = Path(__file__).resolve().parents[2]
 SIDE = Path(__file__).with_name("side.py")

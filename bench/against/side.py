@@ -22,7 +22,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.path[0] = sys.argv[1]
     scale_of = json.loads(sys.argv[2])
-    home = "bench" if Path(sys.argv[1], "bench").is_dir() else "services.cli.bench"
+    home = "bench" if Path(sys.argv[1], "bench").is_dir() else "holdfast.services.cli.bench"
     catalogue: Any = importlib.import_module(f"{home}.catalogue")
     cluster_module: Any = importlib.import_module(f"{home}.cluster")
     scale = importlib.import_module(f"{home}.scale").Scale(**scale_of)

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from bench.cluster import now_ms
 from bench.compose.project import SILENT
-from schemas.topics import TopicSpec
-from services.log.protocol import Log
+from holdfast.schemas.topics import TopicSpec
+from holdfast.services.log.protocol import Log
 
 TOPIC, PARTITIONS = "bench-bystander", 3
 """As many as brokers, so each of them leads one."""

@@ -9,7 +9,7 @@ from unittest import mock
 
 from bench.cluster import BenchCluster
 from bench.compose.project import DockerFailed, Project
-from services.log.opening import open_log
+from holdfast.services.log.opening import open_log
 
 
 class ContainerCluster(BenchCluster):

@@ -26,9 +26,9 @@ from bench.failover.strikes import OPERATORS
 from bench.figures import Figures, Target, at_most, percentile, shown
 from bench.followed import MeasureFailed
 from bench.machine import machine, resting, versions
-from schemas.topics import Partition
-from services.cli.terminal import console
-from services.kernel.errors import HoldfastError, Retriable
+from holdfast.schemas.topics import Partition
+from holdfast.services.cli.terminal import console
+from holdfast.services.kernel.errors import HoldfastError, Retriable
 
 TARGETS: Mapping[str, Target] = {
     "first_result_s": at_most(180),

@@ -14,7 +14,7 @@ SETTLED_S = 300.0
 """What a process holds so long after the beginning is what it needs."""
 DATA = "/var/lib/kafka/data"
 KIB = 2**10
-_MODULE, _PARTITION = re.compile(r" -m services\.(\S+)"), re.compile(r"(.+)-\d+")
+_MODULE, _PARTITION = re.compile(r" -m holdfast\.services\.(\S+)"), re.compile(r"(.+)-\d+")
 _JOB = re.compile(r"(.+)\.\d+-[0-9a-f]{6}\.(.+)")
 _NUMBERED = re.compile(r"-\d+$")
 

@@ -23,10 +23,10 @@ from bench.failover.rounds import LOOK_S, RATE_PER_S, WARM_UP_S, record
 from bench.feeder import Feeder
 from bench.figures import Figures
 from bench.followed import Followed, MeasureFailed
-from schemas.events import Event
-from services.audit.replaying import replay
-from services.kernel.errors import Retriable
-from services.recovery.core.unit.reasons import FAILURES
+from holdfast.schemas.events import Event
+from holdfast.services.audit.replaying import replay
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.recovery.core.unit.reasons import FAILURES
 
 STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 240.0, 15.0
 SHOWN = 5

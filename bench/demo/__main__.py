@@ -29,13 +29,13 @@ from bench.demo.failing import advice
 from bench.demo.pace import SHARE, Kill, figures, pace, silences
 from bench.feeder import Feeder
 from bench.followed import MeasureFailed
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.kernel.errors import HoldfastError
-from services.log.opening import open_log
-from services.log.protocol import Appender, Log
-from services.view.door import Door, Whereabouts
-from services.view.lines import CopyLine, UnitLine
-from services.view.reading import named_job, read_all
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.log.opening import open_log
+from holdfast.services.log.protocol import Appender, Log
+from holdfast.services.view.door import Door, Whereabouts
+from holdfast.services.view.lines import CopyLine, UnitLine
+from holdfast.services.view.reading import named_job, read_all
 
 JOBS = Path(__file__).parents[2] / "compose" / "jobs"
 READY_S = 300.0

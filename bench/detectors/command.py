@@ -16,7 +16,7 @@ from bench.detectors.study import DETECTORS, LEVELS, MISSES, Outcome, study
 from bench.figures import shown
 from bench.machine import machine, resting, versions
 from bench.resumed import Record, go_on
-from services.cli.terminal import console
+from holdfast.services.cli.terminal import console
 
 RECORD = Path(".holdfast") / "bench-detectors.jsonl"
 MINUTES, QUICK_MINUTES = 5.0, 0.5

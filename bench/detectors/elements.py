@@ -15,7 +15,7 @@ import polars as pl
 from bench.detectors.machine_load import LoadMeter
 from bench.detectors.recorder import monotonic_us
 from bench.detectors.recording import Timing
-from services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.codecs.frames import RowCodec
 
 SAMPLE_S = 0.05
 ELEMENTS = 20

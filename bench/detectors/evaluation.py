@@ -16,9 +16,9 @@ import msgspec
 
 from bench.detectors.recording import Timing, Turn
 from bench.figures import percentile
-from schemas.heartbeats import Heartbeat
-from services.kernel.liveness.attention import Attention
-from services.kernel.liveness.detector import MIN_GRACE_US, REJOIN_US, STALL_BEATS, Detector
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.kernel.liveness.attention import Attention
+from holdfast.services.kernel.liveness.detector import MIN_GRACE_US, REJOIN_US, STALL_BEATS, Detector
 
 MARGIN = 0.5
 """Elements that take longer than on an idle machine by this share of it are late (H8)."""

@@ -13,11 +13,11 @@ import time
 import msgspec
 
 from bench.detectors.recording import Turn
-from schemas import heartbeats
-from schemas.heartbeats import Echo, Heartbeat
-from schemas.topics import ClusterTopics, Partition
-from services.log.opening import open_log
-from services.recovery.replica import ECHO_MS
+from holdfast.schemas import heartbeats
+from holdfast.schemas.heartbeats import Echo, Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.opening import open_log
+from holdfast.services.recovery.replica import ECHO_MS
 
 TURN_S = 0.01
 

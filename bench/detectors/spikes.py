@@ -19,8 +19,8 @@ from bench.detectors.recording import Timing, timings, turns
 from bench.detectors.study import BENCHMARK, FIXED, HEARTBEAT, recorded
 from bench.failover.rounds import WORKERS
 from bench.followed import MeasureFailed
-from services.recovery.core.recovery import BEAT_US
-from services.recovery.replica import ECHO_MS
+from holdfast.services.recovery.core.recovery import BEAT_US
+from holdfast.services.recovery.replica import ECHO_MS
 
 ON_S, OFF_S = 0.83, 0.71
 """A rise and the pause after it: no multiple of the interval of heartbeats, so that rises meet them at any time."""

@@ -26,11 +26,11 @@ from bench.failover.observer import Observer
 from bench.failover.rounds import WORKERS, record
 from bench.feeder import Feeder
 from bench.followed import Followed
-from services.audit.replaying import replay
-from services.node.processes import Child
-from services.recovery.core.recovery import BEAT_US
-from services.recovery.core.unit.signs import Sign
-from services.recovery.replica import ECHO_MS
+from holdfast.services.audit.replaying import replay
+from holdfast.services.node.processes import Child
+from holdfast.services.recovery.core.recovery import BEAT_US
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.replica import ECHO_MS
 
 RATE_PER_S = 200
 JOB = Template(f"batch_interval_ms: 200\n{jobs.FAILOVER.template}")

@@ -9,8 +9,8 @@ from itertools import pairwise, takewhile
 import msgspec
 
 from bench.cluster import now_ms
-from schemas.topics import Partition
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.protocol import Log
 
 KEPT = 100_000
 POLL_S = 0.05

@@ -19,8 +19,8 @@ from bench.failover.strikes import FAULTS, FULL, QUICK, Outcome, Row, Strike, le
 from bench.figures import shown
 from bench.machine import machine, resting, versions
 from bench.resumed import Record, go_on
-from services.cli.terminal import console
-from services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.cli.terminal import console
+from holdfast.services.recovery.core.unit.schemes import SCHEMES
 
 RECORD = Path(".holdfast") / "bench-failover.jsonl"
 MOST_A_ROUND = 25

@@ -7,13 +7,13 @@ import time
 
 import msgspec
 
-from schemas import assignments, heartbeats, plans
-from schemas.assignments import Change, split_unit_key
-from schemas.heartbeats import Echo
-from schemas.topics import ClusterTopics, Partition
-from services.log.protocol import Log, Message
-from services.recovery.core.observed import AssignmentRead, BeatRead, DecisionRead
-from services.recovery.core.recovery import Recovery
+from holdfast.schemas import assignments, heartbeats, plans
+from holdfast.schemas.assignments import Change, split_unit_key
+from holdfast.schemas.heartbeats import Echo
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.protocol import Log, Message
+from holdfast.services.recovery.core.observed import AssignmentRead, BeatRead, DecisionRead
+from holdfast.services.recovery.core.recovery import Recovery
 
 POLL_S = 0.05
 ECHOED_S = 1.0

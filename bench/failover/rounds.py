@@ -17,7 +17,7 @@ from bench.failover.observer import Observer
 from bench.failover.strikes import KILL_UNNOTICED, OPERATORS, STALL, Outcome, Strike, victim
 from bench.feeder import Feeder
 from bench.followed import Followed
-from services.audit.replaying import Report, replay
+from holdfast.services.audit.replaying import Report, replay
 
 WORKERS = 4
 RATE_PER_S = 2_000

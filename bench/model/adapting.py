@@ -17,14 +17,14 @@ from msgspec import structs
 from bench.model.failover import BEAT_MS, GENERATION, STEP_MS, Failover, Hosted
 from bench.model.loads import Load
 from bench.model.machines import Machine
-from schemas.assignments import Change, unit_key
-from schemas.costs import Costs
-from schemas.decided import Id
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan, UnitPlan
-from services.recovery.core.adaptive.costing import Usage, Work, usage
-from services.recovery.core.adaptive.estimating import STEPS, Facts, takeover
-from services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan, UnitPlan
+from holdfast.services.recovery.core.adaptive.costing import Usage, Work, usage
+from holdfast.services.recovery.core.adaptive.estimating import STEPS, Facts, takeover
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
 
 UNIT = unit_key("job", GENERATION, "u")
 WINDOW_MS = 40_000.0

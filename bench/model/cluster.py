@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from bench.model.loads import SLICE_MS, Load, added, constant
 from bench.model.sight import Message, Seen, State
 from bench.model.units import Unit, of
-from services.kernel.protection import expected
-from services.kernel.protection.reassigning import HALF, Backed, reassigned
-from services.worker.checkpoint.policies.catalogue import POLICIES
-from services.worker.checkpoint.policies.idle import Capture, Idle, Paste
-from services.worker.checkpoint.policies.idle_minmax import Credit, IdleMinMax
-from services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.kernel.protection import expected
+from holdfast.services.kernel.protection.reassigning import HALF, Backed, reassigned
+from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
+from holdfast.services.worker.checkpoint.policies.idle import Capture, Idle, Paste
+from holdfast.services.worker.checkpoint.policies.idle_minmax import Credit, IdleMinMax
+from holdfast.services.worker.checkpoint.policies.policy import Kind
 
 LOOK_MS = 25.0
 """An idle worker that had nothing to do asks again: what is worst changes with time."""

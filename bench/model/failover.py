@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from bench.model.machines import Machine
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, unit_key
-from schemas.decided import Id
-from schemas.heartbeats import CopyState, Heartbeat
-from schemas.plans import Plan, UnitPlan
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead
-from services.recovery.core.recovery import Recovery
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, unit_key
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import CopyState, Heartbeat
+from holdfast.schemas.plans import Plan, UnitPlan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead
+from holdfast.services.recovery.core.recovery import Recovery
 
 STEP_MS, BEAT_MS = 10, 100
 NEED = 0.6

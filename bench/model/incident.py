@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.model.hashtags import READS, SLOTS, operators, units
-from schemas.costs import Costs
-from schemas.incidents import Incident
-from services.controller.core.availability import Availability, Leader
-from services.recovery.core.job.incident import Scene, next_record
-from services.recovery.core.job.recovery_plan import Query
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.incidents import Incident
+from holdfast.services.controller.core.availability import Availability, Leader
+from holdfast.services.recovery.core.job.incident import Scene, next_record
+from holdfast.services.recovery.core.job.recovery_plan import Query
 
 STEP_MS = 200
 CALM_MS = 70_000

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 
 from bench.model.units import Unit
-from services.kernel.protection.expected import Protected
+from holdfast.services.kernel.protection.expected import Protected
 
 FOREVER_MS = 10**9
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.model.units import EVERY_MS, FULL_CAPTURE_MS
-from services.worker.checkpoint.policies.individual import Individual
-from services.worker.checkpoint.policies.policy import Policy
-from services.worker.checkpoint.policies.sweep import Sweep
-from services.worker.checkpoint.policies.synchronous import Synchronous
+from holdfast.services.worker.checkpoint.policies.individual import Individual
+from holdfast.services.worker.checkpoint.policies.policy import Policy
+from holdfast.services.worker.checkpoint.policies.sweep import Sweep
+from holdfast.services.worker.checkpoint.policies.synchronous import Synchronous
 
 POLICIES: Mapping[str, type[Policy]] = {"sweep": Sweep, "synchronous": Synchronous, "individual": Individual}
 UNITS, STEP_MS, INTERVAL_MS = 4, 1, 500

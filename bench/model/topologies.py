@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from services.kernel.fidelity.topology import Feed, Node, Substream, Topology, topology
+from holdfast.services.kernel.fidelity.topology import Feed, Node, Substream, Topology, topology
 
 FULL, STRUCTURED, MIXED = "full", "structured", "mixed"
 

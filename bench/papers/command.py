@@ -16,7 +16,7 @@ from bench.papers.figure import Figure, Values
 from bench.papers.kept import Kept, Measured
 from bench.papers.page import judged, page
 from bench.resumed import go_on
-from services.cli.terminal import console
+from holdfast.services.cli.terminal import console
 
 OUT = Path("docs") / "figures"
 _err = console(stderr=True)

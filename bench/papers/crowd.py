@@ -27,13 +27,13 @@ from bench.papers.reported import Reported
 from bench.papers.spending import MODULE as SPENDING
 from bench.papers.spending import spared
 from bench.quota import Quotas
-from schemas import commands, heartbeats
-from schemas.commands import Command
-from schemas.topics import Partition
-from services.audit.replaying import replay
-from services.view.cluster import ClusterView
-from services.view.costs import JobCosts
-from services.view.lines import UnitLine
+from holdfast.schemas import commands, heartbeats
+from holdfast.schemas.commands import Command
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import replay
+from holdfast.services.view.cluster import ClusterView
+from holdfast.services.view.costs import JobCosts
+from holdfast.services.view.lines import UnitLine
 
 FIRST = "worker-1"
 SETTLE_S = 180.0

@@ -17,16 +17,16 @@ from typing import Any
 
 import polars as pl
 
-from schemas.checkpoints import Entry, pack, unpack
-from schemas.cuts import NO_WATERMARK
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
-from services.kernel.operators.operator import BatchContext
-from services.kernel.state.keyed import StateStore, bytes_of
-from services.worker.checkpoint.parts import PIECE_BYTES, PIECE_ENTRIES
-from services.worker.process.rocks import RocksImage
+from holdfast.schemas.checkpoints import Entry, pack, unpack
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.operators.operator import BatchContext
+from holdfast.services.kernel.state.keyed import StateStore, bytes_of
+from holdfast.services.worker.checkpoint.parts import PIECE_BYTES, PIECE_ENTRIES
+from holdfast.services.worker.process.rocks import RocksImage
 
 Fields = dict[str, str]
 SETTLED = 1_000

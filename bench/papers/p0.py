@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.model.topologies import chain, join, sixteen
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
-from services.kernel.fidelity.planners.exact import exact
-from services.kernel.fidelity.planners.greedy import greedy
-from services.kernel.fidelity.planners.structured import structure_aware
-from services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.planners.exact import exact
+from holdfast.services.kernel.fidelity.planners.greedy import greedy
+from holdfast.services.kernel.fidelity.planners.structured import structure_aware
+from holdfast.services.kernel.fidelity.topology import Topology
 
 CASES: Mapping[str, Callable[[], Topology]] = {
     "union": lambda: join(correlated=False),

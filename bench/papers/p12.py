@@ -27,16 +27,16 @@ import yaml
 from bench.followed import MeasureFailed
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series
 from bench.papers.rules import at_least, at_most
-from schemas.jobs import JobSpec
-from schemas.plans import Plan
-from services.client.local_run import LocalRun, complete
-from services.kernel.dataflow.fed import Fed
-from services.kernel.dataflow.unit import Produced, Unit
-from services.kernel.fidelity.loss import fidelity
-from services.kernel.fidelity.of_job import planned
-from services.kernel.fidelity.planners.plan import presence
-from services.kernel.fidelity.planners.structured import structure_aware
-from services.kernel.fidelity.topology import Topology
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Plan
+from holdfast.services.client.local_run import LocalRun, complete
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.dataflow.unit import Produced, Unit
+from holdfast.services.kernel.fidelity.loss import fidelity
+from holdfast.services.kernel.fidelity.of_job import planned
+from holdfast.services.kernel.fidelity.planners.plan import presence
+from holdfast.services.kernel.fidelity.planners.structured import structure_aware
+from holdfast.services.kernel.fidelity.topology import Topology
 
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
 BY_OF, BY_IC = "OF", "IC"

@@ -8,11 +8,11 @@ from statistics import fmean
 from bench.model.topologies import FULL, MIXED, STRUCTURED, Setting, random_topology
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_least
-from services.kernel.fidelity.planners.exact import exact
-from services.kernel.fidelity.planners.greedy import greedy
-from services.kernel.fidelity.planners.structured import structure_aware
-from services.kernel.fidelity.topology import Topology
-from services.kernel.fidelity.trees import TooMany
+from holdfast.services.kernel.fidelity.planners.exact import exact
+from holdfast.services.kernel.fidelity.planners.greedy import greedy
+from holdfast.services.kernel.fidelity.planners.structured import structure_aware
+from holdfast.services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.trees import TooMany
 
 COUNT = 100
 """Topologies of each setting."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.assignments import split_unit_key
-from schemas.costs import Costs
-from schemas.heartbeats import Heartbeat
-from services.kernel.protection.expected import Protected, of_groups
+from holdfast.schemas.assignments import split_unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.kernel.protection.expected import Protected, of_groups
 
 RATE_MS = 4_000
 

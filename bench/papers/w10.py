@@ -10,7 +10,7 @@ from bench.model.cluster import Cluster, Settings
 from bench.model.streams import drawn, names, steady
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below, ratio_of_means, within
-from services.worker.checkpoint.policies.idle_minmax import Credit
+from holdfast.services.worker.checkpoint.policies.idle_minmax import Credit
 
 WORKERS = (2, 3, 5, 7, 9, 12, 16, 20)
 SEEDS = (1, 2)

@@ -18,7 +18,7 @@ from bench.model.streams import DEVIATION, TYPE_1_PER_S, TYPE_2_PER_S
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.operated import Operated, Run, operated
 from bench.papers.rules import at_least, at_most, below, rises
-from services.kernel.operators.operator import TIME
+from holdfast.services.kernel.operators.operator import TIME
 
 INTERVALS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0)
 PACKETS, EVEN, JOINED = "type 1", "type 2", "join"

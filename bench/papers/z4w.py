@@ -26,8 +26,8 @@ from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series,
 from bench.papers.rules import at_least, at_most
 from bench.quota import Quotas
 from bench.saying import say
-from services.audit.replaying import replay
-from services.node.processes import Child
+from holdfast.services.audit.replaying import replay
+from holdfast.services.node.processes import Child
 
 NONE, PASSIVE, HYBRID, ACTIVE = "none", "passive", "hybrid", "active standby"
 SCHEMES: Mapping[str, str] = {

@@ -23,9 +23,9 @@ from bench.followed import DEADLINE_S, Followed
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below, linear, rises, within
 from bench.saying import say
-from schemas import commands
-from schemas.commands import Command
-from schemas.topics import Partition
+from holdfast.schemas import commands
+from holdfast.schemas.commands import Command
+from holdfast.schemas.topics import Partition
 
 HYBRID, PASSIVE = "hybrid", "passive"
 SCHEMES = (HYBRID, PASSIVE)

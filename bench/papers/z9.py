@@ -24,7 +24,7 @@ from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series,
 from bench.papers.rules import linear, within
 from bench.saying import say
 from bench.tap import Kept, PromptReader, Tap
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 
 RATES_PER_S, AWAY_S, TIMES = (1_000, 4_000, 7_000), (5, 10), 9
 TARGET = next(name for name, place in OPERATORS.items() if place == BETWEEN)

@@ -16,8 +16,8 @@ from bench.machine import trees_cpu_s
 from bench.peers.peer import kafka_streams
 from bench.spent import Spent
 from bench.tap import Tap
-from schemas.topics import Partition, TopicSpec
-from services.node.processes import Child, tail
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.node.processes import Child, tail
 
 SETTLING_S = 8.0
 """Java compiles what runs often in the first seconds."""

@@ -34,7 +34,7 @@ from bench.promises.trials import (
     trials,
 )
 from bench.resumed import Record, go_on
-from services.cli.terminal import console
+from holdfast.services.cli.terminal import console
 
 RECORD = Path(".holdfast") / "bench-promises.jsonl"
 COUNTS = {DRILL: 6, KILL: 6, UNNOTICED: 6}

@@ -24,10 +24,10 @@ from bench.failover.observer import Observer
 from bench.feeder import Feeder
 from bench.followed import Followed, MeasureFailed
 from bench.promises.trials import DRILL, KILL, UNNOTICED, Outcome, Trial
-from schemas import commands
-from schemas.events import Event
-from schemas.topics import Partition, TopicSpec
-from services.audit.replaying import replay
+from holdfast.schemas import commands
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit.replaying import replay
 
 WORKERS = 3
 RATE_PER_S, KEYS = 2_000, 10_000

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import xxhash
 
-from services.audit.computing import Row
+from holdfast.services.audit.computing import Row
 
 MAX_SHOWN = 100
 """Differences kept word for word; the others are counted."""

@@ -17,27 +17,27 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from schemas.checkpoints import Marker
-from schemas.cuts import Cut, Gap, Range, TaskRaised
-from schemas.dead_letters import DeadLetter
-from schemas.decided import Id
-from schemas.plans import REAL_TIME, Plan, SparkPlan
-from schemas.topics import JobTopics, Partition, generation_number
-from services.audit.skipping import Skipping
-from services.kernel.codecs.frames import MAX_FRAME_BYTES
-from services.kernel.codecs.marked import AT, RowReader, lanes
-from services.kernel.dataflow.cut_records import Brought, CommitCuts, LaneCuts, Records, TopicCuts
-from services.kernel.dataflow.inputs import Inputs
-from services.kernel.dataflow.sending import Frames
-from services.kernel.dataflow.sink_records import sink_records
-from services.kernel.dataflow.unit import Produced, Unit
-from services.kernel.dataflow.walk import Walked, ready, walk
-from services.kernel.errors import HoldfastError
-from services.kernel.logs.recut import Recut
-from services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
-from services.log.registry import of_this_process
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.cuts import Cut, Gap, Range, TaskRaised
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
+from holdfast.schemas.topics import JobTopics, Partition, generation_number
+from holdfast.services.audit.skipping import Skipping
+from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES
+from holdfast.services.kernel.codecs.marked import AT, RowReader, lanes
+from holdfast.services.kernel.dataflow.cut_records import Brought, CommitCuts, LaneCuts, Records, TopicCuts
+from holdfast.services.kernel.dataflow.inputs import Inputs
+from holdfast.services.kernel.dataflow.sending import Frames
+from holdfast.services.kernel.dataflow.sink_records import sink_records
+from holdfast.services.kernel.dataflow.unit import Produced, Unit
+from holdfast.services.kernel.dataflow.walk import Walked, ready, walk
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.logs.recut import Recut
+from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.log.registry import of_this_process
 
 SETTLE_EVERY = 64
 """Batches between two moves of changed state to the image, where deleted keys end."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schemas import dead_letters
-from schemas.dead_letters import DeadLetter
-from schemas.plans import OperatorPlan
-from schemas.topics import Partition
-from services.audit.comparing import Comparison
-from services.audit.computing import Outcome, Row
-from services.audit.recorded import Recorded
-from services.audit.recording import Recording
-from services.kernel.dataflow.sink_records import RowsOf
-from services.kernel.errors import CommandFailed
-from services.kernel.plurals import plural
-from services.log.protocol import Log, Message
-from services.worker.sinks.too_large import stands_for
+from holdfast.schemas import dead_letters
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.comparing import Comparison
+from holdfast.services.audit.computing import Outcome, Row
+from holdfast.services.audit.recorded import Recorded
+from holdfast.services.audit.recording import Recording
+from holdfast.services.kernel.dataflow.sink_records import RowsOf
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.protocol import Log, Message
+from holdfast.services.worker.sinks.too_large import stands_for
 
 DEAD_LETTERS = "dead letters"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from schemas.topics import Partition
-from services.log.expecting import Expecting
-from services.log.protocol import Chunk, Log, Message
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.expecting import Expecting
+from holdfast.services.log.protocol import Chunk, Log, Message
 
 MAX_BUFFERED = 100_000
 """Records of a partition that are fetched before they are asked for; then it is paused."""

@@ -13,25 +13,25 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import delivered
-from schemas.cuts import CutsSnapshot, Gap, Raised, TaskRaised
-from schemas.plans import Plan
-from schemas.progress import decode as decode_progress
-from schemas.topics import ClusterTopics, JobTopics, Partition
-from services.audit.computing import WhereRaised
-from services.audit.settling import check_settles
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.logs.admitted import Skipped
-from services.kernel.logs.admitted import decode as decode_decision
-from services.kernel.logs.cut_snapshots import newest_in
-from services.kernel.logs.cuts import of_plan
-from services.kernel.logs.gaps import skipping_units
-from services.kernel.logs.raises import may_raise
-from services.kernel.suggestions import suggest
-from services.log.cut_logs import cuts_base, scan_cuts
-from services.log.jobs import read_admitted, read_jobs
-from services.log.protocol import Log
-from services.worker.sinks.position import newest_cut
+from holdfast.schemas import delivered
+from holdfast.schemas.cuts import CutsSnapshot, Gap, Raised, TaskRaised
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.progress import decode as decode_progress
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
+from holdfast.services.audit.computing import WhereRaised
+from holdfast.services.audit.settling import check_settles
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.logs.admitted import Skipped
+from holdfast.services.kernel.logs.admitted import decode as decode_decision
+from holdfast.services.kernel.logs.cut_snapshots import newest_in
+from holdfast.services.kernel.logs.cuts import of_plan
+from holdfast.services.kernel.logs.gaps import skipping_units
+from holdfast.services.kernel.logs.raises import may_raise
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.log.cut_logs import cuts_base, scan_cuts
+from holdfast.services.log.jobs import read_admitted, read_jobs
+from holdfast.services.log.protocol import Log
+from holdfast.services.worker.sinks.position import newest_cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from schemas.cuts import Gap
-from schemas.plans import Plan
-from schemas.topics import ClusterTopics, JobTopics
-from services.audit.comparing import Counts, Difference
-from services.audit.computing import Outcome, Replay, Taken
-from services.audit.delivered import Found
-from services.audit.recording import Recording, find, gaps, where_raised
-from services.audit.settling import Settling
-from services.audit.taken_in import Cuts, Sources
-from services.kernel.errors import CommandFailed, Divergence
-from services.kernel.plurals import plural
-from services.kernel.versions import versions
-from services.log.protocol import Log
+from holdfast.schemas.cuts import Gap
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import ClusterTopics, JobTopics
+from holdfast.services.audit.comparing import Counts, Difference
+from holdfast.services.audit.computing import Outcome, Replay, Taken
+from holdfast.services.audit.delivered import Found
+from holdfast.services.audit.recording import Recording, find, gaps, where_raised
+from holdfast.services.audit.settling import Settling
+from holdfast.services.audit.taken_in import Cuts, Sources
+from holdfast.services.kernel.errors import CommandFailed, Divergence
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.versions import versions
+from holdfast.services.log.protocol import Log
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from schemas.cuts import NO_WATERMARK, Cut, CutsSnapshot, TaskCuts
-from schemas.plans import Plan
-from services.kernel.dataflow.closing import closing_us
-from services.kernel.errors import CommandFailed
-from services.kernel.operators.catalogue import KINDS
+from holdfast.schemas.cuts import NO_WATERMARK, Cut, CutsSnapshot, TaskCuts
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.dataflow.closing import closing_us
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.kernel.operators.catalogue import KINDS
 
 _HINT = "`keep_cuts: true` in the job file keeps all that a replay needs"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.cuts import Gap
-from services.kernel.plurals import plural
-from services.kernel.state.image import Image, MemoryImage
+from holdfast.schemas.cuts import Gap
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.state.image import Image, MemoryImage
 
 
 class Before(NamedTuple):

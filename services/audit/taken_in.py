@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from schemas import cuts
-from schemas.cuts import Cut
-from schemas.plans import SourcePlan
-from schemas.topics import Partition
-from services.audit.computing import Taken
-from services.audit.recorded import Recorded
-from services.audit.recording import Recording
-from services.kernel.dataflow.cut_records import NO_RECORDS, Records
-from services.kernel.errors import CommandFailed, StateCorrupted
-from services.kernel.logs.cuts import of_plan
-from services.kernel.plans.layout import task_name
-from services.log.protocol import Log, Message
+from holdfast.schemas import cuts
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.plans import SourcePlan
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.computing import Taken
+from holdfast.services.audit.recorded import Recorded
+from holdfast.services.audit.recording import Recording
+from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Records
+from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
+from holdfast.services.kernel.logs.cuts import of_plan
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.log.protocol import Log, Message
 
 
 class Cuts:

@@ -15,7 +15,7 @@ def main() -> None:
             from typer._completion_classes import completion_init
 
             completion_init()
-        from services.cli.commands import app
+        from holdfast.services.cli.commands import app
 
         app(prog_name="holdfast")
     except KeyboardInterrupt:

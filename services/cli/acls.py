@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import note, print_json, print_plain
-from services.cli.whereabouts import find, load_settings, opened
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.plurals import plural
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_json, print_plain
+from holdfast.services.cli.whereabouts import find, load_settings, opened
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
-    from schemas.rights import Right, Role
-    from schemas.topics import ClusterTopics
+    from holdfast.schemas.rights import Right, Role
+    from holdfast.schemas.topics import ClusterTopics
 
 _Names = list[str]
 Reads = Annotated[
@@ -44,8 +44,8 @@ def acls(
     as_json: Json = False,
 ) -> None:
     """Print what each service may do on Kafka, or --apply it. Rights on a job's topics come with the job."""
-    from schemas.rights import of_cluster, of_users_topics
-    from schemas.topics import ClusterTopics
+    from holdfast.schemas.rights import of_cluster, of_users_topics
+    from holdfast.schemas.topics import ClusterTopics
 
     if passwords is not None and not apply:
         raise CommandFailed("--passwords goes with --apply", code=USAGE)
@@ -57,7 +57,7 @@ def acls(
         print_json([{"user": f"{topics.prefix}-{one.role}", "on": one.on, "name": one.name, "begins": one.begins,
                      "do": one.do} for one in rights])  # fmt: skip
     else:
-        from services.log.rights import command
+        from holdfast.services.log.rights import command
 
         for one in rights:
             print_plain(command(topics.prefix, one))
@@ -67,10 +67,10 @@ def _apply(
     topics: ClusterTopics, rights: list[Right], passwords: dict[Role, bytes], data_dir: Path | None, kafka: str | None
 ) -> None:
     """Also of the jobs that are there: those that began before rights were needed."""
-    from schemas.assignments import split_job_key
-    from schemas.rights import of_job
-    from services.log.client_settings import client_settings
-    from services.log.rights import Rights
+    from holdfast.schemas.assignments import split_job_key
+    from holdfast.schemas.rights import of_job
+    from holdfast.services.log.client_settings import client_settings
+    from holdfast.services.log.rights import Rights
 
     where = find(data_dir, kafka)
     log = opened(where)
@@ -87,7 +87,7 @@ def _apply(
 
 
 def _read(folder: Path) -> dict[Role, bytes]:
-    from schemas.rights import Role
+    from holdfast.schemas.rights import Role
 
     found = {}
     for role in Role:

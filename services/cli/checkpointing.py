@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import note, print_json, say, waiting
-from services.kernel.errors import CommandFailed
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_json, say, waiting
+from holdfast.services.kernel.errors import CommandFailed
 
 Milliseconds = Annotated[int | None, typer.Option(min=0, show_default="as it is")]
 
@@ -32,13 +32,13 @@ def checkpoint(
     workers follow the policy as soon as they have read the record that decides it; a capture under way is finished.
     What cannot work with the scheme of a unit is refused, as at submission. Returns once it is decided.
     """
-    from schemas.commands import Command
-    from schemas.job_settings import POLICY_NAMES
-    from services.cli.whereabouts import connected
-    from services.client.checkpointing import change_policy
-    from services.planning.checkpoints import without_effect
-    from services.view.cluster import OVER
-    from services.view.reading import named_job, read_jobs
+    from holdfast.schemas.commands import Command
+    from holdfast.schemas.job_settings import POLICY_NAMES
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.checkpointing import change_policy
+    from holdfast.services.planning.checkpoints import without_effect
+    from holdfast.services.view.cluster import OVER
+    from holdfast.services.view.reading import named_job, read_jobs
 
     if policy not in POLICY_NAMES:
         raise typer.BadParameter(f"there is no policy '{policy}': one of {', '.join(POLICY_NAMES)}")
@@ -79,10 +79,10 @@ def rollback(
     There are global checkpoints under the policy `aligned`. What units compute again is the same: units that read it
     drop it, and no sink delivers it twice. Returns once it is decided.
     """
-    from services.cli.whereabouts import connected
-    from services.client.rolling_back import roll_back
-    from services.view.cluster import OVER
-    from services.view.reading import named_job, read_jobs
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.rolling_back import roll_back
+    from holdfast.services.view.cluster import OVER
+    from holdfast.services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door, waiting(f"rolling back {unit or job} ...", quiet=as_json):
         view = read_jobs(door)

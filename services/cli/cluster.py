@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import note, print_json, say, waiting
-from services.cli.whereabouts import data_directory, load_settings
-from services.client.reaching import reach
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.plurals import plural
-from services.node.service import Service
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_json, say, waiting
+from holdfast.services.cli.whereabouts import data_directory, load_settings
+from holdfast.services.client.reaching import reach
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.node.service import Service
 
 if TYPE_CHECKING:
-    from services.node.cluster_files import Cluster, ClusterFiles
-    from services.node.settings import Settings
+    from holdfast.services.node.cluster_files import Cluster, ClusterFiles
+    from holdfast.services.node.settings import Settings
 
 DOWN_S = 60.0
 
@@ -57,7 +57,7 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers."""
-    from services.node.cluster_files import ClusterFiles
+    from holdfast.services.node.cluster_files import ClusterFiles
 
     settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries, brokers=brokers)
     files = ClusterFiles(settings.home)
@@ -69,20 +69,20 @@ def up(
     else:
         _fetch_kafka(quiet=as_json)
     if detach:
-        from services.node.detaching import start_detached
+        from holdfast.services.node.detaching import start_detached
 
         with waiting("starting the cluster ...", quiet=as_json):
             cluster = start_detached(settings, workers)
         _print(cluster, as_json)
     else:
-        from services.cli.foreground import run_in_foreground
+        from holdfast.services.cli.foreground import run_in_foreground
 
         run_in_foreground(settings, workers, lambda cluster: _print(cluster, as_json), quiet=as_json)
 
 
 def _fetch_kafka(*, quiet: bool) -> None:
     """The first `up` on a machine brings the jars of the embedded Kafka. Raises ArtifactsMissing or JavaMissing."""
-    from services.node.artifacts import ensure, is_there, read_set
+    from holdfast.services.node.artifacts import ensure, is_there, read_set
 
     if not is_there(read_set("kafka")):
         with waiting("fetching Kafka, 47 MB, once for this machine ...", quiet=quiet):
@@ -95,8 +95,8 @@ def serve(
     kafka: KafkaAt = None,
 ) -> None:
     """Run one service on a Kafka that is there, and start it again when it ends: what a container runs."""
-    from services.node.serving import serve as run
-    from services.node.supervisor import EXPECTED
+    from holdfast.services.node.serving import serve as run
+    from holdfast.services.node.supervisor import EXPECTED
 
     settings = load_settings(data_directory(data_dir), kafka)
     if not settings.kafka:
@@ -119,8 +119,8 @@ def serve(
 
 def _check_secret(settings: Settings) -> None:
     """On a Kafka that others can write to, only a seal distinguishes the cluster's records from theirs."""
-    from services.log.client_settings import secret_files
-    from services.log.secret import HOW, SECRET, is_said, keyring, readable_by_others, secret_file
+    from holdfast.services.log.client_settings import secret_files
+    from holdfast.services.log.secret import HOW, SECRET, is_said, keyring, readable_by_others, secret_file
 
     sealed = keyring() is not None
     if settings.kafka and not is_said():
@@ -156,7 +156,7 @@ def down(
     as_json: Json = False,
 ) -> None:
     """Stop the cluster on this machine; its data stay, unless --purge."""
-    from services.node.cluster_files import ClusterFiles
+    from holdfast.services.node.cluster_files import ClusterFiles
 
     files = ClusterFiles(data_directory(data_dir))
     running = files.running()

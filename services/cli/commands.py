@@ -15,8 +15,8 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from services.cli.terminal import print_plain, say_error
-from services.kernel.errors import CommandFailed
+from holdfast.services.cli.terminal import print_plain, say_error
+from holdfast.services.kernel.errors import CommandFailed
 
 TOUR = """\
   holdfast doctor                       is this machine ready?
@@ -59,7 +59,7 @@ class Command:
 
     def load(self) -> Callable[..., Any]:
         module, _, function = self.code.partition(":")
-        loaded: Callable[..., Any] = getattr(importlib.import_module(f"services.cli.{module}"), function)
+        loaded: Callable[..., Any] = getattr(importlib.import_module(f"holdfast.services.cli.{module}"), function)
         return loaded
 
 
@@ -317,11 +317,11 @@ class Commands(TyperGroup):
 
 def _told(error: Exception) -> bool:
     """Errors whose message says what to do; any other is a fault of ours and shows where it is."""
-    from services.kernel.errors import HoldfastError
-    from services.node.artifacts import ArtifactsMissing
-    from services.node.java import JavaMissing
+    from holdfast.services.kernel.errors import HoldfastError
+    from holdfast.services.node.artifacts import ArtifactsMissing
+    from holdfast.services.node.java import JavaMissing
 
-    broker = sys.modules.get("services.node.broker")
+    broker = sys.modules.get("holdfast.services.node.broker")
     of_broker = (broker.BrokerFailed, broker.BrokerRunning) if broker is not None else ()
     return isinstance(error, (HoldfastError, ArtifactsMissing, JavaMissing, *of_broker))
 

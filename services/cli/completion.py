@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from services.cli.terminal import print_plain
+from holdfast.services.cli.terminal import print_plain
 
 VARIABLE = "_HOLDFAST_COMPLETE"
 """Set by the script: the command then says how a line may continue."""

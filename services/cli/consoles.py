@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import note, print_json, say
-from services.kernel.errors import FAILED, CommandFailed
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_json, say
+from holdfast.services.kernel.errors import FAILED, CommandFailed
 
 PORT = 8460
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -36,16 +36,16 @@ def console(
     letters, and a form submits jobs. A person with the token may do what the commands do, unless it is --read-only.
     The token is in the file console-token of the data directory, which only its owner reads.
     """
-    from services.console.installation import COMMAND, missing
+    from holdfast.services.console.installation import COMMAND, missing
 
     if why := missing():
         raise CommandFailed(why, COMMAND, FAILED)
 
-    from services.cli.faults import kill_worker, stall_worker
-    from services.cli.whereabouts import connected, data_directory
-    from services.console.actions import Machine
-    from services.console.guarding import TOKEN_FILE, read_token
-    from services.console.serving import Served, serve
+    from holdfast.services.cli.faults import kill_worker, stall_worker
+    from holdfast.services.cli.whereabouts import connected, data_directory
+    from holdfast.services.console.actions import Machine
+    from holdfast.services.console.guarding import TOKEN_FILE, read_token
+    from holdfast.services.console.serving import Served, serve
 
     directory = data_directory(data_dir)
     with connected(data_dir, kafka) as door:
@@ -71,8 +71,8 @@ def console(
 
 def _allowed(directory: Path, data_dir: Path | None) -> tuple[str, ...]:
     """Modules that operators may come from."""
-    from services.cli.whereabouts import load_settings
-    from services.node.cluster_files import ClusterFiles
+    from holdfast.services.cli.whereabouts import load_settings
+    from holdfast.services.node.cluster_files import ClusterFiles
 
     cluster = ClusterFiles(directory).running()
     listed = load_settings(data_dir).plugins if cluster is None else cluster.plugins

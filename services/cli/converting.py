@@ -5,8 +5,8 @@ Source: JOBS "Jobs in Python".
 
 from __future__ import annotations
 
-from services.cli.jobs import File
-from services.cli.terminal import print_plain
+from holdfast.services.cli.jobs import File
+from holdfast.services.cli.terminal import print_plain
 
 
 def convert(file: File) -> None:
@@ -17,10 +17,10 @@ def convert(file: File) -> None:
 
     Example: holdfast convert job.yaml > my_jobs.py && holdfast check my_jobs.py
     """
-    from services.cli.jobs import refuse
-    from services.client.job_files import in_python, read_job
-    from services.kernel.errors import JobRejected
-    from services.planning.converting import to_python, to_yaml
+    from holdfast.services.cli.jobs import refuse
+    from holdfast.services.client.job_files import in_python, read_job
+    from holdfast.services.kernel.errors import JobRejected
+    from holdfast.services.planning.converting import to_python, to_yaml
 
     try:
         spec = read_job(file).spec

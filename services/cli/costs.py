@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.cli.terminal import print_table
-from services.view.costs import CopyCosts, EdgeCosts, JobCosts, Recovery
+from holdfast.services.cli.terminal import print_table
+from holdfast.services.view.costs import CopyCosts, EdgeCosts, JobCosts, Recovery
 
 _LOAD = ("unit", "role", "worker", "load", "records/s", "throughput/s")
 _STATE = ("unit", "role", "worker", "unsaved", "keys", "state", "capture ms", "apply ms", "run", "age ms")

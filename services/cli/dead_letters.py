@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, Follow, JobName, Json, KafkaAt
-from services.cli.terminal import print_json, say
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.plurals import plural
-from services.view.visible import visible_line
+from holdfast.services.cli.options import DataDir, Follow, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import print_json, say
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.view.visible import visible_line
 
 if TYPE_CHECKING:
-    from schemas.dead_letters import DeadLetter
-    from schemas.topics import JobTopics
-    from services.client.resending import Resent
-    from services.view.door import Door
+    from holdfast.schemas.dead_letters import DeadLetter
+    from holdfast.schemas.topics import JobTopics
+    from holdfast.services.client.resending import Resent
+    from holdfast.services.view.door import Door
 
 
 def dead_letters(
@@ -31,8 +31,8 @@ def dead_letters(
     as_json: Json = False,
 ) -> None:
     """Show the records that could not be processed, with position and reason, or send them back."""
-    from services.cli.whereabouts import connected
-    from services.view.letters import find_letters
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.view.letters import find_letters
 
     if (follow and replay) or (again and not replay):
         raise CommandFailed("--replay goes without --follow, --again with --replay", code=USAGE)
@@ -45,7 +45,7 @@ def dead_letters(
 
 
 def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:
-    from services.client.resending import resend
+    from holdfast.services.client.resending import resend
 
     resent = resend(door.log, topics, door.present, again=again)
     if as_json:
@@ -75,9 +75,9 @@ def _left(resent: Resent) -> list[str]:
 def _show(door: Door, topics: JobTopics, follow: bool, as_json: bool) -> None:
     import msgspec
 
-    from schemas.dead_letters import decode
-    from services.view.rows import plain_letter
-    from services.view.tailing import read_topic
+    from holdfast.schemas.dead_letters import decode
+    from holdfast.services.view.rows import plain_letter
+    from holdfast.services.view.tailing import read_topic
 
     count = 0
     for _, message in read_topic(door.log, topics.dead_letters, door.present[topics.dead_letters], follow=follow):

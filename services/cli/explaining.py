@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import print_json, print_table, say, waiting
-from services.kernel.errors import FAILED, USAGE, CommandFailed
-from services.kernel.plurals import plural
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import print_json, print_table, say, waiting
+from holdfast.services.kernel.errors import FAILED, USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
-    from schemas.events import Alternative
-    from schemas.plans import Plan
-    from services.client.drilling import Drilled
-    from services.view.cluster import ClusterView
-    from services.view.explaining import Explanation
-    from services.view.incidents import IncidentLine
+    from holdfast.schemas.events import Alternative
+    from holdfast.schemas.plans import Plan
+    from holdfast.services.client.drilling import Drilled
+    from holdfast.services.view.cluster import ClusterView
+    from holdfast.services.view.explaining import Explanation
+    from holdfast.services.view.incidents import IncidentLine
 
 PHASES = ("detection", "deploy", "read", "wire", "replay", "opening")
 _COLUMNS = ("scheme", "takes ms", *PHASES, "cost", "why not")
@@ -46,10 +46,10 @@ def explain(
 
     With --incident: how the last correlated failure is recovered from.
     """
-    from schemas.assignments import unit_key
-    from services.cli.whereabouts import connected
-    from services.view.explaining import explain as explained
-    from services.view.reading import named_job, read_all, read_beats, read_events
+    from holdfast.schemas.assignments import unit_key
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.view.explaining import explain as explained
+    from holdfast.services.view.reading import named_job, read_all, read_beats, read_events
 
     with connected(data_dir, kafka) as door:
         view = read_all(door)
@@ -79,7 +79,7 @@ def explain(
 
 def _explain_replicas(view: ClusterView, plan: Plan, as_json: bool, *, alone: bool) -> bool:
     """Which units have a replica, and why; true: that is all that was asked for."""
-    from services.view.replicas import replicas
+    from holdfast.services.view.replicas import replicas
 
     if as_json and not alone:
         return False
@@ -106,7 +106,7 @@ def _explain_replicas(view: ClusterView, plan: Plan, as_json: bool, *, alone: bo
 
 
 def _explain_incident(view: ClusterView, plan: Plan, as_json: bool) -> None:
-    from services.view.incidents import incident_line
+    from holdfast.services.view.incidents import incident_line
 
     last = view.incident(plan)
     retention = view.retention(plan)
@@ -153,8 +153,8 @@ def drill(
     Whoever would take over if its worker failed does so now; no row is lost or doubled. Nothing fails, so detection
     counts as estimated. Exits with 1 if the promise was not kept.
     """
-    from services.cli.whereabouts import connected
-    from services.client.drilling import drill_unit, running
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.drilling import drill_unit, running
 
     with connected(data_dir, kafka) as door, waiting(f"drill of {unit} ...", quiet=as_json):
         line = running(door, job, unit)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import note, print_json, say
-from services.cli.whereabouts import data_directory
-from services.kernel.errors import FAILED, CommandFailed
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_json, say
+from holdfast.services.cli.whereabouts import data_directory
+from holdfast.services.kernel.errors import FAILED, CommandFailed
 
 if TYPE_CHECKING:
-    from services.node.cluster_files import WorkerProcess
+    from holdfast.services.node.cluster_files import WorkerProcess
 
 PERIOD_S = 0.1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -105,8 +105,8 @@ def _held(worker: str, data_dir: Path | None) -> Iterator[tuple[WorkerProcess, i
 
     Raises CommandFailed if there is none, also when it ends meanwhile.
     """
-    from services.node.cluster_files import ClusterFiles
-    from services.node.processes import parent_of
+    from holdfast.services.node.cluster_files import ClusterFiles
+    from holdfast.services.node.processes import parent_of
 
     files = ClusterFiles(data_directory(data_dir))
     if files.running() is None:

@@ -11,13 +11,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.terminal import coloured, console
-from services.kernel.errors import CommandFailed
-from services.log.private import keep_private
-from services.node.cluster_files import AlreadyRunning, Cluster
-from services.node.daemon import stop_on_signals
-from services.node.settings import Settings
-from services.node.supervisor import EXPECTED, Stopped, Supervisor
+from holdfast.services.cli.terminal import coloured, console
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.private import keep_private
+from holdfast.services.node.cluster_files import AlreadyRunning, Cluster
+from holdfast.services.node.daemon import stop_on_signals
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor
 
 
 def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster], None], *, quiet: bool) -> None:

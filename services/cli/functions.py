@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import Json
-from services.cli.terminal import print_json, print_plain, print_table
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.functions import catalogue, page
-from services.kernel.suggestions import suggest
+from holdfast.services.cli.options import Json
+from holdfast.services.cli.terminal import print_json, print_plain, print_table
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.functions import catalogue, page
+from holdfast.services.kernel.suggestions import suggest
 
 if TYPE_CHECKING:
-    from services.kernel.functions.function import Function
+    from holdfast.services.kernel.functions.function import Function
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A function, such as date_trunc.", show_default=False)]
 Search = Annotated[

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import note, print_json, say
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.plurals import plural
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_json, say
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
-    from services.client.first_job import Draft
+    from holdfast.services.client.first_job import Draft
 
 MOST_BYTES = 4 * 1024 * 1024
 """Of a sample."""
@@ -101,7 +101,7 @@ def _name(text: str) -> str:
 
 
 def _of_file(path: Path, name: str, topic: str | None) -> Draft:
-    from services.client.first_job import draft
+    from holdfast.services.client.first_job import draft
 
     records = [record for _, record in zip(range(_sample()), _objects(_values(path)), strict=False)]
     source = re.sub(r"[^a-z0-9]+", "_", name).strip("_")
@@ -109,22 +109,22 @@ def _of_file(path: Path, name: str, topic: str | None) -> Draft:
 
 
 def _sample() -> int:
-    from services.client.first_job import SAMPLE
+    from holdfast.services.client.first_job import SAMPLE
 
     return SAMPLE
 
 
 def _values(path: Path) -> Iterator[bytes]:
-    from services.client.feeding import Feed
+    from holdfast.services.client.feeding import Feed
 
     return (record for block in Feed(path).blocks() for record in block)
 
 
 def _of_topic(topic: str, name: str, data_dir: Path | None, kafka: str | None) -> Draft:
     """Of every partition as many records."""
-    from schemas.topics import Partition
-    from services.cli.whereabouts import connected
-    from services.client.first_job import SAMPLE, draft
+    from holdfast.schemas.topics import Partition
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.first_job import SAMPLE, draft
 
     with connected(data_dir, kafka, any_kafka=True) as door:
         count = door.present.get(topic, 0)
@@ -169,10 +169,10 @@ def _tried(draft: Draft, file: Path, sample: Path | None) -> list[str] | None:
         return None
     import logging
 
-    from services.client.local_run import LocalRun, complete
-    from services.kernel import lazy_modules
-    from services.log.logger import drop_below
-    from services.planning.loading import load
+    from holdfast.services.client.local_run import LocalRun, complete
+    from holdfast.services.kernel import lazy_modules
+    from holdfast.services.log.logger import drop_below
+    from holdfast.services.planning.loading import load
 
     lazy_modules.resolve(load=False)
     drop_below(logging.ERROR)

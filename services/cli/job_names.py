@@ -18,9 +18,9 @@ def job_names(incomplete: str) -> list[str]:
 
 
 def _read(found: list[str]) -> None:
-    from services.cli.whereabouts import connected, find
-    from services.view.cluster import OVER
-    from services.view.reading import read_jobs
+    from holdfast.services.cli.whereabouts import connected, find
+    from holdfast.services.view.cluster import OVER
+    from holdfast.services.view.reading import read_jobs
 
     try:
         find(None, None)  # else a person would hear that no cluster runs, in the middle of the line

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.cli.options import CreateTopics, DataDir, JobName, Json, KafkaAt, Partitions
-from services.cli.terminal import note, print_json, print_plain, print_table, say, waiting
-from services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.cli.options import CreateTopics, DataDir, JobName, Json, KafkaAt, Partitions
+from holdfast.services.cli.terminal import note, print_json, print_plain, print_table, say, waiting
+from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
-    from schemas.plans import Plan, Problem
-    from services.view.lines import JobLine
+    from holdfast.schemas.plans import Plan, Problem
+    from holdfast.services.view.lines import JobLine
 
 File = Annotated[
     Path, typer.Argument(metavar="JOB.yaml", help="The job file, YAML or JSON, or a job in Python: my_jobs.py:flights.")
@@ -33,10 +33,10 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to w
 
 def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed."""
-    from services.cli.whereabouts import allowed, patience_with
-    from services.client.job_files import read_job
-    from services.client.planning import plan
-    from services.kernel.errors import JobRejected
+    from holdfast.services.cli.whereabouts import allowed, patience_with
+    from holdfast.services.client.job_files import read_job
+    from holdfast.services.client.planning import plan
+    from holdfast.services.kernel.errors import JobRejected
 
     try:
         job = read_job(file, lambda: patience_with(data_dir, kafka))
@@ -48,7 +48,7 @@ def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: 
 
 def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str, int] | None, str]:
     """None where no cluster is named and none runs."""
-    from services.cli.whereabouts import connected, find, load_settings
+    from holdfast.services.cli.whereabouts import connected, find, load_settings
 
     try:
         find(data_dir, kafka)
@@ -59,8 +59,8 @@ def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str,
 
 
 def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
-    from schemas.topics import JobTopics
-    from services.planning.rendering import sections, summary
+    from holdfast.schemas.topics import JobTopics
+    from holdfast.services.planning.rendering import sections, summary
 
     topics = JobTopics(prefix, plan.job, plan.generation)
     if as_json:
@@ -76,15 +76,15 @@ def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
 
 def _has_rows_without_seal(plan: Plan) -> bool:
     """Where the cluster has a secret, Spark's own reader and writer of rows know nothing of it."""
-    from schemas.plans import REAL_TIME
-    from services.log.secret import keyring
+    from holdfast.schemas.plans import REAL_TIME
+    from holdfast.services.log.secret import keyring
 
     return any(one.writers or one.mode == REAL_TIME for one in plan.spark) and keyring() is not None
 
 
 def refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
-    from services.client.submitting import problem_lines
-    from services.kernel.plurals import plural
+    from holdfast.services.client.submitting import problem_lines
+    from holdfast.services.kernel.plurals import plural
 
     if as_json:
         print_json({"job": None, "state": "rejected", "problems": problem_lines(problems)})
@@ -107,13 +107,13 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job; returns when it runs, or says why it does not."""
-    from services.cli.whereabouts import allowed, connected, patience_with
-    from services.client import submitting
-    from services.client.job_files import read_job
-    from services.client.planning import missing_topics
-    from services.kernel.errors import JobRejected
-    from services.kernel.plurals import plural
-    from services.view.protection import said
+    from holdfast.services.cli.whereabouts import allowed, connected, patience_with
+    from holdfast.services.client import submitting
+    from holdfast.services.client.job_files import read_job
+    from holdfast.services.client.planning import missing_topics
+    from holdfast.services.kernel.errors import JobRejected
+    from holdfast.services.kernel.plurals import plural
+    from holdfast.services.view.protection import said
 
     try:
         job = read_job(file, lambda: patience_with(data_dir, kafka))
@@ -190,10 +190,10 @@ def scheme(
     as_json: Json = False,
 ) -> None:
     """Change the fault-tolerance scheme of a unit while it runs. Returns once the change is decided."""
-    from services.cli.whereabouts import connected
-    from services.client import submitting
-    from services.planning.available import SCHEMES
-    from services.view.reading import named_job, read_jobs
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client import submitting
+    from holdfast.services.planning.available import SCHEMES
+    from holdfast.services.view.reading import named_job, read_jobs
 
     if wanted not in SCHEMES:
         raise typer.BadParameter(f"there is no scheme '{wanted}': one of {', '.join(sorted(SCHEMES))}")
@@ -225,8 +225,8 @@ def move(
     says. A unit on Spark stops and starts its query instead, which takes seconds. Returns when the unit runs there, or
     says why it does not. `holdfast events` shows each step. SIGTERM to a worker moves every unit that it runs.
     """
-    from services.cli.whereabouts import connected
-    from services.client.moving import move_unit, placed
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.moving import move_unit, placed
 
     with connected(data_dir, kafka) as door, waiting(f"{unit} to {worker} ...", quiet=as_json):
         line, former = placed(door, job, unit, worker)
@@ -255,9 +255,9 @@ def accept(
     For a job whose workers were all replaced at once, so that none is left to compare with; `holdfast status` says so.
     From here on rows may be computed otherwise than before. Without this the job waits for a worker as it was.
     """
-    from services.cli.whereabouts import connected
-    from services.client import submitting
-    from services.view.reading import named_job, read_jobs
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client import submitting
+    from holdfast.services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door, waiting(f"versions of {job} ...", quiet=as_json):
         view = read_jobs(door)
@@ -282,10 +282,10 @@ def _command(
     as_json: bool,
     start: str = "",
 ) -> None:
-    from services.cli.whereabouts import connected
-    from services.client import submitting
-    from services.view.losses import dropped_as_late, once_each, why_late
-    from services.view.reading import named_job, read_jobs
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client import submitting
+    from holdfast.services.view.losses import dropped_as_late, once_each, why_late
+    from holdfast.services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
         job = named_job(read_jobs(door), name)
@@ -302,7 +302,7 @@ def _command(
 
 
 def _check_runs(job: JobLine) -> None:
-    from services.view.cluster import OVER
+    from holdfast.services.view.cluster import OVER
 
     if job.state in OVER:
         raise CommandFailed(

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import coloured, drawn, print_json, print_table, show
-from services.kernel.errors import FAILED, CommandFailed
-from services.kernel.plurals import plural
-from services.view.losses import dropped_as_late, why_late
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import coloured, drawn, print_json, print_table, show
+from holdfast.services.kernel.errors import FAILED, CommandFailed
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.view.losses import dropped_as_late, why_late
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from schemas.plans import QueryState
-    from services.view.lines import JobStatus, UnitLine
+    from holdfast.schemas.plans import QueryState
+    from holdfast.services.view.lines import JobStatus, UnitLine
 
 
 def list_jobs(
@@ -31,10 +31,10 @@ def list_jobs(
     """List jobs."""
     import msgspec
 
-    from services.cli.whereabouts import connected
-    from services.view.cluster import OVER
-    from services.view.protection import said
-    from services.view.reading import read_all
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.view.cluster import OVER
+    from holdfast.services.view.protection import said
+    from holdfast.services.view.reading import read_all
 
     now_ms = int(time.time() * 1000)
     with connected(data_dir, kafka) as door:
@@ -61,9 +61,9 @@ def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_jso
     Also says which units nothing protects, and why, and the last failure of a worker that struck the job. Exits with 1
     if the job has failed, and says why and since when. `holdfast watch JOB` keeps this on the screen.
     """
-    from services.cli.telling import failures_of
-    from services.cli.whereabouts import connected
-    from services.view.reading import named_job, read_all, read_progress
+    from holdfast.services.cli.telling import failures_of
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.view.reading import named_job, read_all, read_progress
 
     with connected(data_dir, kafka) as door:
         view = read_all(door)
@@ -96,7 +96,7 @@ def status_parts(found: JobStatus) -> Iterator[Any]:
     """What `status` shows: tables, and lines."""
     from rich.text import Text
 
-    from services.view.protection import said
+    from holdfast.services.view.protection import said
 
     since = f" since {_when(found.since_ms)}" if found.since_ms else ""
     yield Text.assemble(f"job {found.job} ({found.generation}) is ", coloured(found.state), since)
@@ -170,9 +170,9 @@ def units(
     as_json: Json = False,
 ) -> None:
     """Show who runs what of a job, with which flags; or what it costs."""
-    from services.cli.costs import draw_costs
-    from services.cli.whereabouts import connected
-    from services.view.reading import named_job, read_all, read_progress
+    from holdfast.services.cli.costs import draw_costs
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.view.reading import named_job, read_all, read_progress
 
     with connected(data_dir, kafka) as door:
         view = read_all(door)
@@ -204,8 +204,8 @@ def _unit_rows(found: Sequence[UnitLine]) -> Iterator[Sequence[object]]:
 
 def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """List the workers heard of in the last minute."""
-    from services.cli.whereabouts import connected
-    from services.view.reading import read_all
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.view.reading import read_all
 
     with connected(data_dir, kafka) as door:
         found = read_all(door).workers(int(time.time() * 1000))

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import coloured, print_json, print_plain, print_table
-from services.cli.whereabouts import load_settings
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import coloured, print_json, print_plain, print_table
+from holdfast.services.cli.whereabouts import load_settings
 
 if TYPE_CHECKING:
-    from services.node.doctor import Finding
+    from holdfast.services.node.doctor import Finding
 
 
 def doctor(as_json: Json = False, data_dir: DataDir = None, kafka: KafkaAt = None) -> None:
     """Check Java, Kafka, disk and limits, and say what to do."""
-    from services.node.doctor import Verdict, examine
+    from holdfast.services.node.doctor import Verdict, examine
 
     findings = examine(load_settings(data_dir, kafka))
     if as_json:
@@ -35,7 +35,7 @@ def _draw(findings: list[Finding]) -> None:
 
 def settings(as_json: Json = False, data_dir: DataDir = None, kafka: KafkaAt = None) -> None:
     """List every HOLDFAST_* variable with its value and what it does."""
-    from services.node.settings import described
+    from holdfast.services.node.settings import described
 
     found = described(load_settings(data_dir, kafka))
     if as_json:
@@ -49,7 +49,7 @@ def schema(as_json: Json = False, data_dir: DataDir = None, kafka: KafkaAt = Non
     """Print the JSON Schema of job files, for editors; it is JSON either way."""
     import json
 
-    from schemas.jobs import JobSpec
+    from holdfast.schemas.jobs import JobSpec
 
     print_json(JobSpec.model_json_schema()) if as_json else print_plain(
         json.dumps(JobSpec.model_json_schema(), indent=2)

@@ -38,7 +38,7 @@ Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what
 
 def complete_jobs(incomplete: str) -> list[str]:
     """Names of jobs, for the completion of a shell."""
-    from services.cli.job_names import job_names
+    from holdfast.services.cli.job_names import job_names
 
     return job_names(incomplete)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import print_json, print_table, say, waiting
-from services.kernel.errors import CommandFailed
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import print_json, print_table, say, waiting
+from holdfast.services.kernel.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from services.client.repairing import PoisonLine
+    from holdfast.services.client.repairing import PoisonLine
 
 
 def repair(
@@ -37,10 +37,10 @@ def repair(
     copies then restart from their checkpoints. Skip what should never have been written, and nothing else: the
     rows of a true frame are gone with it, and the batches behind a skipped cut are cut again.
     """
-    from services.cli.whereabouts import connected
-    from services.client import repairing
-    from services.view.cluster import OVER
-    from services.view.reading import named_job, read_jobs
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client import repairing
+    from holdfast.services.view.cluster import OVER
+    from holdfast.services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import console, note, print_json, print_table, say
-from services.kernel.errors import FAILED, CommandFailed
-from services.view.losses import losses, once_each
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import console, note, print_json, print_table, say
+from holdfast.services.kernel.errors import FAILED, CommandFailed
+from holdfast.services.view.losses import losses, once_each
 
 if TYPE_CHECKING:
-    from services.audit.comparing import Counts, Difference
-    from services.audit.computing import Row
-    from services.audit.replaying import Report
+    from holdfast.services.audit.comparing import Counts, Difference
+    from holdfast.services.audit.computing import Row
+    from holdfast.services.audit.replaying import Report
 
 MAX_SHOWN = 5
 MAX_SHOWN_BYTES = 300
@@ -42,10 +42,10 @@ def replay(
     operators are loaded here as on a worker: run it where their modules can be imported.
     """
     _as_workers_run()
-    from services.audit.replaying import replay as run
-    from services.cli.whereabouts import connected
-    from services.kernel.operators.python import CodeUnavailable, restrict
-    from services.worker.process.settings import WorkerSettings
+    from holdfast.services.audit.replaying import replay as run
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.kernel.operators.python import CodeUnavailable, restrict
+    from holdfast.services.worker.process.settings import WorkerSettings
 
     sys.path.insert(0, os.getcwd())
     restrict(WorkerSettings().allow or None)
@@ -68,7 +68,7 @@ def replay(
 def _as_workers_run() -> None:
     """Begins again in their environment: a hash seed counts from the start of a process."""
     if any(os.environ.get(name) != value for name, value in _PURE.items()):
-        command = [sys.executable, "-P", "-m", "services.cli", *sys.argv[1:]]
+        command = [sys.executable, "-P", "-m", "holdfast.services.cli", *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, **_PURE})
 
 

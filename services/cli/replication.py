@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import print_json, print_plain, print_table, say
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.plurals import plural
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import print_json, print_plain, print_table, say
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
-    from schemas.plans import Plan
-    from services.kernel.fidelity.of_job import Rates
-    from services.planning.replicating import Prediction
+    from holdfast.schemas.plans import Plan
+    from holdfast.services.kernel.fidelity.of_job import Rates
+    from holdfast.services.planning.replicating import Prediction
 
 _WIDE, _HIGH = 60, 8
 """Of the chart, in characters."""
@@ -50,8 +50,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Say which units a replication budget would give a replica, and what results would be left without the others."""
-    from services.kernel.fidelity.of_job import budget_share
-    from services.planning.replicating import predict
+    from holdfast.services.kernel.fidelity.of_job import budget_share
+    from holdfast.services.planning.replicating import predict
 
     if rates is not None and live:
         raise CommandFailed("--rates and --live both say what the rates are", "leave one out", USAGE)
@@ -67,10 +67,10 @@ def plan(
 
 
 def _plan(job: str, live: bool, data_dir: Path | None, kafka: str | None) -> tuple[Plan, Rates | None]:
-    from services.cli.whereabouts import allowed, connected, patience_with
-    from services.client.job_files import in_python, read_job
-    from services.client.planning import plan as made_of
-    from services.kernel.errors import JobRejected
+    from holdfast.services.cli.whereabouts import allowed, connected, patience_with
+    from holdfast.services.client.job_files import in_python, read_job
+    from holdfast.services.client.planning import plan as made_of
+    from holdfast.services.kernel.errors import JobRejected
 
     path = Path(job)
     written = path.suffix in (".yaml", ".yml", ".json") or in_python(path) or path.is_file()
@@ -81,7 +81,7 @@ def _plan(job: str, live: bool, data_dir: Path | None, kafka: str | None) -> tup
         except JobRejected as rejected:
             first = rejected.problems[0]
             raise CommandFailed(f"{job}: {first}", f"`holdfast check {job}` shows every problem", USAGE) from None
-    from services.view.reading import named_job, read_all
+    from holdfast.services.view.reading import named_job, read_all
 
     with connected(data_dir, kafka) as door:
         view = read_all(door)
@@ -116,7 +116,7 @@ def _given(path: Path, made: Plan) -> Rates:
     """A mapping by operator: one number, or one for each task."""
     import yaml
 
-    from services.kernel.fidelity.of_job import Rates
+    from holdfast.services.kernel.fidelity.of_job import Rates
 
     try:
         read: Any = yaml.safe_load(path.read_text())
@@ -143,7 +143,7 @@ def _is_rate(value: object) -> bool:
 
 
 def _draw(made: Plan, found: Prediction) -> None:
-    from services.planning.replicating import smallest_share
+    from holdfast.services.planning.replicating import smallest_share
 
     chosen, following = set(found.units), set(found.following)
     rows = []

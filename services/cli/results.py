@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import note, print_raw
-from services.kernel.errors import CommandFailed
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_raw
+from holdfast.services.kernel.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from services.log.protocol import Message
+    from holdfast.services.log.protocol import Message
 
 
 def results(
@@ -32,12 +32,12 @@ def results(
 
     Without --follow or --until-idle it ends with the rows that are there now.
     """
-    from services.cli.whereabouts import connected
-    from services.kernel.dataflow.sink_records import RowsOf
-    from services.view.losses import dropped_as_late, why_late
-    from services.view.reading import named_job, read_jobs, read_progress
-    from services.view.rows import rows_of, sink_of
-    from services.view.tailing import read_topic
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.kernel.dataflow.sink_records import RowsOf
+    from holdfast.services.view.losses import dropped_as_late, why_late
+    from holdfast.services.view.reading import named_job, read_jobs, read_progress
+    from holdfast.services.view.rows import rows_of, sink_of
+    from holdfast.services.view.tailing import read_topic
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)
@@ -68,6 +68,6 @@ def results(
 def _with_meta(row: bytes, partition: int, message: Message) -> bytes:
     import msgspec
 
-    from services.view.rows import with_meta
+    from holdfast.services.view.rows import with_meta
 
     return msgspec.json.encode(with_meta(row, partition, message))

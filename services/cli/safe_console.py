@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.segment import Segment
 
-from services.view.visible import visible
+from holdfast.services.view.visible import visible
 
 
 class SafeConsole(Console):

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import CreateTopics, DataDir, Json, KafkaAt, Partitions
-from services.cli.terminal import note, print_json, say
-from services.kernel.errors import FAILED, USAGE, CommandFailed
-from services.kernel.plurals import plural
+from holdfast.services.cli.options import CreateTopics, DataDir, Json, KafkaAt, Partitions
+from holdfast.services.cli.terminal import note, print_json, say
+from holdfast.services.kernel.errors import FAILED, USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
-    from schemas.jobs import JobSpec
-    from services.client.feeding import Feed
-    from services.client.writing import Writer
-    from services.log.patience import Patience
-    from services.view.door import Door
+    from holdfast.schemas.jobs import JobSpec
+    from holdfast.services.client.feeding import Feed
+    from holdfast.services.client.writing import Writer
+    from holdfast.services.log.patience import Patience
+    from holdfast.services.view.door import Door
 
 STOP_S = 5.0
 """After Ctrl-C, for what is on its way."""
@@ -60,10 +60,10 @@ def send(
     as_json: Json = False,
 ) -> None:
     """Write a file's records to a topic; record i goes to partition i modulo their number, unless it has a key."""
-    from services.cli.whereabouts import connected
-    from services.client.feeding import Feed
-    from services.client.unusable import UnusableFile
-    from services.client.writing import Writer
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.feeding import Feed
+    from holdfast.services.client.unusable import UnusableFile
+    from holdfast.services.client.writing import Writer
 
     if arrow and key is not None:
         raise CommandFailed("--arrow goes without --key", "a record holds many rows", USAGE)
@@ -86,8 +86,8 @@ def send(
 
 
 def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | None, job: str | None) -> int:
-    from schemas.topics import TopicSpec
-    from services.kernel.suggestions import did_you_mean
+    from holdfast.schemas.topics import TopicSpec
+    from holdfast.services.kernel.suggestions import did_you_mean
 
     if topic.startswith(f"{door.topics.prefix}."):
         raise CommandFailed(f"topic {topic} belongs to the cluster", "choose another name", USAGE)
@@ -96,7 +96,7 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
             near = did_you_mean(topic, (one for one in door.present if not one.startswith(f"{door.topics.prefix}.")))
             command = f"`holdfast send {topic} {file} --create-topics` creates it"
             raise CommandFailed(f"there is no topic '{topic}'", f"{near} {command}".strip(), USAGE)
-        from services.client.planning import topic_config
+        from holdfast.services.client.planning import topic_config
 
         config = {} if job is None else topic_config(topic, _spec_of(door, job))
         door.log.create([TopicSpec(topic, wanted or 1, config)])
@@ -106,9 +106,9 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
 
 def _spec_of(door: Door, job: str) -> JobSpec:
     """Of a job file, or of a job of the cluster."""
-    from services.client.job_files import in_python, read_job
-    from services.planning.loading import interpret
-    from services.view.reading import named_job, read_jobs
+    from holdfast.services.client.job_files import in_python, read_job
+    from holdfast.services.planning.loading import interpret
+    from holdfast.services.view.reading import named_job, read_jobs
 
     if Path(job).is_file() or in_python(Path(job)):
         return read_job(Path(job)).spec
@@ -120,7 +120,7 @@ def _spec_of(door: Door, job: str) -> JobSpec:
 
 
 def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bool, patience: Patience) -> None:
-    from services.client.writing import paced, wait_for_answers
+    from holdfast.services.client.writing import paced, wait_for_answers
 
     started = time.monotonic()
     with _until_interrupted() as interrupted, _progress(feed, writer, quiet=as_json) as show:
@@ -187,7 +187,7 @@ def _progress(feed: Feed, writer: Writer, *, quiet: bool) -> Iterator[Callable[[
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    from services.cli.terminal import console
+    from holdfast.services.cli.terminal import console
 
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[shown]}"), TimeRemainingColumn())
     started, last = time.monotonic(), 0.0

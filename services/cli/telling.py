@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, Follow, Json, KafkaAt, complete_jobs
-from services.cli.terminal import print_json, say
-from services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.cli.options import DataDir, Follow, Json, KafkaAt, complete_jobs
+from holdfast.services.cli.terminal import print_json, say
+from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
-    from schemas.events import Event
-    from services.view.door import Door
-    from services.view.happenings import Happening
+    from holdfast.schemas.events import Event
+    from holdfast.services.view.door import Door
+    from holdfast.services.view.happenings import Happening
 
 RECENT_MS = 24 * 3_600_000
 """Failures of so long are counted in `status`."""
@@ -45,7 +45,7 @@ def events(
     A failure leaves dozens of records: --all shows them, and times split into detection, activation, replay. --json
     gives every record with all its fields, one object a line.
     """
-    from services.cli.whereabouts import connected
+    from holdfast.services.cli.whereabouts import connected
 
     if job is not None and of_job is not None and job != of_job:
         raise CommandFailed(f"two jobs are named: {job} and {of_job}", "write one of them", USAGE)
@@ -60,7 +60,7 @@ def events(
 
 
 def _lines(door: Door, job: str, *, follow: bool, every: bool, as_json: bool) -> Iterator[Event | str]:
-    from services.view.happenings import Story, told
+    from holdfast.services.view.happenings import Story, told
 
     found = _read(door, job, follow=follow, cluster=not every and not as_json)
     if as_json:
@@ -79,9 +79,9 @@ def _read(door: Door, job: str, *, follow: bool, cluster: bool) -> Iterator[Even
     """cluster: also what concerns no job."""
     import msgspec
 
-    from schemas.events import decode
-    from services.node.readiness import NO_JOB
-    from services.view.tailing import read_topic
+    from holdfast.schemas.events import decode
+    from holdfast.services.node.readiness import NO_JOB
+    from holdfast.services.view.tailing import read_topic
 
     for _, message in read_topic(door.log, door.topics.events, 1, follow=follow):
         try:
@@ -97,8 +97,8 @@ def failures_of(door: Door, job: str) -> str:
     """How many failures of workers struck the job in the last day, and the last one; empty: none."""
     import time
 
-    from services.view.happenings import summary, told
-    from services.view.reading import read_events
+    from holdfast.services.view.happenings import summary, told
+    from holdfast.services.view.reading import read_events
 
     since_ms = int(time.time() * 1000) - RECENT_MS
     found = (event for event in read_events(door, since_ms) if event.job in ("", job))
@@ -107,7 +107,7 @@ def failures_of(door: Door, job: str) -> str:
 
 def _check_known(door: Door, job: str) -> None:
     """Raises CommandFailed."""
-    from services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reading import named_job, read_jobs
 
     named_job(read_jobs(door), job)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from services.view.visible import visible, visible_json, visible_line
+from holdfast.services.view.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def console(*, stderr: bool = False) -> Console:
     """Colours only where a terminal reads; elsewhere lines are as long as they are."""
-    from services.cli.safe_console import SafeConsole
+    from holdfast.services.cli.safe_console import SafeConsole
 
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
     return SafeConsole(stderr=stderr, highlight=False, soft_wrap=not terminal, width=None if terminal else 200)

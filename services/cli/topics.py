@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import print_json, print_table, say, waiting
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.plurals import plural
+from holdfast.services.cli.options import DataDir, Json, KafkaAt
+from holdfast.services.cli.terminal import print_json, print_table, say, waiting
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
 
 
 def topics(
@@ -29,8 +29,8 @@ def topics(
     the cluster runs. It is for a Kafka of your own: `down --purge` removes all data of an embedded one. --clean --over
     may be used at any time, and is what the controller does by itself.
     """
-    from services.cli.whereabouts import connected
-    from services.client import cleaning
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client import cleaning
 
     if over and not clean:
         raise CommandFailed("--over goes with --clean", code=USAGE)

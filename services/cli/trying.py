@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.cli.terminal import print_plain, print_rows, progress
-from services.kernel.plurals import plural
-from services.view.losses import dropped_as_late, once_each, why_late
-from services.view.visible import visible_line
+from holdfast.services.cli.terminal import print_plain, print_rows, progress
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.view.losses import dropped_as_late, once_each, why_late
+from holdfast.services.view.visible import visible_line
 
 if TYPE_CHECKING:
-    from schemas.dead_letters import DeadLetter
-    from services.client.local_run import Finished
+    from holdfast.schemas.dead_letters import DeadLetter
+    from holdfast.services.client.local_run import Finished
 
 MAX_SHOWN_DEAD_LETTERS = 5
 
@@ -63,9 +63,9 @@ def command(
         _watch(job, inputs or [], out, null or [], dead_letters, as_json)
         return
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from services.client.local_run import LocalRunFailed
-    from services.client.unusable import UnusableFile
-    from services.kernel.errors import JobRejected
+    from holdfast.services.client.local_run import LocalRunFailed
+    from holdfast.services.client.unusable import UnusableFile
+    from holdfast.services.kernel.errors import JobRejected
 
     try:
         _run(job, inputs or [], out, null or [], dead_letters, as_json)
@@ -82,8 +82,8 @@ def command(
 
 
 def _watch(job: Path, given: list[str], out: str, null: list[str], shown: int, as_json: bool) -> None:
-    from services.cli import trying_again
-    from services.client.job_files import file_of
+    from holdfast.services.cli import trying_again
+    from holdfast.services.client.job_files import file_of
 
     arguments = [str(job), *(word for one in given for word in ("--input", one)), "--out", out]
     arguments += [word for one in null for word in ("--null", one)] + ["--dead-letters", str(shown)]
@@ -103,15 +103,15 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     gc.disable()
     from msgspec.structs import asdict
 
-    from schemas.leaps import widest
-    from services.cli.whereabouts import patience_with
-    from services.client.frames import file_records
-    from services.client.job_files import file_of, read_job
-    from services.client.local_run import LocalRun, complete, of_files
-    from services.client.trials import allowed_modules
-    from services.kernel import lazy_modules
-    from services.kernel.operators.python import restrict
-    from services.log.logger import drop_below
+    from holdfast.schemas.leaps import widest
+    from holdfast.services.cli.whereabouts import patience_with
+    from holdfast.services.client.frames import file_records
+    from holdfast.services.client.job_files import file_of, read_job
+    from holdfast.services.client.local_run import LocalRun, complete, of_files
+    from holdfast.services.client.trials import allowed_modules
+    from holdfast.services.kernel import lazy_modules
+    from holdfast.services.kernel.operators.python import restrict
+    from holdfast.services.log.logger import drop_below
 
     lazy_modules.resolve(load=False)
     gc.freeze()

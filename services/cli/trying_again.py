@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from services.cli.terminal import print_plain
+from holdfast.services.cli.terminal import print_plain
 
 LOOK_S = 0.3
 State = tuple[tuple[int, int, int] | None, ...]
@@ -50,7 +50,7 @@ def watch(files: Sequence[Path], run: Callable[[], object], rest: Callable[[floa
 
 def run_once(arguments: Sequence[str]) -> int:
     """`holdfast try` with these arguments in a process of its own; its exit status."""
-    process = subprocess.Popen([sys.executable, "-m", "services.cli", "try", *arguments])
+    process = subprocess.Popen([sys.executable, "-m", "holdfast.services.cli", "try", *arguments])
     try:
         return process.wait()
     except KeyboardInterrupt:

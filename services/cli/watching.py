@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import live, print_json, say
-from services.kernel.errors import FAILED
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import live, print_json, say
+from holdfast.services.kernel.errors import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from services.view.door import Door
-    from services.view.lines import JobStatus
+    from holdfast.services.view.door import Door
+    from holdfast.services.view.lines import JobStatus
 
 
 def watch(
@@ -34,7 +34,7 @@ def watch(
     Where no terminal reads the output, a line comes for each change: of the job's state, of a unit's worker or state,
     of its protection; with --json the whole status. Exits with 0, and with 1 if the job fails.
     """
-    from services.cli.whereabouts import connected
+    from holdfast.services.cli.whereabouts import connected
 
     with connected(data_dir, kafka) as door:
         try:
@@ -47,7 +47,7 @@ def watch(
 
 def look(door: Door, job: str) -> JobStatus:
     """The status of now. Raises CommandFailed if there is no such job."""
-    from services.view.reading import named_job, read_all, read_progress
+    from holdfast.services.view.reading import named_job, read_all, read_progress
 
     view = read_all(door)
     line = named_job(view, job)
@@ -67,7 +67,7 @@ def follow(
     rest: Callable[[float], None] = time.sleep,
 ) -> str:
     """Shows each look until the job is over, or the time is; returns the job's last state."""
-    from services.view.cluster import OVER
+    from holdfast.services.view.cluster import OVER
 
     until_s = None if for_s is None else clock() + for_s
     show = _Screen() if sys.stdout.isatty() and not as_json else _Lines(as_json)
@@ -92,7 +92,7 @@ class _Screen:
         self._live.__exit__(*error)  # type: ignore[arg-type]
 
     def __call__(self, found: JobStatus) -> None:
-        from services.cli.looking import status_parts
+        from holdfast.services.cli.looking import status_parts
 
         self._draw([*status_parts(found), f"{time.strftime('%H:%M:%S')}, Ctrl-C ends it"])
 
@@ -124,8 +124,8 @@ class _Lines:
 
 def line_of(found: JobStatus) -> str:
     """The status as one line."""
-    from services.kernel.plurals import plural
-    from services.view.protection import said
+    from holdfast.services.kernel.plurals import plural
+    from holdfast.services.view.protection import said
 
     up = sum(unit.state in ("running", "ended") for unit in found.units)
     others = [

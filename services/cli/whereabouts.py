@@ -11,27 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.topics import ClusterTopics
-from services.cli.options import DEFAULT_DATA_DIR
-from services.cli.terminal import note
-from services.client.reaching import reach
-from services.kernel.errors import USAGE, CommandFailed, Retriable
-from services.node.cluster_files import ClusterFiles
-from services.node.disk import shortage
-from services.view.door import Door, Whereabouts
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.cli.options import DEFAULT_DATA_DIR
+from holdfast.services.cli.terminal import note
+from holdfast.services.client.reaching import reach
+from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
+from holdfast.services.node.cluster_files import ClusterFiles
+from holdfast.services.node.disk import shortage
+from holdfast.services.view.door import Door, Whereabouts
 
 if TYPE_CHECKING:
-    from schemas.jobs import JobSpec
-    from services.log.patience import Patience
-    from services.log.protocol import Log
-    from services.node.settings import Settings
+    from holdfast.schemas.jobs import JobSpec
+    from holdfast.services.log.patience import Patience
+    from holdfast.services.log.protocol import Log
+    from holdfast.services.node.settings import Settings
 
 
 def load_settings(data_dir: Path | None = None, kafka: str | None = None, **options: Any) -> Settings:
     """Settings with a command's options laid over them. Raises CommandFailed for a variable that makes no sense."""
     from pydantic import ValidationError
 
-    from services.node.settings import PREFIX, Settings
+    from holdfast.services.node.settings import PREFIX, Settings
 
     given = {"home": data_dir, "kafka": kafka, **options}
     try:
@@ -48,7 +48,7 @@ def data_directory(data_dir: Path | None) -> Path:
 
 def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
     """Modules that the local cluster's workers take; where nobody has said anything, those of the job."""
-    from services.planning.checking import entry_of
+    from holdfast.services.planning.checking import entry_of
 
     cluster = ClusterFiles(data_directory(data_dir)).running()
     listed = (load_settings(data_dir).plugins if cluster is None else cluster.plugins).split(",")
@@ -85,9 +85,9 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     if not where.local:  # the local cluster's Kafka, when it is down, is being started again
         reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
 
-    from services.kernel import lazy_modules
-    from services.log.opening import expect_secret
-    from services.log.secret import SECRET_FILE, is_said
+    from holdfast.services.kernel import lazy_modules
+    from holdfast.services.log.opening import expect_secret
+    from holdfast.services.log.secret import SECRET_FILE, is_said
 
     lazy_modules.resolve(load=False)
 
@@ -111,7 +111,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
 
 def opened(where: Whereabouts, patience: Patience | None = None) -> Log:
     """The log of a command, which is to `close` it: one that waits, with a word to the person."""
-    from services.log.opening import open_waiting
+    from holdfast.services.log.opening import open_waiting
 
     patience = patience or patience_with(where.data_dir, where.bootstrap_servers)
     return open_waiting(where.bootstrap_servers, where.prefix, f"cli-{os.getpid()}", patience)
@@ -119,7 +119,7 @@ def opened(where: Whereabouts, patience: Patience | None = None) -> Log:
 
 def patience_with(data_dir: Path | None = None, kafka: str | None = None) -> Patience:
     """How long a command waits for what does not answer, with a word to the person."""
-    from services.log.patience import Patience
+    from holdfast.services.log.patience import Patience
 
     return Patience(load_settings(data_dir, kafka).command_patience_s, note)
 
@@ -129,7 +129,7 @@ def _listed(log: Log, where: Whereabouts, needed: Sequence[str]) -> dict[str, in
 
     Raises CommandFailed.
     """
-    from services.log.login import LoginRefused
+    from holdfast.services.log.login import LoginRefused
 
     try:
         return log.topics(needed)
@@ -141,7 +141,7 @@ def _listed(log: Log, where: Whereabouts, needed: Sequence[str]) -> dict[str, in
 
 
 def _say_refused(log: Log) -> None:
-    from services.log.sealed import SealedLog
+    from holdfast.services.log.sealed import SealedLog
 
     if isinstance(log, SealedLog) and (counts := log.refusals.counts):
         topics = ", ".join(f"{count} in {topic}" for topic, count in sorted(counts.items()))

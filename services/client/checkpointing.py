@@ -7,14 +7,14 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from schemas import commands
-from schemas.commands import Command
-from services.client.submitting import LOOK_AGAIN_S, append
-from services.kernel.errors import CommandFailed, Retriable
-from services.view.cluster import policy_line
-from services.view.door import Door
-from services.view.lines import JobLine, PolicyLine
-from services.view.reading import read_all
+from holdfast.schemas import commands
+from holdfast.schemas.commands import Command
+from holdfast.services.client.submitting import LOOK_AGAIN_S, append
+from holdfast.services.kernel.errors import CommandFailed, Retriable
+from holdfast.services.view.cluster import policy_line
+from holdfast.services.view.door import Door
+from holdfast.services.view.lines import JobLine, PolicyLine
+from holdfast.services.view.reading import read_all
 
 
 def change_policy(door: Door, job: JobLine, command: Command, timeout_s: float) -> PolicyLine:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schemas.topics import Partition
-from services.controller.core.job import SETTLED
-from services.controller.kept import delete_over, kept
-from services.kernel.errors import CommandFailed
-from services.view.door import Door
-from services.view.reading import read_jobs
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.core.job import SETTLED
+from holdfast.services.controller.kept import delete_over, kept
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.view.door import Door
+from holdfast.services.view.reading import read_jobs
 
 LISTEN_S = 3.0
 """A cluster that runs writes heartbeats many times in it."""

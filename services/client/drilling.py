@@ -6,16 +6,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from schemas import commands
-from schemas.assignments import Change, unit_key
-from schemas.commands import Command
-from schemas.events import Event
-from services.client.submitting import append
-from services.kernel.errors import USAGE, CommandFailed, Retriable
-from services.view.cluster import OVER
-from services.view.door import Door
-from services.view.lines import JobLine
-from services.view.reading import Watch, named_job, read_all
+from holdfast.schemas import commands
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.services.client.submitting import append
+from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
+from holdfast.services.view.cluster import OVER
+from holdfast.services.view.door import Door
+from holdfast.services.view.lines import JobLine
+from holdfast.services.view.reading import Watch, named_job, read_all
 
 LOOK_S = 2.0
 """Between two looks at `assignments`: events show it sooner, unless the replica that decided died first."""

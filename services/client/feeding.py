@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from services.client.unusable import UnusableFile
-from services.kernel.codecs.texts import other_encoding, unmarked
+from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.kernel.codecs.texts import other_encoding, unmarked
 
 Format = Literal["ndjson", "csv", "parquet", "arrow"]
 
@@ -85,18 +85,18 @@ class Feed:
 
     def _blocks(self) -> Iterator[list[bytes]]:
         if self._table:
-            from services.client.feeding_tables import table_records
+            from holdfast.services.client.feeding_tables import table_records
 
             with _seekable(self) as file:
                 for read, block in table_records(file, self.path, self.format, ROWS, arrow=self._arrow):
                     self.share = read
                     yield block
         elif self.format == "csv" and not self._raw:
-            from services.client.feeding_tables import csv_records
+            from holdfast.services.client.feeding_tables import csv_records
 
             yield from csv_records(self.whole_lines, self.path, strings=self._strings, null=self._null)
         elif self._raw and self._columns:
-            from services.client.feeding_tables import csv_lines
+            from holdfast.services.client.feeding_tables import csv_lines
 
             for text in csv_lines(self.whole_lines, self.path, self._columns, self._null):
                 yield _filled(split_quoted(text))

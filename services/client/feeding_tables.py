@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from services.client.feeding import ends_inside, split_quoted
-from services.client.unusable import UnusableFile
-from services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
+from holdfast.services.client.feeding import ends_inside, split_quoted
+from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
 
 Lines = Callable[[bool], Iterator[bytes]]
 """Starts to read a file from its beginning; see `Feed.whole_lines`."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from services.kernel.errors import CommandFailed, JobRejected
-from services.kernel.plurals import plural
-from services.planning.loading import load
+from holdfast.services.kernel.errors import CommandFailed, JobRejected
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.planning.loading import load
 
 SAMPLE = 1_000
 """Records that are looked at."""
@@ -158,7 +158,7 @@ def _accepted(found: Draft) -> Draft:
 
 
 def _problems(found: Draft) -> list[tuple[str, str]]:
-    from services.client.planning import plan
+    from holdfast.services.client.planning import plan
 
     try:
         plan(load(found.text(), "job.yaml"), None, "holdfast", [])

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from schemas.jobs import Source
-from schemas.plans import OperatorPlan
-from services.client.feeding import Feed
-from services.client.unusable import UnusableFile
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.arrow_records import encode_arrow
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.codecs.encoding import encode_json
-from services.kernel.codecs.fields import TIME
-from services.kernel.suggestions import suggest
+from holdfast.schemas.jobs import Source
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.client.feeding import Feed
+from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.arrow_records import encode_arrow
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.fields import TIME
+from holdfast.services.kernel.suggestions import suggest
 
 Given = pl.DataFrame | Path | str | Iterable[Mapping[str, Any] | bytes]
 """What a source is fed with: a frame, the path of a file, or records, each a mapping (as JSON) or its bytes."""

@@ -14,15 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.client.registry_fields import with_fields
-from services.kernel.errors import USAGE, CommandFailed, JobRejected
-from services.kernel.suggestions import suggest
-from services.log.patience import Patience
-from services.log.registry import open_registry
-from services.planning.loading import interpret
-from services.planning.reading import read
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.client.registry_fields import with_fields
+from holdfast.services.kernel.errors import USAGE, CommandFailed, JobRejected
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.log.patience import Patience
+from holdfast.services.log.registry import open_registry
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.reading import read
 
 _loaded: dict[Path, ModuleType] = {}
 

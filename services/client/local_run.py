@@ -11,30 +11,30 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from schemas import commands, plans
-from schemas.dead_letters import DeadLetter
-from schemas.dead_letters import decode as decode_dead
-from schemas.heartbeats import FAULTED, Heartbeat
-from schemas.heartbeats import encode as encode_beat
-from schemas.jobs import REGISTERED, JobSpec
-from schemas.plans import Decision, Ended, Plan, Rejection
-from schemas.progress import Progress
-from schemas.progress import decode as decode_progress
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.controller.conductor import Conductor
-from services.controller.core.controller import Controller
-from services.controller.polling import Polling
-from services.hosting.blocking import Inline
-from services.hosting.identity import Identity
-from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from services.kernel.dataflow.sink_records import json_rows
-from services.kernel.errors import HoldfastError, JobRejected
-from services.kernel.state.image import MemoryImage
-from services.kernel.versions import versions
-from services.log.memory import MemoryLog
-from services.planning import spark_installation
-from services.recovery.polling import Polling as RecoveryPolling
-from services.worker.process.loop import Worker
+from holdfast.schemas import commands, plans
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.dead_letters import decode as decode_dead
+from holdfast.schemas.heartbeats import FAULTED, Heartbeat
+from holdfast.schemas.heartbeats import encode as encode_beat
+from holdfast.schemas.jobs import REGISTERED, JobSpec
+from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.progress import decode as decode_progress
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.polling import Polling
+from holdfast.services.hosting.blocking import Inline
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.dataflow.sink_records import json_rows
+from holdfast.services.kernel.errors import HoldfastError, JobRejected
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.versions import versions
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.planning import spark_installation
+from holdfast.services.recovery.polling import Polling as RecoveryPolling
+from holdfast.services.worker.process.loop import Worker
 
 BEAT_EVERY_TURNS = 20
 RECOVER_EVERY_TURNS = 5

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.decided import Id
-from schemas.jobs import JobSpec
-from schemas.plans import Plan
-from schemas.topics import TopicSpec
-from services.controller.spark_analysis import Describer
-from services.kernel.errors import JobRejected
-from services.planning.plan import make_plan
-from services.planning.spark_inputs import operators
-from services.planning.user_topics import source_topic
+from holdfast.schemas.decided import Id
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import TopicSpec
+from holdfast.services.controller.spark_analysis import Describer
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.plan import make_plan
+from holdfast.services.planning.spark_inputs import operators
+from holdfast.services.planning.user_topics import source_topic
 
 NO_GENERATION = "0-000000"
 

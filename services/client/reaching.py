@@ -6,7 +6,7 @@ import re
 import socket
 import time
 
-from services.kernel.errors import CommandFailed
+from holdfast.services.kernel.errors import CommandFailed
 
 CONNECT_S = 3.0
 """Time-out for all addresses together; a refusal or an unknown name is known much earlier."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schemas.jobs import REGISTERED
-from schemas.plans import Problem
-from services.kernel.codecs import avro_schemas, json_schemas
-from services.kernel.codecs.registered import KINDS, WriterSchema
-from services.kernel.errors import JobRejected, Retriable
-from services.log.patience import Patience
-from services.log.registry import URL, Registry, RegistryUnusable, Version
-from services.log.secret import SecretUnusable
+from holdfast.schemas.jobs import REGISTERED
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.codecs import avro_schemas, json_schemas
+from holdfast.services.kernel.codecs.registered import KINDS, WriterSchema
+from holdfast.services.kernel.errors import JobRejected, Retriable
+from holdfast.services.log.patience import Patience
+from holdfast.services.log.registry import URL, Registry, RegistryUnusable, Version
+from holdfast.services.log.secret import SecretUnusable
 
 
 def with_fields(raw: Any, open_registry: Callable[[], Registry | None], patience: Callable[[], Patience]) -> Any:

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas import checkpoints, cuts, delivered, events, frames, plans, progress
-from schemas.cuts import Cut
-from schemas.events import Event
-from schemas.plans import Plan, Skip
-from schemas.topics import JobTopics, Partition
-from services.kernel.codecs.frames import payload_of
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.logs.admitted import Skipped
-from services.kernel.logs.cuts import of_plan
-from services.kernel.plans.layout import commit_logs, data_topics
-from services.log.cut_logs import cuts_base
-from services.log.jobs import read_admitted
-from services.log.protocol import Log
-from services.view.door import Door
-from services.worker.sinks.position import newest_cut
+from holdfast.schemas import checkpoints, cuts, delivered, events, frames, plans, progress
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Plan, Skip
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.codecs.frames import payload_of
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.logs.admitted import Skipped
+from holdfast.services.kernel.logs.cuts import of_plan
+from holdfast.services.kernel.plans.layout import commit_logs, data_topics
+from holdfast.services.log.cut_logs import cuts_base
+from holdfast.services.log.jobs import read_admitted
+from holdfast.services.log.protocol import Log
+from holdfast.services.view.door import Door
+from holdfast.services.worker.sinks.position import newest_cut
 
 ANSWER_S = 10.0
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, Replayed, decode, decode_replayed, encode
-from schemas.topics import JobTopics, Partition
-from services.log.expecting import Expecting
-from services.log.protocol import Log, Message, Rows, Transactor
+from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, Replayed, decode, decode_replayed, encode
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.log.expecting import Expecting
+from holdfast.services.log.protocol import Log, Message, Rows, Transactor
 
 HEADER = "replay-of"
 """Names the record that is repeated: topic/partition/offset."""

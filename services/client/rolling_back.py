@@ -7,15 +7,15 @@ from contextlib import suppress
 
 import msgspec
 
-from schemas import commands
-from schemas.assignments import unit_key
-from schemas.commands import Command
-from services.client.submitting import LOOK_AGAIN_S, append
-from services.kernel.errors import CommandFailed, Retriable
-from services.view.cluster import ClusterView
-from services.view.door import Door
-from services.view.lines import JobLine
-from services.view.reading import read_all
+from holdfast.schemas import commands
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.commands import Command
+from holdfast.services.client.submitting import LOOK_AGAIN_S, append
+from holdfast.services.kernel.errors import CommandFailed, Retriable
+from holdfast.services.view.cluster import ClusterView
+from holdfast.services.view.door import Door
+from holdfast.services.view.lines import JobLine
+from holdfast.services.view.reading import read_all
 
 
 class RolledBack(msgspec.Struct, frozen=True):

@@ -13,20 +13,20 @@ from typing import Any
 
 import msgspec
 
-from schemas import commands
-from schemas.assignments import unit_key
-from schemas.commands import Command
-from schemas.events import Event
-from schemas.job_operators import Spark
-from schemas.jobs import JobSpec
-from schemas.plans import Counts, Ended, Plan, Problem, Rejection, Status
-from schemas.topics import Partition, generation
-from services.kernel.errors import CommandFailed, JobRejected, Retriable
-from services.kernel.plurals import plural
-from services.view.door import Door
-from services.view.lines import JobLine
-from services.view.protection import PASSING
-from services.view.reading import Watch, read_all, read_jobs
+from holdfast.schemas import commands
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.schemas.job_operators import Spark
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Counts, Ended, Plan, Problem, Rejection, Status
+from holdfast.schemas.topics import Partition, generation
+from holdfast.services.kernel.errors import CommandFailed, JobRejected, Retriable
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.view.door import Door
+from holdfast.services.view.lines import JobLine
+from holdfast.services.view.protection import PASSING
+from holdfast.services.view.reading import Watch, read_all, read_jobs
 
 ANSWER_S = 5.0
 LOOK_AGAIN_S = 0.2

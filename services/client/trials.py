@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.dead_letters import DeadLetter
-from schemas.jobs import REGISTERED, JobSpec
-from schemas.plans import Plan
-from services.client.frames import Given, file_records, records, rows_of
-from services.client.local_run import LocalRun, complete, of_files
-from services.client.unusable import UnusableFile
-from services.hosting import plugins
-from services.kernel.codecs.registered import Schemas, WriterSchema, ids
-from services.kernel.errors import HoldfastError
-from services.kernel.suggestions import suggest
-from services.log.logger import drop_below
-from services.log.registry import of_this_process
-from services.planning.checking import entry_of
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.jobs import REGISTERED, JobSpec
+from holdfast.schemas.plans import Plan
+from holdfast.services.client.frames import Given, file_records, records, rows_of
+from holdfast.services.client.local_run import LocalRun, complete, of_files
+from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.hosting import plugins
+from holdfast.services.kernel.codecs.registered import Schemas, WriterSchema, ids
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.log.logger import drop_below
+from holdfast.services.log.registry import of_this_process
+from holdfast.services.planning.checking import entry_of
 
 
 class Tried(dict[str, pl.DataFrame]):

@@ -7,11 +7,11 @@ from functools import partial
 
 import msgspec
 
-from schemas.topics import Partition
-from services.kernel.plurals import plural
-from services.log.answers import Unacknowledged
-from services.log.patience import Patience, Wait
-from services.log.protocol import Appender
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.answers import Unacknowledged
+from holdfast.services.log.patience import Patience, Wait
+from holdfast.services.log.protocol import Appender
 
 BURST_S = 0.025
 """With a rate, records go out in bursts of so much time's worth: each is a request to Kafka, which costs

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from services.client import submitting
-from services.client.drilling import drill_unit, running
-from services.client.planning import missing_topics
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.plurals import plural
-from services.planning.loading import interpret
-from services.planning.reading import read
-from services.view.cluster import OVER
-from services.view.door import Door
-from services.view.reading import named_job, read_jobs
+from holdfast.services.client import submitting
+from holdfast.services.client.drilling import drill_unit, running
+from holdfast.services.client.planning import missing_topics
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.reading import read
+from holdfast.services.view.cluster import OVER
+from holdfast.services.view.door import Door
+from holdfast.services.view.reading import named_job, read_jobs
 
 READ_ONLY = "this console is read-only"
 PATIENCE_S = {"pause": 60.0, "resume": 60.0, "drain": 300.0, "cancel": 300.0}

@@ -9,13 +9,13 @@ import msgspec
 from fastapi import APIRouter, Body, FastAPI, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from services.console.actions import READ_ONLY, Actions
-from services.console.feed import Feed
-from services.console.markup import Node, card, element, table, text
-from services.kernel.errors import CommandFailed, HoldfastError, JobRejected
-from services.view.door import Door
-from services.view.live import LiveJob, Picture
-from services.view.rows import newest_letters, newest_rows
+from holdfast.services.console.actions import READ_ONLY, Actions
+from holdfast.services.console.feed import Feed
+from holdfast.services.console.markup import Node, card, element, table, text
+from holdfast.services.kernel.errors import CommandFailed, HoldfastError, JobRejected
+from holdfast.services.view.door import Door
+from holdfast.services.view.live import LiveJob, Picture
+from holdfast.services.view.rows import newest_letters, newest_rows
 
 ROOT = "/api/v1"
 WAIT_S = 10.0

@@ -9,12 +9,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.plans import Plan, Problem
-from services.client import planning
-from services.kernel.errors import JobRejected
-from services.planning.loading import interpret
-from services.planning.places import line_of
-from services.planning.reading import read
+from holdfast.schemas.plans import Plan, Problem
+from holdfast.services.client import planning
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.places import line_of
+from holdfast.services.planning.reading import read
 
 NAME = "job.yaml"
 TRY_S = 30.0
@@ -80,7 +80,7 @@ def try_on(written: str, source: str, sample: str) -> Tried:
         job, records = Path(folder, NAME), Path(folder, "sample.ndjson")
         job.write_text(written)
         records.write_text(sample.strip() + "\n")
-        command = [sys.executable, "-m", "services.cli", "try", str(job), "--input", f"{source}={records}"]
+        command = [sys.executable, "-m", "holdfast.services.cli", "try", str(job), "--input", f"{source}={records}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TRY_S, check=False)
         except subprocess.TimeoutExpired:

@@ -12,9 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from services.kernel.errors import HoldfastError
-from services.view.door import Door
-from services.view.live import LiveJob, LiveView, Picture
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.view.door import Door
+from holdfast.services.view.live import LiveJob, LiveView, Picture
 
 _log = logging.getLogger(__name__)
 REST_S = 20.0

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
-from schemas.topics import edge as edge_of
-from services.console.layering import layers
-from services.console.markup import Node, element, plain_rate, text, tone
-from services.view.costs import JobCosts
-from services.view.lines import UnitLine
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
+from holdfast.schemas.topics import edge as edge_of
+from holdfast.services.console.layering import layers
+from holdfast.services.console.markup import Node, element, plain_rate, text, tone
+from holdfast.services.view.costs import JobCosts
+from holdfast.services.view.lines import UnitLine
 
 WIDTH, HEAD, ROW, FOOT = 180, 44, 22, 8
 GAP_X, GAP_Y, MARGIN = 66, 22, 8

@@ -13,19 +13,19 @@ from nicegui import run, ui
 from nicegui.element import Element
 from starlette.requests import Request
 
-from services.console.actions import Actions
-from services.console.feed import Feed
-from services.console.markup import Node, card, chip, element, nothing, text
-from services.console.parts import records
-from services.console.parts.checkpoints import checkpoints
-from services.console.parts.job import job_page
-from services.console.parts.overview import overview, story
-from services.console.parts.takeovers import takeovers
-from services.console.talking import Talking
-from services.kernel.errors import HoldfastError
-from services.view.door import Door
-from services.view.live import LiveJob, Picture
-from services.view.rows import newest_letters, newest_rows
+from holdfast.services.console.actions import Actions
+from holdfast.services.console.feed import Feed
+from holdfast.services.console.markup import Node, card, chip, element, nothing, text
+from holdfast.services.console.parts import records
+from holdfast.services.console.parts.checkpoints import checkpoints
+from holdfast.services.console.parts.job import job_page
+from holdfast.services.console.parts.overview import overview, story
+from holdfast.services.console.parts.takeovers import takeovers
+from holdfast.services.console.talking import Talking
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.view.door import Door
+from holdfast.services.view.live import LiveJob, Picture
+from holdfast.services.view.rows import newest_letters, newest_rows
 
 STATIC = Path(__file__).parent / "static"
 LOOK_S = 0.25
@@ -102,7 +102,7 @@ def add_pages(console: Console) -> None:
     @_page("/submit")
     async def submit_page(request: Request) -> None:
         await _ready(console)
-        from services.console.submitting import submit_form
+        from holdfast.services.console.submitting import submit_form
 
         with _frame(console, request, "Submit", "/submit") as talking:
             _heading("Submit a job")
@@ -111,7 +111,7 @@ def add_pages(console: Console) -> None:
     @_page("/api")
     async def api(request: Request) -> None:
         await _ready(console)
-        from services.console.api import api_page
+        from holdfast.services.console.api import api_page
 
         with _frame(console, request, "API", "/api"):
             _heading("API")

@@ -11,13 +11,13 @@ import uvicorn
 from fastapi.staticfiles import StaticFiles
 from nicegui import ui
 
-from services.console.actions import Actions, Machine
-from services.console.api import make_app
-from services.console.feed import Feed
-from services.console.guarding import Guard
-from services.console.pages import STATIC, Console, add_pages
-from services.kernel.errors import USAGE, CommandFailed
-from services.view.door import Door
+from holdfast.services.console.actions import Actions, Machine
+from holdfast.services.console.api import make_app
+from holdfast.services.console.feed import Feed
+from holdfast.services.console.guarding import Guard
+from holdfast.services.console.pages import STATIC, Console, add_pages
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.view.door import Door
 
 _ICON = Path(__file__).parent / "static" / "icon.svg"
 

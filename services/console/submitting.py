@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from nicegui import run, ui
 
-from services.console import drafts
-from services.console.actions import Actions
-from services.console.markup import card, nothing
-from services.console.parts import records
-from services.kernel.errors import CommandFailed, JobRejected
-from services.view.door import Door
+from holdfast.services.console import drafts
+from holdfast.services.console.actions import Actions
+from holdfast.services.console.markup import card, nothing
+from holdfast.services.console.parts import records
+from holdfast.services.kernel.errors import CommandFailed, JobRejected
+from holdfast.services.view.door import Door
 
 if TYPE_CHECKING:
-    from services.console.pages import Live
-    from services.console.talking import Talking
+    from holdfast.services.console.pages import Live
+    from holdfast.services.console.talking import Talking
 
 CALM_S = 0.4
 """After the last key, before the file is checked."""

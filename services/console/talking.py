@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from nicegui import run, ui
 
-from services.console.actions import STALL_S, Actions
-from services.console.feed import Feed
-from services.kernel.errors import CommandFailed, HoldfastError
+from holdfast.services.console.actions import STALL_S, Actions
+from holdfast.services.console.feed import Feed
+from holdfast.services.kernel.errors import CommandFailed, HoldfastError
 
 ASKED = {
     "pause": ("Pause {}?", "No records are taken in any more; what was taken in is finished. Nothing is lost."),

@@ -1,4 +1,4 @@
-"""A controller process: `python -m services.controller`, configured by HOLDFAST_* variables."""
+"""A controller process: `python -m holdfast.services.controller`, configured by HOLDFAST_* variables."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import signal
 import time
 from collections.abc import Callable
 
-from schemas.topics import ClusterTopics, Partition
-from services.controller.app import TICK_S, Shell
-from services.controller.conductor import Conductor
-from services.controller.core.controller import Controller
-from services.controller.meters import of_jobs
-from services.controller.settings import ControllerSettings
-from services.kernel import lazy_modules
-from services.kernel.operators.python import restrict
-from services.kernel.versions import versions
-from services.log.agents import every, make_app
-from services.log.assignments import read_standings
-from services.log.backlog import Backlog
-from services.log.catching_up import catch_up, continue_group, recent
-from services.log.client_settings import client_settings
-from services.log.durability import Durability
-from services.log.health import Health, answering, reading
-from services.log.jobs import positions, read_jobs
-from services.log.listening import listen
-from services.log.logger import get_logger
-from services.log.metrics import of_process, of_refusals
-from services.log.opening import gate, look_at_secret, open_log, refused_by
-from services.log.protocol import Log
-from services.log.rights import Rights
-from services.log.service_log import close_service_log, open_service_log
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.controller.app import TICK_S, Shell
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.meters import of_jobs
+from holdfast.services.controller.settings import ControllerSettings
+from holdfast.services.kernel import lazy_modules
+from holdfast.services.kernel.operators.python import restrict
+from holdfast.services.kernel.versions import versions
+from holdfast.services.log.agents import every, make_app
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.catching_up import catch_up, continue_group, recent
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.durability import Durability
+from holdfast.services.log.health import Health, answering, reading
+from holdfast.services.log.jobs import positions, read_jobs
+from holdfast.services.log.listening import listen
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.metrics import of_process, of_refusals
+from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
+from holdfast.services.log.protocol import Log
+from holdfast.services.log.rights import Rights
+from holdfast.services.log.service_log import close_service_log, open_service_log
 
 HISTORY_MS = 60_000
 """A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
@@ -120,7 +120,7 @@ def _health(settings: ControllerSettings, conductor: Conductor, log: Log, events
 def _serve_metrics(
     settings: ControllerSettings, conductor: Conductor, unsealed: Callable[[], dict[str, int]], health: Health
 ) -> None:
-    from services.log.metrics_server import registry_of, serve
+    from holdfast.services.log.metrics_server import registry_of, serve
 
     name = settings.controller
     refusals = of_refusals(conductor.refusals.most, unsealed)

@@ -13,15 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from schemas.topics import Partition
-from services.controller.conductor import Conductor
-from services.controller.core.actions import Action
-from services.controller.core.events import Outcome
-from services.controller.watching import ProgressRecord, Watching
-from services.kernel.errors import Retriable
-from services.log.backlog import Backlog
-from services.log.logger import get_logger
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.actions import Action
+from holdfast.services.controller.core.events import Outcome
+from holdfast.services.controller.watching import ProgressRecord, Watching
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Log
 
 TICK_S = 0.1
 LOOK_AGAIN_S = 1.0

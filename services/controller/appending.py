@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.topics import Partition
-from services.controller.core.actions import Action
-from services.controller.core.events import Done, Failed, Outcome
-from services.kernel.errors import HoldfastError, Retriable
-from services.log.protocol import Appender, Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.core.actions import Action
+from holdfast.services.controller.core.events import Done, Failed, Outcome
+from holdfast.services.kernel.errors import HoldfastError, Retriable
+from holdfast.services.log.protocol import Appender, Log
 
 ANSWER_S = 1.0
 

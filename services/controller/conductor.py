@@ -13,35 +13,35 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from schemas import assignments, cuts, events, formats, heartbeats, plans, progress
-from schemas.assignments import Assignment, split_job_key
-from schemas.cuts import Control
-from schemas.events import Event
-from schemas.plans import Plan, Skip, Snapshot
-from schemas.rights import SERVICES, Role
-from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.controller.appending import Appending
-from services.controller.core import actions as do
-from services.controller.core import events as happened
-from services.controller.core.controller import Controller
-from services.controller.counts import counts_of, published
-from services.controller.ends import beginnings, ends_of_sources
-from services.controller.kept import delete_over, until_ms
-from services.controller.rooting import Rooting
-from services.kernel.errors import HoldfastError, JobRejected, OtherFormat, Retriable
-from services.kernel.logs.admitted import decode as decode_decision
-from services.kernel.logs.jobs import EVERY, Jobs
-from services.kernel.logs.refusals import Refusals
-from services.kernel.logs.standings import Standings
-from services.kernel.plans.layout import commit_logs, data_topics
-from services.log.cut_ranges import records_of
-from services.log.durability import Durability
-from services.log.jobs import feed_kept
-from services.log.logger import get_logger
-from services.log.protocol import Log
+from holdfast.schemas import assignments, cuts, events, formats, heartbeats, plans, progress
+from holdfast.schemas.assignments import Assignment, split_job_key
+from holdfast.schemas.cuts import Control
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Plan, Skip, Snapshot
+from holdfast.schemas.rights import SERVICES, Role
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from holdfast.services.controller.appending import Appending
+from holdfast.services.controller.core import actions as do
+from holdfast.services.controller.core import events as happened
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.counts import counts_of, published
+from holdfast.services.controller.ends import beginnings, ends_of_sources
+from holdfast.services.controller.kept import delete_over, until_ms
+from holdfast.services.controller.rooting import Rooting
+from holdfast.services.kernel.errors import HoldfastError, JobRejected, OtherFormat, Retriable
+from holdfast.services.kernel.logs.admitted import decode as decode_decision
+from holdfast.services.kernel.logs.jobs import EVERY, Jobs
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.kernel.plans.layout import commit_logs, data_topics
+from holdfast.services.log.cut_ranges import records_of
+from holdfast.services.log.durability import Durability
+from holdfast.services.log.jobs import feed_kept
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Log
 
 if TYPE_CHECKING:
-    from services.controller.drafting import Drafter
+    from holdfast.services.controller.drafting import Drafter
 
 _log = get_logger()
 
@@ -268,7 +268,7 @@ class Conductor:
 
     def prepare(self) -> Drafter:
         """Loads the planner: half a second for which a controller that follows another one does not wait."""
-        from services.controller.drafting import Drafter
+        from holdfast.services.controller.drafting import Drafter
 
         if self._drafter is None:
             self._drafter = Drafter(self._log, self.cluster.prefix, self._versions, self._allow)

@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import msgspec
 
-from schemas import plans, progress
-from schemas.plans import Counts, Plan, Status
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.counting import counted, furthest, summed
-from services.log.last_words import last_words
-from services.log.protocol import Log
+from holdfast.schemas import plans, progress
+from holdfast.schemas.plans import Counts, Plan, Status
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.counting import counted, furthest, summed
+from holdfast.services.log.last_words import last_words
+from holdfast.services.log.protocol import Log
 
 
 def counts_of(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:

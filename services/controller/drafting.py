@@ -12,20 +12,20 @@ from typing import Any
 
 import msgspec
 
-from schemas import reading
-from schemas.decided import Id
-from schemas.job_settings import FaultTolerance
-from schemas.jobs import JobSpec
-from schemas.plans import Plan, Problem
-from schemas.topics import Partition
-from services.controller.spark_analysis import Describer
-from services.kernel.errors import JobRejected, Retriable
-from services.kernel.logs.policies import ALIGNED
-from services.log.logger import get_logger
-from services.log.protocol import At, Log
-from services.planning import user_topics
-from services.planning.loading import interpret
-from services.planning.plan import make_plan
+from holdfast.schemas import reading
+from holdfast.schemas.decided import Id
+from holdfast.schemas.job_settings import FaultTolerance
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Plan, Problem
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.spark_analysis import Describer
+from holdfast.services.kernel.errors import JobRejected, Retriable
+from holdfast.services.kernel.logs.policies import ALIGNED
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import At, Log
+from holdfast.services.planning import user_topics
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.plan import make_plan
 
 _log = get_logger()
 

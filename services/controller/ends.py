@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.cuts import Beginning, Cut
-from schemas.plans import Plan, SourcePlan
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.kernel.logs.cuts import owned
-from services.kernel.plans.layout import task_name
-from services.log.cut_logs import scan_cuts
-from services.log.protocol import Described, Log
+from holdfast.schemas.cuts import Beginning, Cut
+from holdfast.schemas.plans import Plan, SourcePlan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.kernel.logs.cuts import owned
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.log.cut_logs import scan_cuts
+from holdfast.services.log.protocol import Described, Log
 
 LOOKED_AT = 512
 """Records before the end of the cut log."""

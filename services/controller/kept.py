@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from schemas.topics import ClusterTopics, JobTopics, Partition
-from services.log.protocol import Log
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
+from holdfast.services.log.protocol import Log
 
 DEAD_LETTERS = "dead-letters"
 

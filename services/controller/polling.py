@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.topics import Partition
-from services.controller.conductor import Conductor, Kind
-from services.controller.watching import Watching
-from services.log.aged import poll_aged
-from services.log.assignments import read_standings
-from services.log.jobs import positions, read_jobs
-from services.log.protocol import Chunk, Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.conductor import Conductor, Kind
+from holdfast.services.controller.watching import Watching
+from holdfast.services.log.aged import poll_aged
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.jobs import positions, read_jobs
+from holdfast.services.log.protocol import Chunk, Log
 
 TICK_MS = 100
 """Time alone makes nothing due sooner than this; the service ticks as often (app.py)."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas import plans
-from schemas.plans import Record, Retirement, Snapshot
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.jobs import EVERY, MANY, Jobs, Submissions
-from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
-from services.log.logger import get_logger
+from holdfast.schemas import plans
+from holdfast.schemas.plans import Record, Retirement, Snapshot
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.jobs import EVERY, MANY, Jobs, Submissions
+from holdfast.services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
+from holdfast.services.log.logger import get_logger
 
 _log = get_logger()
 

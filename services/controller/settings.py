@@ -7,8 +7,8 @@ import secrets
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from services.log.log_settings import LogSettings
-from services.log.metrics_settings import MetricsSettings
+from holdfast.services.log.log_settings import LogSettings
+from holdfast.services.log.metrics_settings import MetricsSettings
 
 
 class ControllerSettings(LogSettings, MetricsSettings):

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from schemas.analysis import Answer, Question, decode_answer, encode
-from schemas.plans import Problem, SparkPlan
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
-from services.planning import spark_installation
+from holdfast.schemas.analysis import Answer, Question, decode_answer, encode
+from holdfast.schemas.plans import Problem, SparkPlan
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.planning import spark_installation
 
 ANSWER_S = 180.0
 _LINES = 3
@@ -81,7 +81,7 @@ def ask(question: Question) -> Answer:
     """Raises JobRejected when Spark cannot answer, with what to do."""
     if absent := spark_installation.missing():
         raise JobRejected([Problem("spark", absent, spark_installation.WHERE)])
-    command = [sys.executable, "-m", "services.spark.analysis"]
+    command = [sys.executable, "-m", "holdfast.services.spark.analysis"]
     try:
         done = subprocess.run(command, input=encode(question), capture_output=True, timeout=ANSWER_S)
         return decode_answer(done.stdout)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.topics import Partition
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.protocol import Log
 
 POLL_S = 0.02
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from services.kernel.errors import Retriable, WorkerUnfit
+from holdfast.services.kernel.errors import Retriable, WorkerUnfit
 
 Call = Callable[[], Any]
 Done = Callable[[Any], None]

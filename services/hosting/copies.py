@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from schemas.assignments import Flags, split_unit_key
-from schemas.plans import Plan
-from services.hosting.decisions import Decisions, Named
-from services.kernel.logs.admitted import Skipped
+from holdfast.schemas.assignments import Flags, split_unit_key
+from holdfast.schemas.plans import Plan
+from holdfast.services.hosting.decisions import Decisions, Named
+from holdfast.services.kernel.logs.admitted import Skipped
 
 
 class Hosted(Protocol):

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import assignments, formats
-from schemas.assignments import Flags, split_unit_key
-from schemas.plans import Plan
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.identity import Identity
-from services.kernel.errors import WorkerUnfit
-from services.kernel.logs.admitted import Skipped
-from services.kernel.logs.admitted import decode as decode_decision
-from services.log.assignments import read_standings
-from services.log.jobs import read_jobs
-from services.log.protocol import Chunk, Log
+from holdfast.schemas import assignments, formats
+from holdfast.schemas.assignments import Flags, split_unit_key
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.errors import WorkerUnfit
+from holdfast.services.kernel.logs.admitted import Skipped
+from holdfast.services.kernel.logs.admitted import decode as decode_decision
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.jobs import read_jobs
+from holdfast.services.log.protocol import Chunk, Log
 
 Refuse = Callable[[Partition, int, object], None]
 """Called with a record that cannot be read: where it lies, and why."""

@@ -5,7 +5,7 @@ Source: PROTOCOL 5. An attribute or two for each piece of work: nothing here cos
 
 from __future__ import annotations
 
-from services.hosting.traces import Traces
+from holdfast.services.hosting.traces import Traces
 
 
 class Doing:

@@ -15,19 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from schemas import formats
-from schemas.assignments import split_unit_key
-from schemas.costs import Costs
-from schemas.events import Event
-from schemas.events import encode as encode_event
-from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn, encode
-from schemas.topics import Partition
-from services.hosting.identity import Identity
-from services.kernel.errors import Retriable
-from services.kernel.logs.refusals import Refusals
-from services.log.metrics import summed
-from services.log.protocol import Appender
-from services.log.usage import cpu_seconds, resident_bytes
+from holdfast.schemas import formats
+from holdfast.schemas.assignments import split_unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.events import Event
+from holdfast.schemas.events import encode as encode_event
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, Turn, encode
+from holdfast.schemas.topics import Partition
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.log.metrics import summed
+from holdfast.services.log.protocol import Appender
+from holdfast.services.log.usage import cpu_seconds, resident_bytes
 
 FAREWELL_S = 0.5
 COSTS_MS = 1_000.0

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from schemas.assignments import split_unit_key
-from schemas.topics import Partition
-from services.kernel.errors import HoldfastError
-from services.log.asking import Asking
-from services.log.metrics import Metric, Read, Sample
-from services.log.protocol import Log
+from holdfast.schemas.assignments import split_unit_key
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.log.asking import Asking
+from holdfast.services.log.metrics import Metric, Read, Sample
+from holdfast.services.log.protocol import Log
 
 LAG = Metric(
     "holdfast_source_lag_records",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
-from schemas.assignments import Flags
+from holdfast.schemas.assignments import Flags
 
 STORY_LINES = 100
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from services.log.usage import resident_bytes
+from holdfast.services.log.usage import resident_bytes
 
 NEAR = 0.9
 """Of the limit: there the process ends. What a batch may take between two looks is left."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from schemas.assignments import split_unit_key
-from schemas.costs import Costs
-from schemas.heartbeats import CopyState
-from services.hosting.heartbeats import CostsOf
-from services.hosting.lags import AT_RISK, LAG
-from services.log.metrics import REFUSED, Metric, Read, Sample
+from holdfast.schemas.assignments import split_unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.services.hosting.heartbeats import CostsOf
+from holdfast.services.hosting.lags import AT_RISK, LAG
+from holdfast.services.log.metrics import REFUSED, Metric, Read, Sample
 
 UNIT = ("job", "generation", "unit")
 

@@ -9,22 +9,22 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.doing import Doing
-from services.hosting.ending import Ending, Leaving
-from services.hosting.heartbeats import CostsOf, HeartbeatThread, Place, Reporting
-from services.hosting.lags import Taken, of_lags
-from services.hosting.memory import Memory
-from services.hosting.metrics import of_copies
-from services.hosting.settings import HostSettings
-from services.hosting.watchdog import Watchdog, end_process
-from services.kernel.errors import WorkerUnfit
-from services.kernel.versions import versions
-from services.log.health import Check, Health, answering, reading
-from services.log.logger import get_logger
-from services.log.metrics import of_process, of_refusals
-from services.log.opening import look_at_secret, open_log, refused_by
-from services.log.protocol import Log
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.ending import Ending, Leaving
+from holdfast.services.hosting.heartbeats import CostsOf, HeartbeatThread, Place, Reporting
+from holdfast.services.hosting.lags import Taken, of_lags
+from holdfast.services.hosting.memory import Memory
+from holdfast.services.hosting.metrics import of_copies
+from holdfast.services.hosting.settings import HostSettings
+from holdfast.services.hosting.watchdog import Watchdog, end_process
+from holdfast.services.kernel.errors import WorkerUnfit
+from holdfast.services.kernel.versions import versions
+from holdfast.services.log.health import Check, Health, answering, reading
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.metrics import of_process, of_refusals
+from holdfast.services.log.opening import look_at_secret, open_log, refused_by
+from holdfast.services.log.protocol import Log
 
 _log = get_logger()
 
@@ -151,7 +151,7 @@ def _serve_metrics(
     costs: CostsOf | None,
     taken: Callable[[], Sequence[Taken]],
 ) -> None:
-    from services.log.metrics_server import registry_of, serve
+    from holdfast.services.log.metrics_server import registry_of, serve
 
     registry = registry_of(
         of_process(host.identity.worker, _kind(host)),

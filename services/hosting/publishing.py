@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.events import Event, encode
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.identity import Identity
-from services.log.logger import get_logger
-from services.log.protocol import Appender
+from holdfast.schemas.events import Event, encode
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Appender
 
 _log = get_logger()
 

@@ -9,9 +9,9 @@ import time
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from services.hosting.plugins import modules_of
-from services.log.log_settings import LogSettings
-from services.log.metrics_settings import MetricsSettings
+from holdfast.services.hosting.plugins import modules_of
+from holdfast.services.log.log_settings import LogSettings
+from holdfast.services.log.metrics_settings import MetricsSettings
 
 
 def new_incarnation(former: str = "") -> str:

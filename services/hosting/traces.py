@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from schemas.heartbeats import At
+from holdfast.schemas.heartbeats import At
 
 SLOTS, SLOT_BYTES = 8, 384
 """One slot for the loop, the others for calls beside it."""

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from schemas.heartbeats import Turn
-from services.hosting.doing import Doing
-from services.hosting.giving_back import GivingBack
-from services.hosting.memory import Memory
+from holdfast.schemas.heartbeats import Turn
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.giving_back import GivingBack
+from holdfast.services.hosting.memory import Memory
 
 LOOK_S, SELDOM_S = 0.1, 0.25
 """How often it looks: a batch may fill the memory fast, where that has a limit."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schemas.plans import Problem
-    from schemas.topics import Partition
+    from holdfast.schemas.plans import Problem
+    from holdfast.schemas.topics import Partition
 
 
 class HoldfastError(Exception):

@@ -34,7 +34,7 @@ PRETENDED = "HOLDFAST_TEST_VERSIONS"
 MAX_TEXT = 400
 SOURCE = "source"
 """The version of what is not installed as a package."""
-OURS = ("holdfast", "schemas", "services")
+OURS = ("holdfast",)
 _IMPORT = re.compile(rb"^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \t]+import\b)", re.MULTILINE)
 
 

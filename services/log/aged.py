@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from schemas.topics import Partition
-from services.kernel.errors import PositionGone, StateCorrupted
-from services.log.protocol import Chunk, Log, Reader
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import PositionGone, StateCorrupted
+from holdfast.services.log.protocol import Chunk, Log, Reader
 
 
 def poll_aged(reader: Reader, log: Log, aged: Collection[Partition], timeout_s: float) -> list[Chunk]:

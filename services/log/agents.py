@@ -15,9 +15,9 @@ from faust.tables.manager import TableManager
 from faust.types import StreamT
 from mode.utils.times import Seconds
 
-from schemas.topics import Partition
-from services.log.credentials import credentials
-from services.log.sealed import Gate
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.credentials import credentials
+from holdfast.services.log.sealed import Gate
 
 Read = Callable[[Partition, int, int, bytes | None], None]
 """Takes (partition, offset, timestamp in ms, value)."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
 
 MAX_KNOWN = 20_000
 """Partitions of which a process remembers the end; beyond that it forgets those that it has known longest."""

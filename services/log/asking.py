@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from services.kernel.errors import Retriable
+from holdfast.services.kernel.errors import Retriable
 
 T = TypeVar("T")
 

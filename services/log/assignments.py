@@ -9,13 +9,13 @@ from contextlib import suppress
 
 import msgspec
 
-from schemas import assignments, formats
-from schemas.assignments import Snapshot
-from schemas.topics import Partition
-from services.kernel.errors import OtherFormat
-from services.kernel.logs.standings import Standings, plausible
-from services.log.late import Decided, read_late
-from services.log.protocol import Log, Message
+from holdfast.schemas import assignments, formats
+from holdfast.schemas.assignments import Snapshot
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import OtherFormat
+from holdfast.services.kernel.logs.standings import Standings, plausible
+from holdfast.services.log.late import Decided, read_late
+from holdfast.services.log.protocol import Log, Message
 
 FIRST_STRETCH = 4_096
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from schemas.topics import Partition
-from services.kernel.errors import PositionGone, Retriable
-from services.log.agents import Passed, Read
-from services.log.kafka import KafkaLog
-from services.log.logger import get_logger
-from services.log.opening import KafkaDoor
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import PositionGone, Retriable
+from holdfast.services.log.agents import Passed, Read
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.opening import KafkaDoor
+from holdfast.services.log.protocol import Log
 
 Feed = Callable[[Partition, int, int, bytes | None], object]
 """Takes (partition, offset, timestamp in ms, value)."""

@@ -9,17 +9,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from schemas import cuts
-from schemas.commits import Commit, is_frame
-from schemas.commits import decode as decode_commit
-from schemas.cuts import CutRecord, CutsSnapshot, Snapshot
-from schemas.plans import Plan
-from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.cut_snapshots import KEPT_CUTS, base_of
-from services.kernel.logs.cuts import beginning_of
-from services.kernel.plans.layout import task_name
-from services.log.protocol import Log
+from holdfast.schemas import cuts
+from holdfast.schemas.commits import Commit, is_frame
+from holdfast.schemas.commits import decode as decode_commit
+from holdfast.schemas.cuts import CutRecord, CutsSnapshot, Snapshot
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.cut_snapshots import KEPT_CUTS, base_of
+from holdfast.services.kernel.logs.cuts import beginning_of
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.log.protocol import Log
 
 
 def scan_cuts(log: Log, cut_log: Partition, start: int | None = None) -> Iterator[tuple[int, CutRecord]]:

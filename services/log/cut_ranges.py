@@ -5,13 +5,13 @@ Source: PROTOCOL 3. Asked when a batch ends every worker that does it, for peopl
 
 from __future__ import annotations
 
-from schemas.cuts import Cut, Range
-from schemas.decided import Id
-from schemas.plans import Plan
-from schemas.topics import Partition
-from services.kernel.plans.layout import task_name
-from services.log.cut_logs import scan_cuts
-from services.log.protocol import Log
+from holdfast.schemas.cuts import Cut, Range
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.log.cut_logs import scan_cuts
+from holdfast.services.log.protocol import Log
 
 STRETCHES = (256, 4_096, 65_536)
 """Records before the end of the cut log that are read, more if it is not among them: a batch that ends its worker is

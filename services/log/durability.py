@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from schemas.topics import TopicSpec
+from holdfast.schemas.topics import TopicSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.protocol import Chunk, Log, Reader
-from services.log.silence import Silence
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.protocol import Chunk, Log, Reader
+from holdfast.services.log.silence import Silence
 
 STALLED_S = 1.0
 ANSWER_S = 30.0

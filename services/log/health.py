@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from schemas.topics import Partition
-from services.kernel.errors import HoldfastError
-from services.log.asking import Asking
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.log.asking import Asking
+from holdfast.services.log.protocol import Log
 
 STUCK_S = 30.0
 """A loop that has not turned for so long does not live; a batch of a slow operator of a user may take seconds."""

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import msgspec
 
-from schemas import plans
-from schemas.plans import Retirement, Snapshot
-from schemas.retired import Retired
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.jobs import Jobs, plausible
-from services.log.late import Decided, read_late
-from services.log.protocol import Log, Message
+from holdfast.schemas import plans
+from holdfast.schemas.plans import Retirement, Snapshot
+from holdfast.schemas.retired import Retired
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.jobs import Jobs, plausible
+from holdfast.services.log.late import Decided, read_late
+from holdfast.services.log.protocol import Log, Message
 
 FIRST_STRETCH = 512
 

@@ -20,15 +20,15 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import PositionGone, Retriable, StateCorrupted
-from services.log import answers
-from services.log.answers import Moved
-from services.log.kafka_appender import KafkaAppender
-from services.log.kafka_client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, error_of
-from services.log.kafka_offsets import Offsets
-from services.log.kafka_reader import KafkaReader
-from services.log.kafka_requests import (
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
+from holdfast.services.log import answers
+from holdfast.services.log.answers import Moved
+from holdfast.services.log.kafka_appender import KafkaAppender
+from holdfast.services.log.kafka_client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, error_of
+from holdfast.services.log.kafka_offsets import Offsets
+from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.kafka_requests import (
     FORBIDDEN,
     LOOK_AGAIN_S,
     LOOK_SELDOM_S,
@@ -38,9 +38,9 @@ from services.log.kafka_requests import (
     NotAllowed,
     Requests,
 )
-from services.log.kafka_scan import Scanner
-from services.log.kafka_transactor import KafkaTransactor
-from services.log.protocol import At, Described, Message
+from holdfast.services.log.kafka_scan import Scanner
+from holdfast.services.log.kafka_transactor import KafkaTransactor
+from holdfast.services.log.protocol import At, Described, Message
 
 SETTLED_S = 20.0
 """Longest time that topics take to get leaders, or to disappear, on a broker that answers."""

@@ -14,14 +14,14 @@ from typing import cast
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as KafkaMessage
 
-from schemas.topics import Partition
-from services.kernel.errors import InvalidRecord, Retriable
-from services.kernel.plurals import plural
-from services.log.answers import Unacknowledged
-from services.log.kafka_client import Cluster, connect, error_of, listed
-from services.log.login import LoginRefused
-from services.log.protocol import Delivered, Headers
-from services.log.stalled import Stalled
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import InvalidRecord, Retriable
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.answers import Unacknowledged
+from holdfast.services.log.kafka_client import Cluster, connect, error_of, listed
+from holdfast.services.log.login import LoginRefused
+from holdfast.services.log.protocol import Delivered, Headers
+from holdfast.services.log.stalled import Stalled
 
 CONNECT_S = 1.0
 CLOSE_S = 4.0

@@ -14,11 +14,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from services.kernel.errors import Retriable
-from services.log.answers import Known
-from services.log.cluster_seen import ClusterSeen
-from services.log.login import Login
-from services.log.protocol import Headers
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.answers import Known
+from holdfast.services.log.cluster_seen import ClusterSeen
+from holdfast.services.log.login import Login
+from holdfast.services.log.protocol import Headers
 
 Settings = dict[str, str | int | float | bool]
 

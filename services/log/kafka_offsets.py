@@ -10,12 +10,12 @@ from typing import Any
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin._listoffsets import EarliestSpec, LatestSpec, OffsetSpec, TimestampSpec
 
-from schemas.topics import Partition
-from services.kernel.errors import Torn
-from services.log import answers
-from services.log.answers import Known, WentBack
-from services.log.kafka_requests import LOOK_AGAIN_S, Requests
-from services.log.protocol import At
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Torn
+from holdfast.services.log import answers
+from holdfast.services.log.answers import Known, WentBack
+from holdfast.services.log.kafka_requests import LOOK_AGAIN_S, Requests
+from holdfast.services.log.protocol import At
 
 OPEN_S = 8.0
 """Longer than the broker leaves any transaction open: its time-out, and the interval at which it looks."""

@@ -14,10 +14,10 @@ from typing import cast
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
-from schemas.topics import Partition
-from services.kernel.errors import HoldfastError, PositionGone
-from services.log.kafka_client import ANSWER_S, Cluster
-from services.log.protocol import Chunk, Message
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import HoldfastError, PositionGone
+from holdfast.services.log.kafka_client import ANSWER_S, Cluster
+from holdfast.services.log.protocol import Chunk, Message
 
 _SETTINGS: Mapping[str, str | int] = {
     "isolation.level": "read_committed",

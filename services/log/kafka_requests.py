@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from services.kernel.errors import Forbidden, Retriable, StateCorrupted
-from services.log.answers import Moved, WentBack
-from services.log.kafka_client import ANSWER_S, Cluster, error_of
-from services.log.login import LoginRefused
+from holdfast.services.kernel.errors import Forbidden, Retriable, StateCorrupted
+from holdfast.services.log.answers import Moved, WentBack
+from holdfast.services.log.kafka_client import ANSWER_S, Cluster, error_of
+from holdfast.services.log.login import LoginRefused
 
 FIRST_PATIENCE_S, PATIENCE_GROWTH = 0.25, 1.5
 LOOK_AGAIN_S, LOOK_SELDOM_S = 0.01, 0.2

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from schemas.topics import Partition
-from services.log.kafka_client import ANSWER_S, Cluster
-from services.log.kafka_reader import KafkaReader
-from services.log.protocol import Message
-from services.log.silence import Silence
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.kafka_client import ANSWER_S, Cluster
+from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.protocol import Message
+from holdfast.services.log.silence import Silence
 
 _WAIT_S = 0.1
 _HOLD_MS = 1

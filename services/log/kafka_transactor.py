@@ -17,12 +17,12 @@ from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
-from services.log.cluster_seen import ClusterSeen
-from services.log.kafka_client import Cluster, connect, error_of, listed
-from services.log.logger import get_logger
-from services.log.protocol import Rows
-from services.log.stalled import Stalled
+from holdfast.services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
+from holdfast.services.log.cluster_seen import ClusterSeen
+from holdfast.services.log.kafka_client import Cluster, connect, error_of, listed
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Rows
+from holdfast.services.log.stalled import Stalled
 
 CONNECT_S = 1.0
 START_S = 10.0

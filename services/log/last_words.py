@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from schemas.topics import Partition
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.protocol import Log
 
 FIRST_STRETCH = 256
 

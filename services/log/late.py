@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from schemas.topics import Partition
-from services.kernel.errors import PositionGone, Retriable, StateCorrupted
-from services.kernel.logs.snapshots import Upto, base_of, oldest_of
-from services.log.logger import get_logger
-from services.log.protocol import Log, Message
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
+from holdfast.services.kernel.logs.snapshots import Upto, base_of, oldest_of
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Log, Message
 
 LAST_STRETCH = 65_536
 """Records read from the end at most: a log without a snapshot in so many is read from its start."""

@@ -13,11 +13,11 @@ from functools import partial
 
 import faust
 
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.aged import poll_aged
-from services.log.agents import Read
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.aged import poll_aged
+from holdfast.services.log.agents import Read
+from holdfast.services.log.protocol import Log
 
 WAIT_S = 0.25
 """How long the thread waits for records, and how soon it sees that the app stops."""

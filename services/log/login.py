@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError
 
-from services.kernel.errors import Forbidden
+from holdfast.services.kernel.errors import Forbidden
 
 RECENT_S = 30.0
 """Refused so long ago, it says nothing of a request that fails now."""

@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Fenced, InvalidRecord, PositionGone, Retriable, StateCorrupted
-from services.kernel.plurals import plural
-from services.log.answers import Unacknowledged
-from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
-from services.log.record_sizes import CLIENT_BYTES, largest
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import Fenced, InvalidRecord, PositionGone, Retriable, StateCorrupted
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.answers import Unacknowledged
+from holdfast.services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
+from holdfast.services.log.record_sizes import CLIENT_BYTES, largest
 
 _CREATE_TIME = 1
 STRETCH = 64

@@ -17,9 +17,9 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from services.log.health import Health
-from services.log.logger import get_logger
-from services.log.metrics import Metric, Read
+from holdfast.services.log.health import Health
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.metrics import Metric, Read
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from schemas import events
-from schemas.events import Event
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import HoldfastError, Retriable
-from services.log.client_settings import client_settings
-from services.log.kafka import KafkaLog
-from services.log.logger import get_logger
-from services.log.patience import Patience
-from services.log.protocol import Log, Message
-from services.log.seal import Fault, Keyring, Place, is_sealed
-from services.log.sealed import Gate, SealedLog
-from services.log.secret import OFF, SECRET, SECRET_FILE, is_said, keyring
-from services.log.waiting import WaitingLog
+from holdfast.schemas import events
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.errors import HoldfastError, Retriable
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.patience import Patience
+from holdfast.services.log.protocol import Log, Message
+from holdfast.services.log.seal import Fault, Keyring, Place, is_sealed
+from holdfast.services.log.sealed import Gate, SealedLog
+from holdfast.services.log.secret import OFF, SECRET, SECRET_FILE, is_said, keyring
+from holdfast.services.log.waiting import WaitingLog
 
 FIRST_STRETCH, LOOKED_AT = 64, 16_384
 """Events at the end of the log, first and at most; strangers' do not matter while one of them is the cluster's."""

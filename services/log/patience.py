@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
-from services.kernel.errors import Forbidden, Retriable, TopicGone
+from holdfast.services.kernel.errors import Forbidden, Retriable, TopicGone
 
 FIRST_WORD_S = 1.0
 """After so long without an answer the person is told what the command waits for."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from schemas.topics import Partition, TopicSpec
+from holdfast.schemas.topics import Partition, TopicSpec
 
 Headers = Sequence[tuple[str, bytes]]
 Delivered = Callable[[Exception | None, int], None]

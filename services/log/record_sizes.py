@@ -6,7 +6,7 @@ it at all. Both assume that the producer does not compress.
 
 from __future__ import annotations
 
-from services.log.protocol import Rows
+from holdfast.services.log.protocol import Rows
 
 CLIENT_BYTES = 16 * 1024 * 1024 - 256
 """What the Kafka client takes, whatever the topic does."""

@@ -22,9 +22,9 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 
-from schemas.rights import Do, On, Right, Role, of_job, user
-from schemas.topics import JobTopics
-from services.log.kafka_client import Cluster, error_of
+from holdfast.schemas.rights import Do, On, Right, Role, of_job, user
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.log.kafka_client import Cluster, error_of
 
 PATIENCE_S = 20.0
 """Nobody waits for an answer: it is a person's command, or an action of the controller beside its loop."""

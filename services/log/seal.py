@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 
 HEADER = "hf"
 VERSION = 1

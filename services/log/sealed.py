@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from schemas.events import Event
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.kernel.errors import Torn
-from services.kernel.logs.refusals import Refusals
-from services.log.protocol import (
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.kernel.errors import Torn
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.log.protocol import (
     Appender,
     At,
     Chunk,
@@ -30,7 +30,7 @@ from services.log.protocol import (
     Rows,
     Transactor,
 )
-from services.log.seal import HEADER, Fault, Keyring, Place
+from holdfast.services.log.seal import HEADER, Fault, Keyring, Place
 
 FIRST_STRETCH = 64
 _MOST_PLACES = 20_000

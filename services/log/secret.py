@@ -13,9 +13,9 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.kernel.errors import HoldfastError
-from services.log.private import refused
-from services.log.seal import SHORTEST_SECRET, Keyring
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.log.private import refused
+from holdfast.services.log.seal import SHORTEST_SECRET, Keyring
 
 SECRET, SECRET_FILE = "HOLDFAST_CLUSTER_SECRET", "HOLDFAST_CLUSTER_SECRET_FILE"
 OFF = "off"

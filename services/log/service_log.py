@@ -22,9 +22,9 @@ from typing import Any, TextIO, cast
 
 import structlog
 
-from schemas.assignments import split_unit_key
-from services.log.log_settings import Format
-from services.log.repeats import Repeated, Repeats
+from holdfast.schemas.assignments import split_unit_key
+from holdfast.services.log.log_settings import Format
+from holdfast.services.log.repeats import Repeated, Repeats
 
 _DIGITS = re.compile(r"\d+")
 _LIBRARIES = logging.WARNING

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.topics import Partition
-from services.kernel.errors import Retriable, StateCorrupted
-from services.kernel.logs.snapshots import Trims
-from services.log.logger import get_logger
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable, StateCorrupted
+from holdfast.services.kernel.logs.snapshots import Trims
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Log
 
 _log = get_logger()
 

@@ -11,12 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Retriable, TopicGone
-from services.log.answers import Unacknowledged
-from services.log.kafka_requests import Absent
-from services.log.patience import FIRST_WORD_S, Patience, Wait
-from services.log.protocol import Appender, At, Delivered, Described, Headers, Log, Message, Reader, Rows, Transactor
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import Retriable, TopicGone
+from holdfast.services.log.answers import Unacknowledged
+from holdfast.services.log.kafka_requests import Absent
+from holdfast.services.log.patience import FIRST_WORD_S, Patience, Wait
+from holdfast.services.log.protocol import (
+    Appender,
+    At,
+    Delivered,
+    Described,
+    Headers,
+    Log,
+    Message,
+    Reader,
+    Rows,
+    Transactor,
+)
 
 _T = TypeVar("_T")
 

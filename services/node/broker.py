@@ -2,7 +2,7 @@
 
 Usually it is the only one; services/node/brokers.py starts several that replicate each other.
 
-`python -m services.node.broker` starts one for a moment to record which classes it loads (see `train`).
+`python -m holdfast.services.node.broker` starts one for a moment to record which classes it loads (see `train`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from services.node import fencing, ports
-from services.node.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
-from services.node.disk import put
-from services.node.java import Java, JavaMissing, find_java
-from services.node.processes import Child, tail
+from holdfast.services.node import fencing, ports
+from holdfast.services.node.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
+from holdfast.services.node.disk import put
+from holdfast.services.node.java import Java, JavaMissing, find_java
+from holdfast.services.node.processes import Child, tail
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0

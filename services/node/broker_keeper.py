@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from services.node.broker import EmbeddedKafka
-from services.node.brokers import Brokers
-from services.node.disk import Disk
-from services.node.restarts import Restarts
-from services.node.saying import say
+from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.brokers import Brokers
+from holdfast.services.node.disk import Disk
+from holdfast.services.node.restarts import Restarts
+from holdfast.services.node.saying import say
 
 DEAF_S = 10.0
 """A broker that has closed its port never opens it again. Kafka 4.3.1 can stay in that state for minutes: where its

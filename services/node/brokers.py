@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from services.kernel.plurals import plural
-from services.node import fencing
-from services.node.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum, new_cluster_id
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.node import fencing
+from holdfast.services.node.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum, new_cluster_id
 
 
 class Brokers:

@@ -12,10 +12,11 @@ from functools import cache
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
-from services.node.artifacts import cache_dir
+from holdfast.services.node.artifacts import cache_dir
 
 FORBIDDEN, PREFIX = "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"
-OURS, LIBRARIES = ("services", "schemas", "holdfast"), ("polars", "pyarrow", "pydantic", "confluent_kafka")
+OURS = ("holdfast.services", "holdfast.schemas", "holdfast")
+LIBRARIES = ("polars", "pyarrow", "pydantic", "confluent_kafka")
 MTIME_AT, SIZE_AT, HEAD = 8, 12, 16
 """In a compiled module: time of change and size of its source, both in 4 bytes, and where its code begins."""
 

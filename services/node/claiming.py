@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from schemas.topics import ClusterTopics
-from services.log.protocol import Log
-from services.node.clashes import Clash, Neighbours, living_stranger, look_around, running_at
-from services.node.naming import Naming
-from services.node.notices import Notices
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.log.protocol import Log
+from holdfast.services.node.clashes import Clash, Neighbours, living_stranger, look_around, running_at
+from holdfast.services.node.naming import Naming
+from holdfast.services.node.notices import Notices
 
 
 class Claim:

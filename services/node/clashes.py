@@ -11,12 +11,12 @@ import time
 
 import msgspec
 
-from schemas import heartbeats
-from schemas.heartbeats import Echo, Exit, Heartbeat
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import HoldfastError
-from services.log.protocol import Log
-from services.node.naming import Naming
+from holdfast.schemas import heartbeats
+from holdfast.schemas.heartbeats import Echo, Exit, Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.log.protocol import Log
+from holdfast.services.node.naming import Naming
 
 RECENT_MS = 60_000
 RECENT_RECORDS = 2_000

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 import msgspec
 
-from services.log.private import make_private
-from services.node.metrics_ports import Target
+from holdfast.services.log.private import make_private
+from holdfast.services.node.metrics_ports import Target
 
 _T = TypeVar("_T")
 

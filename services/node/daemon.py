@@ -11,11 +11,11 @@ from types import FrameType
 
 import msgspec
 
-from services.log.private import keep_private
-from services.log.service_log import keep_printing
-from services.node.cluster_files import Cluster
-from services.node.settings import Settings
-from services.node.supervisor import EXPECTED, Stopped, Supervisor
+from holdfast.services.log.private import keep_private
+from holdfast.services.log.service_log import keep_printing
+from holdfast.services.node.cluster_files import Cluster
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +36,7 @@ def stop_on_signals(supervisor: Supervisor) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m services.node.daemon")
+    parser = argparse.ArgumentParser(prog="python -m holdfast.services.node.daemon")
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--answer", type=int, required=True, help="descriptor for the answer")
     arguments = parser.parse_args()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from services.kernel.errors import CommandFailed
-from services.node.bytecode import of_children
-from services.node.cluster_files import Cluster, ClusterFiles
-from services.node.daemon import Answer
-from services.node.processes import FAULTS, open_log, tail
-from services.node.settings import Settings
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.node.bytecode import of_children
+from holdfast.services.node.cluster_files import Cluster, ClusterFiles
+from holdfast.services.node.daemon import Answer
+from holdfast.services.node.processes import FAULTS, open_log, tail
+from holdfast.services.node.settings import Settings
 
 
 def start_detached(settings: Settings, workers: int) -> Cluster:
@@ -41,7 +41,8 @@ def start_detached(settings: Settings, workers: int) -> Cluster:
 
 
 def _start(settings: Settings, workers: int, log: Path, writing: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "services.node.daemon", "--workers", str(workers), "--answer", str(writing)]
+    arguments = ["--workers", str(workers), "--answer", str(writing)]
+    command = [sys.executable, "-m", "holdfast.services.node.daemon", *arguments]
     with open_log(log, settings.log_limits) as output:
         return subprocess.Popen(
             command,

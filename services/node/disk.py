@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from services.kernel.plurals import plural
+from holdfast.services.kernel.plurals import plural
 
 LOW_BYTES = 16 * 1024 * 1024
 """With less Kafka cannot make the next segments, and must not be started."""

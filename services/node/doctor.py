@@ -17,15 +17,15 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from services.kernel.plurals import plural
-from services.log.client_settings import client_settings
-from services.log.login import Login
-from services.node import ports
-from services.node.artifacts import faults, read_set
-from services.node.disk import shortage
-from services.node.java import JavaMissing, find_java
-from services.node.settings import Settings, unknown_variables
-from services.planning import spark_installation
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.login import Login
+from holdfast.services.node import ports
+from holdfast.services.node.artifacts import faults, read_set
+from holdfast.services.node.disk import shortage
+from holdfast.services.node.java import JavaMissing, find_java
+from holdfast.services.node.settings import Settings, unknown_variables
+from holdfast.services.planning import spark_installation
 
 GIB = 1024**3
 OLDEST, NEWEST = (3, 11), (3, 14)

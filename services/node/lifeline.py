@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from schemas.heartbeats import At
-from services.hosting.traces import BYTES, OFFSET, read
-from services.worker.process.lifeline import VARIABLE
+from holdfast.schemas.heartbeats import At
+from holdfast.services.hosting.traces import BYTES, OFFSET, read
+from holdfast.services.worker.process.lifeline import VARIABLE
 
 _SHARED = _ROBUST = 1
 _ATTRIBUTE_BYTES = 64

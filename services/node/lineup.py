@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from services.node.artifacts import ArtifactSet
-from services.node.members import Member
-from services.node.metrics_ports import MetricsPorts
-from services.node.naming import Naming
-from services.node.settings import Settings
+from holdfast.services.node.artifacts import ArtifactSet
+from holdfast.services.node.members import Member
+from holdfast.services.node.metrics_ports import MetricsPorts
+from holdfast.services.node.naming import Naming
+from holdfast.services.node.settings import Settings
 
 Own = Callable[[str], dict[str, str]]
 """A member's own part of the environment, given the name of the run."""
@@ -38,7 +38,9 @@ class Lineup:
             "HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s),
             "HOLDFAST_KEEP_ENDED_JOBS": str(self._settings.keep_ended_jobs),
         }
-        return self._member(name, "services.controller", lambda run: {**own, "HOLDFAST_CONTROLLER": f"{name}-{run}"})
+        return self._member(
+            name, "holdfast.services.controller", lambda run: {**own, "HOLDFAST_CONTROLLER": f"{name}-{run}"}
+        )
 
     def recovery(self, number: int) -> Member:
         name = self._naming.name(f"recovery-{number}")
@@ -50,7 +52,9 @@ class Lineup:
             "HOLDFAST_REASSIGN_LEAST_MS": str(self._settings.reassign_least_ms),
             "HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s),
         }
-        return self._member(name, "services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"})
+        return self._member(
+            name, "holdfast.services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"}
+        )
 
     def worker(self, number: int) -> Member:
         name = self._naming.name(f"worker-{number}")
@@ -65,7 +69,7 @@ class Lineup:
             "HOLDFAST_STATE_BUFFER_MB": str(self._settings.state_buffer_mb),
             **self._of_hosts,
         }
-        return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run})
+        return self._member(name, "holdfast.services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run})
 
     @property
     def _of_hosts(self) -> dict[str, str]:
@@ -91,4 +95,4 @@ class Lineup:
             "HOLDFAST_SPARK_KEEP_BATCHES": str(self._settings.spark_keep_batches),
             **self._of_hosts,
         }
-        return self._member(name, "services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run})
+        return self._member(name, "holdfast.services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run})

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from schemas.heartbeats import At
-from services.node.lifeline import Lifeline, lifeline
-from services.node.log_limits import LogLimits
-from services.node.processes import ENVIRONMENT, LIMITS, Child, dying_status, open_log, service_command
-from services.node.restarts import Restarts
-from services.node.spares import Spare
+from holdfast.schemas.heartbeats import At
+from holdfast.services.node.lifeline import Lifeline, lifeline
+from holdfast.services.node.log_limits import LogLimits
+from holdfast.services.node.processes import ENVIRONMENT, LIMITS, Child, dying_status, open_log, service_command
+from holdfast.services.node.restarts import Restarts
+from holdfast.services.node.spares import Spare
 
 STOP_S = 10.0
 

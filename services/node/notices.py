@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Mapping
 
-from schemas import events, heartbeats
-from schemas.events import Event
-from schemas.heartbeats import At, Exit
-from schemas.topics import ClusterTopics, Partition
-from services.log.protocol import Log
-from services.node.clashes import claim
+from holdfast.schemas import events, heartbeats
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import At, Exit
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.protocol import Log
+from holdfast.services.node.clashes import claim
 
 CLAIM_S = 5.0
 

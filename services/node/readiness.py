@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas import commands, events, heartbeats
-from schemas.commands import Command
-from schemas.heartbeats import Heartbeat
-from schemas.topics import ClusterTopics, Partition
-from services.log.protocol import Log
-from services.node.clashes import Neighbours
+from holdfast.schemas import commands, events, heartbeats
+from holdfast.schemas.commands import Command
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.protocol import Log
+from holdfast.services.node.clashes import Neighbours
 
 CONTROLLER = "controller"
 NO_JOB = "?"

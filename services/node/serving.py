@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from services.log.private import keep_private
-from services.log.service_log import keep_printing
-from services.node.daemon import stop_on_signals
-from services.node.saying import say
-from services.node.service import Service
-from services.node.settings import Settings
-from services.node.supervisor import Stopped, Supervisor
+from holdfast.services.log.private import keep_private
+from holdfast.services.log.service_log import keep_printing
+from holdfast.services.node.daemon import stop_on_signals
+from holdfast.services.node.saying import say
+from holdfast.services.node.service import Service
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import Stopped, Supervisor
 
 LOOK_AGAIN_S = 0.5
 SAID_AGAIN_S = 30.0

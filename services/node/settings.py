@@ -11,15 +11,15 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.controller.settings import ControllerSettings
-from services.kernel.liveness.grace import ADAPTIVE, Grace
-from services.log.client_settings import CLIENT_PREFIX, REGISTRY_PREFIX, client_settings, is_secret
-from services.log.log_settings import LogSettings
-from services.log.patience import PATIENCE_S
-from services.node.log_limits import MIB, LogLimits
-from services.node.metrics_ports import MOST
-from services.spark.settings import SparkSettings
-from services.worker.process.settings import WorkerSettings
+from holdfast.services.controller.settings import ControllerSettings
+from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
+from holdfast.services.log.client_settings import CLIENT_PREFIX, REGISTRY_PREFIX, client_settings, is_secret
+from holdfast.services.log.log_settings import LogSettings
+from holdfast.services.log.patience import PATIENCE_S
+from holdfast.services.node.log_limits import MIB, LogLimits
+from holdfast.services.node.metrics_ports import MOST
+from holdfast.services.spark.settings import SparkSettings
+from holdfast.services.worker.process.settings import WorkerSettings
 
 PREFIX = "HOLDFAST_"
 HINT = "a property of librdkafka, such as ..._SASL_MECHANISM; of a secret also its file: ..._SASL_PASSWORD_FILE"

@@ -15,10 +15,10 @@ from typing import Protocol
 
 import msgspec
 
-from services.node.lifeline import Lifeline, lifeline
-from services.node.processes import ENVIRONMENT, Child
-from services.node.restarts import Restarts
-from services.worker.process.spare import TOLD_BY, Run
+from holdfast.services.node.lifeline import Lifeline, lifeline
+from holdfast.services.node.processes import ENVIRONMENT, Child
+from holdfast.services.node.restarts import Restarts
+from holdfast.services.worker.process.spare import TOLD_BY, Run
 
 CALM_S = 2.0
 """A spare is made once every worker has run for so long: until then they need the machine."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.plans import Plan
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import PositionGone, Retriable
-from services.kernel.logs.admitted import Admitted, decode
-from services.log.jobs import read_jobs
-from services.log.protocol import Log
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.errors import PositionGone, Retriable
+from holdfast.services.kernel.logs.admitted import Admitted, decode
+from holdfast.services.log.jobs import read_jobs
+from holdfast.services.log.protocol import Log
 
 ALONE = frozenset({"none", "passive"})
 """Schemes without a second copy."""

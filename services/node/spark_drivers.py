@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from services.kernel.errors import HoldfastError
-from services.node.artifacts import ArtifactSet, ArtifactsMissing, ensure
-from services.node.java import JavaMissing
-from services.node.members import Member
-from services.node.saying import say
-from services.planning import spark_installation
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.node.artifacts import ArtifactSet, ArtifactsMissing, ensure
+from holdfast.services.node.java import JavaMissing
+from holdfast.services.node.members import Member
+from holdfast.services.node.saying import say
+from holdfast.services.planning import spark_installation
 
 if TYPE_CHECKING:
-    from services.node.spark_demand import SparkDemand
+    from holdfast.services.node.spark_demand import SparkDemand
 
 LOOK_S = 0.25
 AGAIN_S = 30.0

@@ -18,33 +18,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from schemas.topics import ClusterTopics
-from services.hosting.settings import new_incarnation
-from services.kernel.errors import HoldfastError, Retriable
-from services.log.durability import Durability
-from services.log.opening import expect_secret, open_log
-from services.log.protocol import Log
-from services.node.artifacts import ArtifactSet, ArtifactsMissing
-from services.node.broker import BrokerFailed, BrokerRunning
-from services.node.broker_keeper import BrokerEnded, BrokerKeeper, BrokerReturned
-from services.node.brokers import Brokers, brokers_in
-from services.node.claiming import Claim
-from services.node.clashes import running_at
-from services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
-from services.node.disk import Disk, shortage
-from services.node.java import JavaMissing
-from services.node.lineup import Lineup, Own
-from services.node.log_limits import MIB
-from services.node.members import Member
-from services.node.naming import Naming, machine_name
-from services.node.notices import Notices
-from services.node.processes import tail
-from services.node.readiness import Readiness
-from services.node.saying import say
-from services.node.service import Service
-from services.node.settings import Settings
-from services.node.spares import Spares
-from services.node.spark_drivers import SparkDrivers
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.hosting.settings import new_incarnation
+from holdfast.services.kernel.errors import HoldfastError, Retriable
+from holdfast.services.log.durability import Durability
+from holdfast.services.log.opening import expect_secret, open_log
+from holdfast.services.log.protocol import Log
+from holdfast.services.node.artifacts import ArtifactSet, ArtifactsMissing
+from holdfast.services.node.broker import BrokerFailed, BrokerRunning
+from holdfast.services.node.broker_keeper import BrokerEnded, BrokerKeeper, BrokerReturned
+from holdfast.services.node.brokers import Brokers, brokers_in
+from holdfast.services.node.claiming import Claim
+from holdfast.services.node.clashes import running_at
+from holdfast.services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.disk import Disk, shortage
+from holdfast.services.node.java import JavaMissing
+from holdfast.services.node.lineup import Lineup, Own
+from holdfast.services.node.log_limits import MIB
+from holdfast.services.node.members import Member
+from holdfast.services.node.naming import Naming, machine_name
+from holdfast.services.node.notices import Notices
+from holdfast.services.node.processes import tail
+from holdfast.services.node.readiness import Readiness
+from holdfast.services.node.saying import say
+from holdfast.services.node.service import Service
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.spares import Spares
+from holdfast.services.node.spark_drivers import SparkDrivers
 
 READY_S = 180.0
 """A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out."""
@@ -281,7 +281,7 @@ class Supervisor:
         finally:
             readiness.close()
         if self._service in (None, Service.SPARK):
-            from services.node.spark_demand import SparkDemand  # loads much, which other services do without
+            from holdfast.services.node.spark_demand import SparkDemand  # loads much, which other services do without
 
             self._drivers.follow(SparkDemand(log, self.topics))
         self.state = "ready"

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.jobs import Source
-from schemas.plans import Problem
-from services.kernel.codecs import fields as field_types
-from services.kernel.errors import JobRejected
-from services.kernel.expressions.parsing import ExpressionError, name_of
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import Stream
+from holdfast.schemas.jobs import Source
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.expressions.parsing import ExpressionError, name_of
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Stream
 
 CANDIDATES = ("int?", "string?", "timestamp?", "bool?", "float?", "date?", "bytes?", "decimal(38,9)?", "list<string?>?")
 """Types that an open column is tried with."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 
-from schemas.jobs import JobSpec
+from holdfast.schemas.jobs import JobSpec
 
 SCHEMES = frozenset(
     {

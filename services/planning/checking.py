@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.job_operators import OperatorSpec
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import Stream
-from services.kernel.suggestions import did_you_mean, suggest
-from services.planning import assuming, available, checkpoints, sinks, source_streams, spark_inputs, tables
-from services.planning.graph import (
+from holdfast.schemas.job_operators import OperatorSpec
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.kernel.suggestions import did_you_mean, suggest
+from holdfast.services.planning import assuming, available, checkpoints, sinks, source_streams, spark_inputs, tables
+from holdfast.services.planning.graph import (
     Graph,
     cycle_problems,
     input_problems,

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schemas.job_settings import CheckpointSettings
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.kernel.errors import JobRejected
-from services.kernel.logs.policies import ALIGNED, READ
-from services.kernel.protection.fitting import unfit
-from services.planning.loading import interpret
-from services.planning.spark_inputs import operators as spark_operators
+from holdfast.schemas.job_settings import CheckpointSettings
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.logs.policies import ALIGNED, READ
+from holdfast.services.kernel.protection.fitting import unfit
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.spark_inputs import operators as spark_operators
 
 _AT = "fault_tolerance.checkpoint"
 _DEFAULTS = CheckpointSettings()

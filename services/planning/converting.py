@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from schemas.job_operators import OperatorSpec
-from schemas.job_part import JobPart
-from schemas.jobs import JobSpec, Renamed
+from holdfast.schemas.job_operators import OperatorSpec
+from holdfast.schemas.job_part import JobPart
+from holdfast.schemas.jobs import JobSpec, Renamed
 
 _WIDTH = 120
 _INDENT = "    "

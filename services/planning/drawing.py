@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from html import escape
 
-from schemas.jobs import JobSpec
-from services.planning.graph import Graph, sink_name
+from holdfast.schemas.jobs import JobSpec
+from holdfast.services.planning.graph import Graph, sink_name
 
 _WIDTH, _HEIGHT, _GAP, _ROW, _MARGIN = 170, 40, 60, 58, 8
 _SHOWN = 24

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.plans import Problem
-from services.planning.wiring import Link
+from holdfast.schemas.plans import Problem
+from holdfast.services.planning.wiring import Link
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.kernel.suggestions import suggest
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.suggestions import suggest
 
 
 def sink_name(query: str) -> str:

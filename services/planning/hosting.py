@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schemas.job_operators import Spark, SparkSql
-from schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkPlan, UnitPlan
-from schemas.topics import JobTopics
-from services.kernel.codecs.marked import lanes
-from services.kernel.plans.layout import task_name
-from services.planning.checking import Checked
-from services.planning.graph import Graph, Slot, sink_name
-from services.planning.spark_inputs import directly_behind, event_time, operators
+from holdfast.schemas.job_operators import Spark, SparkSql
+from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkPlan, UnitPlan
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.codecs.marked import lanes
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.planning.checking import Checked
+from holdfast.services.planning.graph import Graph, Slot, sink_name
+from holdfast.services.planning.spark_inputs import directly_behind, event_time, operators
 
 HOST = "spark"
 MIN_PARTITIONS = 2

@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.job_operators import Window
-from schemas.job_part import JobPart
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.kernel.errors import JobRejected
-from services.planning.reading import read
-from services.planning.wording import found, words
+from holdfast.schemas.job_operators import Window
+from holdfast.schemas.job_part import JobPart
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.reading import read
+from holdfast.services.planning.wording import found, words
 
 Location = tuple[int | str, ...]
 
@@ -42,7 +42,7 @@ def interpret(raw: Any, name: str = "job") -> JobSpec:
     try:
         return JobSpec.model_validate(raw)
     except ValidationError as error:
-        from services.planning.remaining import remaining  # which checks whole jobs, and so needs this module
+        from holdfast.services.planning.remaining import remaining  # which checks whole jobs, and so needs this module
 
         faults = [details for details in error.errors() if details["type"] not in _ECHOES]
         problems = [_problem(details) for details in faults]

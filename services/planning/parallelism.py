@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.plans import Problem
-from services.kernel.operators import catalogue
-from services.planning.checking import Checked
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.planning.checking import Checked
 
 
 def tasks(checked: Checked) -> dict[str, int]:

@@ -6,8 +6,8 @@ import re
 
 import yaml
 
-from schemas.plans import Problem
-from services.planning.reading import Loader
+from holdfast.schemas.plans import Problem
+from holdfast.services.planning.reading import Loader
 
 _SYNTAX = re.compile(r".*:(\d+):\d+")
 """The path of a syntax error: file, line and column."""

@@ -10,19 +10,19 @@ from typing import Any
 
 from msgspec import structs
 
-from schemas.decided import Id
-from schemas.jobs import JobSpec
-from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
-from schemas.topics import JobTopics
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.plurals import plural
-from services.planning import hosting, parallelism, replicating, units, user_topics
-from services.planning.checking import Checked, Describe, check, resolve
-from services.planning.fusing import Fused, fuse
-from services.planning.graph import sink_name
-from services.planning.spark_inputs import operators
-from services.planning.wiring import edges, frames_per_batch, links
+from holdfast.schemas.decided import Id
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.planning import hosting, parallelism, replicating, units, user_topics
+from holdfast.services.planning.checking import Checked, Describe, check, resolve
+from holdfast.services.planning.fusing import Fused, fuse
+from holdfast.services.planning.graph import sink_name
+from holdfast.services.planning.spark_inputs import operators
+from holdfast.services.planning.wiring import edges, frames_per_batch, links
 
 FRAMES_PER_S = 5000
 """PROTOCOL 2: more, and brokers and workers are busy with empty frames."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from schemas.plans import Problem
-from services.kernel.errors import JobRejected
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.errors import JobRejected
 
 MAX_CHARACTERS = 1024 * 1024
 _BOOL, _TIME, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "timestamp", "float"))

@@ -12,13 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import Stream
-from services.planning.assuming import FOREIGN
-from services.planning.checking import check, entry_of
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.planning.assuming import FOREIGN
+from holdfast.services.planning.checking import check, entry_of
 
 Location = tuple[int | str, ...]
 _UNKNOWN = "unknown_code:Code"

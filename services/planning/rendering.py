@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
-from schemas.topics import JobTopics
-from services.kernel.codecs.fields import DELETED
-from services.kernel.fidelity.of_job import budget_share
-from services.kernel.operators import catalogue
-from services.kernel.plans.layout import commit_logs, data_topics, task_name
-from services.planning import replicating
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.kernel.fidelity.of_job import budget_share
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plans.layout import commit_logs, data_topics, task_name
+from holdfast.services.planning import replicating
 
 ISOLATION_COSTS = "180 MB and a second of CPU at its start for each process, half a millisecond to one a batch"
 """As `./scripts/bench isolation` measures it."""

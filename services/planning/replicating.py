@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from schemas.plans import Plan, Problem
-from services.kernel.fidelity.loss import Standing, of_queries
-from services.kernel.fidelity.of_job import Rates, budget_share, planned
-from services.kernel.fidelity.planners.exact import exact
-from services.kernel.fidelity.planners.greedy import greedy
-from services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
-from services.kernel.fidelity.planners.plan import Grown, names, presence
-from services.kernel.fidelity.planners.structured import structure_aware
-from services.kernel.fidelity.topology import Topology
-from services.kernel.fidelity.trees import TooMany
-from services.kernel.plurals import plural
-from services.kernel.protection.fitting import unfit
+from holdfast.schemas.plans import Plan, Problem
+from holdfast.services.kernel.fidelity.loss import Standing, of_queries
+from holdfast.services.kernel.fidelity.of_job import Rates, budget_share, planned
+from holdfast.services.kernel.fidelity.planners.exact import exact
+from holdfast.services.kernel.fidelity.planners.greedy import greedy
+from holdfast.services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
+from holdfast.services.kernel.fidelity.planners.plan import Grown, names, presence
+from holdfast.services.kernel.fidelity.planners.structured import structure_aware
+from holdfast.services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.trees import TooMany
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.protection.fitting import unfit
 
 PATH = "fault_tolerance.replication_budget"
 _EXACT_PAIRS = 1_000_000

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.kernel.codecs.fields import dtype
-from services.kernel.operators.kind import Stream
-from services.kernel.suggestions import suggest
-from services.planning.graph import sink_name
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.codecs.fields import dtype
+from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning.graph import sink_name
 
 
 def key_problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:

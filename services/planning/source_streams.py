@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.job_operators import OperatorSpec
-from schemas.jobs import REGISTERED, JobSpec, Source
-from schemas.plans import Problem
-from services.kernel.codecs import fields
-from services.kernel.dataflow import event_time
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import Stream
+from holdfast.schemas.job_operators import OperatorSpec
+from holdfast.schemas.jobs import REGISTERED, JobSpec, Source
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.codecs import fields
+from holdfast.services.kernel.dataflow import event_time
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Stream
 
 _SECOND_US = 1_000_000
 

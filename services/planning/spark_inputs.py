@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schemas.job_operators import Spark
-from schemas.jobs import JobSpec, Source
-from schemas.plans import Problem
-from services.kernel.codecs.fields import required
-from services.kernel.dataflow.event_time import computed
-from services.kernel.operators.kind import Stream
-from services.planning.graph import Graph
+from holdfast.schemas.job_operators import Spark
+from holdfast.schemas.jobs import JobSpec, Source
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.codecs.fields import required
+from holdfast.services.kernel.dataflow.event_time import computed
+from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.planning.graph import Graph
 
 
 def operators(spec: JobSpec) -> dict[str, Spark]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.job_operators import OperatorSpec
-from schemas.jobs import JobSpec, Source
-from schemas.plans import Problem
-from services.kernel.codecs import fields
-from services.kernel.operators import catalogue
-from services.kernel.suggestions import suggest
-from services.planning.graph import Graph
+from holdfast.schemas.job_operators import OperatorSpec
+from holdfast.schemas.jobs import JobSpec, Source
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.codecs import fields
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning.graph import Graph
 
 
 def problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:

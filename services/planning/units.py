@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schemas.jobs import JobSpec
-from schemas.plans import Plan, Problem, UnitPlan
-from services.kernel.logs.gaps import replaying_units
-from services.kernel.operators import catalogue
-from services.kernel.plans.layout import task_name
-from services.kernel.suggestions import suggest
-from services.planning import available
-from services.planning.checking import Checked, resolve
-from services.planning.graph import sink_name
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Plan, Problem, UnitPlan
+from holdfast.services.kernel.logs.gaps import replaying_units
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning import available
+from holdfast.services.planning.checking import Checked, resolve
+from holdfast.services.planning.graph import sink_name
 
 
 def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequence[str]]) -> Iterator[UnitPlan]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schemas.jobs import JobSpec
-from schemas.plans import Problem
-from services.kernel.plurals import plural
-from services.kernel.suggestions import did_you_mean
-from services.planning.graph import Graph
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.suggestions import did_you_mean
+from holdfast.services.planning.graph import Graph
 
 
 def source_topic(spec: JobSpec, name: str) -> str:

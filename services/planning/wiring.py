@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from schemas.plans import Edge
-from schemas.topics import JobTopics
-from services.kernel.operators import catalogue
-from services.kernel.plans.layout import targets
-from services.planning.checking import Checked
+from holdfast.schemas.plans import Edge
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plans.layout import targets
+from holdfast.services.planning.checking import Checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
-from schemas.job_operators import OPERATORS, kinds
-from schemas.job_part import JobPart
-from schemas.jobs import JobSpec, Renamed
-from schemas.topics import NAME
-from services.kernel.suggestions import did_you_mean, suggest
+from holdfast.schemas.job_operators import OPERATORS, kinds
+from holdfast.schemas.job_part import JobPart
+from holdfast.schemas.jobs import JobSpec, Renamed
+from holdfast.schemas.topics import NAME
+from holdfast.services.kernel.suggestions import did_you_mean, suggest
 
 Words = tuple[str, str]
 """What is wrong, and the hint."""

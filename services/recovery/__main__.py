@@ -1,4 +1,4 @@
-"""A recovery replica as a Faust app: `python -m services.recovery`, configured by HOLDFAST_* variables.
+"""A recovery replica as a Faust app: `python -m holdfast.services.recovery`, configured by HOLDFAST_* variables.
 
 Source: PROTOCOL 1 and 8. Any number of them run at once; each acts only on what it reads back as valid.
 """
@@ -10,26 +10,26 @@ import os
 import signal
 import time
 
-from schemas.topics import ClusterTopics, Partition
-from services.kernel import lazy_modules
-from services.kernel.errors import Retriable
-from services.kernel.liveness.grace import fixed_us
-from services.log.agents import every, make_app
-from services.log.assignments import read_standings
-from services.log.backlog import Backlog
-from services.log.catching_up import catch_up, continue_group, recent
-from services.log.client_settings import client_settings
-from services.log.durability import Durability
-from services.log.health import Health, answering, reading
-from services.log.jobs import feed_kept, positions, read_jobs
-from services.log.listening import listen
-from services.log.logger import get_logger
-from services.log.opening import gate, look_at_secret, open_log, refused_by
-from services.log.service_log import close_service_log, open_service_log
-from services.log.trimming import trim
-from services.recovery.core.placement.reassignment import SHARES, Reassignment
-from services.recovery.replica import ECHO_MS, Replica
-from services.recovery.settings import RecoverySettings
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel import lazy_modules
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.kernel.liveness.grace import fixed_us
+from holdfast.services.log.agents import every, make_app
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.catching_up import catch_up, continue_group, recent
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.durability import Durability
+from holdfast.services.log.health import Health, answering, reading
+from holdfast.services.log.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.listening import listen
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
+from holdfast.services.log.service_log import close_service_log, open_service_log
+from holdfast.services.log.trimming import trim
+from holdfast.services.recovery.core.placement.reassignment import SHARES, Reassignment
+from holdfast.services.recovery.replica import ECHO_MS, Replica
+from holdfast.services.recovery.settings import RecoverySettings
 
 TURN_S = 0.01
 LOOK_AGAIN_S = 1.0

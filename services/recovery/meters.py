@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import Counter, Histogram
 
-from schemas.assignments import job_key_of, split_job_key
-from schemas.events import Event
-from services.log.health import Health
-from services.log.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
-from services.log.metrics_server import registry_of, serve
-from services.recovery.core.known import Known
-from services.recovery.publishing import INSTABILITY_PHASE
+from holdfast.schemas.assignments import job_key_of, split_job_key
+from holdfast.schemas.events import Event
+from holdfast.services.log.health import Health
+from holdfast.services.log.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
+from holdfast.services.log.metrics_server import registry_of, serve
+from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.publishing import INSTABILITY_PHASE
 
 BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 UNSTABLE_S = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)

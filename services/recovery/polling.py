@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.standings import EVERY
-from services.log.aged import poll_aged
-from services.log.assignments import read_standings
-from services.log.backlog import Backlog
-from services.log.jobs import feed_kept, positions, read_jobs
-from services.log.protocol import Log
-from services.log.trimming import trim_due
-from services.recovery.replica import ECHO_MS, Replica
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.standings import EVERY
+from holdfast.services.log.aged import poll_aged
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.protocol import Log
+from holdfast.services.log.trimming import trim_due
+from holdfast.services.recovery.replica import ECHO_MS, Replica
 
 
 class Polling:

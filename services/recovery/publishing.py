@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from schemas.assignments import Assignment, Change, split_unit_key
-from schemas.events import Event, encode
-from schemas.heartbeats import HeartbeatRecord
-from schemas.topics import Partition
-from services.kernel.logs.refusals import KIND as REFUSED
-from services.log.logger import get_logger
-from services.log.protocol import Appender
-from services.recovery.core.adaptive.judging import Judgement, Judging, needed, rounded
-from services.recovery.core.adaptive.wording import alternatives, lines
-from services.recovery.core.instability import Period
-from services.recovery.core.job.incident import kind_of, story_line
-from services.recovery.core.known import Known
-from services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
-from services.recovery.core.unit.versions import found_out
+from holdfast.schemas.assignments import Assignment, Change, split_unit_key
+from holdfast.schemas.events import Event, encode
+from holdfast.schemas.heartbeats import HeartbeatRecord
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.refusals import KIND as REFUSED
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Appender
+from holdfast.services.recovery.core.adaptive.judging import Judgement, Judging, needed, rounded
+from holdfast.services.recovery.core.adaptive.wording import alternatives, lines
+from holdfast.services.recovery.core.instability import Period
+from holdfast.services.recovery.core.job.incident import kind_of, story_line
+from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
+from holdfast.services.recovery.core.unit.versions import found_out
 
 _log = get_logger()
 

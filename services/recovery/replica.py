@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from schemas import assignments, commands, formats, heartbeats, plans
-from schemas.assignments import Assignment, Change, job_key_of, unit_key
-from schemas.commands import Command
-from schemas.events import decode as decode_event
-from schemas.heartbeats import Echo
-from schemas.plans import Ended, Plan, Skip
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import OtherFormat
-from services.kernel.logs.admitted import decode as decode_decision
-from services.kernel.logs.refusals import Refusals
-from services.kernel.logs.snapshots import Trims
-from services.kernel.logs.standings import EVERY, Standings
-from services.log.backlog import Backlog
-from services.log.logger import get_logger
-from services.log.protocol import Appender
-from services.recovery.core.observed import (
+from holdfast.schemas import assignments, commands, formats, heartbeats, plans
+from holdfast.schemas.assignments import Assignment, Change, job_key_of, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import decode as decode_event
+from holdfast.schemas.heartbeats import Echo
+from holdfast.schemas.plans import Ended, Plan, Skip
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.errors import OtherFormat
+from holdfast.services.kernel.logs.admitted import decode as decode_decision
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.kernel.logs.snapshots import Trims
+from holdfast.services.kernel.logs.standings import EVERY, Standings
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Appender
+from holdfast.services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
     Began,
@@ -47,18 +47,18 @@ from services.recovery.core.observed import (
     VersionsAccepted,
     Withdrawn,
 )
-from services.recovery.core.placement.reassignment import Reassignment
-from services.recovery.core.recovery import Recovery
-from services.recovery.core.replication.answering import Answer, answer
-from services.recovery.core.unit.proving import BATCHES
-from services.recovery.publishing import Publishing
-from services.recovery.snapshotting import Snapshotting
+from holdfast.services.recovery.core.placement.reassignment import Reassignment
+from holdfast.services.recovery.core.recovery import Recovery
+from holdfast.services.recovery.core.replication.answering import Answer, answer
+from holdfast.services.recovery.core.unit.proving import BATCHES
+from holdfast.services.recovery.publishing import Publishing
+from holdfast.services.recovery.snapshotting import Snapshotting
 
 ECHO_MS = 50
 """Between two heartbeats that a replica sends itself: late ones say that the broker or this process is slow."""
 
 if TYPE_CHECKING:
-    from services.recovery.meters import Meters
+    from holdfast.services.recovery.meters import Meters
 
 _log = get_logger()
 
@@ -133,7 +133,7 @@ class Replica:
 
     def meters(self) -> Meters:
         """Counts what happens from now on, for Prometheus, whose client is loaded for nothing else."""
-        from services.recovery.meters import Meters
+        from holdfast.services.recovery.meters import Meters
 
         if self._meters is None:
             self._meters = Meters(self.core.known, _now_ms(), self.refusals.most, self._unsealed, name=self._name)

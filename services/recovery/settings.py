@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from services.kernel.liveness.grace import ADAPTIVE, Grace
-from services.log.log_settings import LogSettings
-from services.log.metrics_settings import MetricsSettings
+from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
+from holdfast.services.log.log_settings import LogSettings
+from holdfast.services.log.metrics_settings import MetricsSettings
 
 
 class RecoverySettings(LogSettings, MetricsSettings):

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas import assignments
-from schemas.assignments import Assignment, Snapshot
-from schemas.events import Event
-from schemas.topics import Partition
-from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
-from services.kernel.logs.standings import MANY
-from services.log.logger import get_logger
-from services.log.protocol import Appender
-from services.recovery.core.known import Known
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Assignment, Snapshot
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
+from holdfast.services.kernel.logs.standings import MANY
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Appender
+from holdfast.services.recovery.core.known import Known
 
 _log = get_logger()
 

@@ -1,19 +1,19 @@
-"""A Spark driver process: `python -m services.spark`, configured by HOLDFAST_* variables."""
+"""A Spark driver process: `python -m holdfast.services.spark`, configured by HOLDFAST_* variables."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from services.log.service_log import close_service_log
-from services.planning import spark_installation
+from holdfast.services.log.service_log import close_service_log
+from holdfast.services.planning import spark_installation
 
 
 def main() -> int:
     if absent := spark_installation.missing():
         print(f"error: {absent} ({spark_installation.COMMAND})", file=sys.stderr)
         return 1
-    from services.spark.process import main as drive
+    from holdfast.services.spark.process import main as drive
 
     return drive()
 

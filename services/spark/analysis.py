@@ -1,4 +1,4 @@
-"""What Spark says of an operator before its job is admitted: `python -m services.spark.analysis`.
+"""What Spark says of an operator before its job is admitted: `python -m holdfast.services.spark.analysis`.
 
 A question (a SparkPlan without its output) comes on standard input, the answer goes to standard output: one process for
 one job, so that no controller needs a JVM, and what the user's code does ends with it.
@@ -17,15 +17,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.analysis import Answer, Question, decode_question, encode
-from schemas.plans import Problem, SparkPlan
-from services.kernel import lazy_modules
-from services.kernel.codecs.marked import travels
-from services.spark.columns import field_type
-from services.spark.core.modes import STATIC_JOIN, Shape, choice, output_mode, shape
-from services.spark.operator import OperatorFault, apply, describe, first_line, made_up, time_column
-from services.spark.session import open_session
-from services.spark.settings import SparkSettings
+from holdfast.schemas.analysis import Answer, Question, decode_question, encode
+from holdfast.schemas.plans import Problem, SparkPlan
+from holdfast.services.kernel import lazy_modules
+from holdfast.services.kernel.codecs.marked import travels
+from holdfast.services.spark.columns import field_type
+from holdfast.services.spark.core.modes import STATIC_JOIN, Shape, choice, output_mode, shape
+from holdfast.services.spark.operator import OperatorFault, apply, describe, first_line, made_up, time_column
+from holdfast.services.spark.session import open_session
+from holdfast.services.spark.settings import SparkSettings
 
 NO_JAVA = "there is no Java in JAVA_HOME or on the PATH; install a Java 17 runtime, see `holdfast doctor`"
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.cuts import NO_WATERMARK
-from services.kernel.errors import StateCorrupted
-from services.spark.core.taking_over import Takeover
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.spark.core.taking_over import Takeover
 
 FAR_WATERMARK_MS = 253_402_300_799_000
 """The end of the year 9999: everything that Spark holds is behind it, and in microseconds it still fits."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import polars as pl
 from pyspark.sql import types as spark
 
-from services.kernel.codecs import fields
+from holdfast.services.kernel.codecs import fields
 
 _SIMPLE: tuple[tuple[pl.DataType, spark.DataType], ...] = (
     (pl.String(), spark.StringType()),

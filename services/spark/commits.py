@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.commits import Commit, CommitRecord, encode
-from schemas.topics import Partition
-from services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
-from services.kernel.logs.commits import CommitLog, CommitReader, Fits
-from services.kernel.plurals import plural
-from services.log.protocol import Appender, Log
+from holdfast.schemas.commits import Commit, CommitRecord, encode
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
+from holdfast.services.kernel.logs.commits import CommitLog, CommitReader, Fits
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.protocol import Appender, Log
 
 ANSWER_S = 60.0
 

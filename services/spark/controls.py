@@ -9,15 +9,15 @@ from contextlib import suppress
 
 import msgspec
 
-from schemas import cuts, progress
-from schemas.cuts import Control
-from schemas.plans import Plan, SparkPlan
-from schemas.topics import JobTopics, Partition
-from services.kernel.errors import PositionGone, Retriable
-from services.kernel.logs.cuts import of_plan
-from services.log.cut_logs import cuts_base
-from services.log.protocol import Log
-from services.spark.core.lifecycle import Goal
+from holdfast.schemas import cuts, progress
+from holdfast.schemas.cuts import Control
+from holdfast.schemas.plans import Plan, SparkPlan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.errors import PositionGone, Retriable
+from holdfast.services.kernel.logs.cuts import of_plan
+from holdfast.services.log.cut_logs import cuts_base
+from holdfast.services.log.protocol import Log
+from holdfast.services.spark.core.lifecycle import Goal
 
 _MARK = b'"control"'
 

@@ -9,27 +9,27 @@ import copy
 from collections.abc import Callable, Collection
 from functools import partial
 
-from schemas.assignments import Flags, unit_key
-from schemas.commits import Commit, Fence
-from schemas.costs import Costs
-from schemas.events import Event as Happened
-from schemas.heartbeats import CopyState
-from schemas.plans import REAL_TIME, Plan, SparkPlan
-from schemas.progress import Progress
-from schemas.progress import encode as encode_progress
-from schemas.topics import JobTopics, Partition
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec
-from services.kernel.codecs.marked import lanes
-from services.kernel.errors import Fenced, HoldfastError, PositionGone, StateCorrupted
-from services.log.cut_logs import commit_base
-from services.log.logger import get_logger
-from services.spark.commits import Commits
-from services.spark.controls import Controls
-from services.spark.core import lifecycle
-from services.spark.core.lifecycle import LEADING, Action, Lifecycle, State
-from services.spark.core.taking_over import Verdict, verdict
-from services.spark.engine import (
+from holdfast.schemas.assignments import Flags, unit_key
+from holdfast.schemas.commits import Commit, Fence
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.events import Event as Happened
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.progress import encode as encode_progress
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec
+from holdfast.services.kernel.codecs.marked import lanes
+from holdfast.services.kernel.errors import Fenced, HoldfastError, PositionGone, StateCorrupted
+from holdfast.services.log.cut_logs import commit_base
+from holdfast.services.log.logger import get_logger
+from holdfast.services.spark.commits import Commits
+from holdfast.services.spark.controls import Controls
+from holdfast.services.spark.core import lifecycle
+from holdfast.services.spark.core.lifecycle import LEADING, Action, Lifecycle, State
+from holdfast.services.spark.core.taking_over import Verdict, verdict
+from holdfast.services.spark.engine import (
     BatchAsked,
     Committed,
     Deploy,
@@ -44,8 +44,8 @@ from services.spark.engine import (
     Told,
     Write,
 )
-from services.spark.spent import Spent
-from services.spark.surroundings import Surroundings
+from holdfast.services.spark.spent import Spent
+from holdfast.services.spark.surroundings import Surroundings
 
 _log = get_logger()
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from schemas.commits import Heard, Named, Positions
-from services.kernel.logs.commits import CommitLog
-from services.spark.core.lifecycle import Deployed, NothingRehearsed, Rehearsed, RunFailed, Started
+from holdfast.schemas.commits import Heard, Named, Positions
+from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.spark.core.lifecycle import Deployed, NothingRehearsed, Rehearsed, RunFailed, Started
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
 

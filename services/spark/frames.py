@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 import polars as pl
 import pyarrow as pa
 
-from schemas import formats
-from schemas.commits import Named
-from schemas.cuts import NO_WATERMARK
-from schemas.frames import HEADER_BYTES
-from schemas.topics import Partition
-from services.kernel.codecs.fields import TIME, stream_schema
-from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.errors import Retriable
-from services.kernel.plurals import plural
-from services.log.opening import open_log
-from services.log.protocol import Appender, Delivered
-from services.log.sealed import SealedLog
-from services.log.secret import HOW, SecretUnusable, keyring
+from holdfast.schemas import formats
+from holdfast.schemas.commits import Named
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.frames import HEADER_BYTES
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs.fields import TIME, stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.opening import open_log
+from holdfast.services.log.protocol import Appender, Delivered
+from holdfast.services.log.sealed import SealedLog
+from holdfast.services.log.secret import HOW, SecretUnusable, keyring
 
 WRITTEN = "offset long, rows long"
 FLUSH_S = 60.0

@@ -8,24 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 
-from schemas.costs import Costs
-from schemas.events import Event
-from schemas.heartbeats import CopyState
-from schemas.plans import Plan, SparkPlan
-from schemas.topics import ClusterTopics, JobTopics, Partition
-from services.hosting.copies import Copies
-from services.hosting.decisions import Decisions
-from services.hosting.doing import Doing
-from services.hosting.identity import Identity
-from services.hosting.publishing import EventPublisher
-from services.kernel.errors import PositionGone, WorkerUnfit
-from services.kernel.logs.admitted import Skipped
-from services.kernel.logs.decided import Author
-from services.kernel.logs.refusals import Refusals
-from services.log.protocol import Log
-from services.spark.copy import SparkCopy
-from services.spark.engine import Engine
-from services.spark.surroundings import Surroundings
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import Plan, SparkPlan
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
+from holdfast.services.hosting.copies import Copies
+from holdfast.services.hosting.decisions import Decisions
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.publishing import EventPublisher
+from holdfast.services.kernel.errors import PositionGone, WorkerUnfit
+from holdfast.services.kernel.logs.admitted import Skipped
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.log.protocol import Log
+from holdfast.services.spark.copy import SparkCopy
+from holdfast.services.spark.engine import Engine
+from holdfast.services.spark.surroundings import Surroundings
 
 HOSTS = "spark"
 """Units that a driver takes, as its heartbeats say it."""

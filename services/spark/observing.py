@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from schemas.plans import SparkPlan
-from services.spark.operator import OBSERVED, partitions
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.spark.operator import OBSERVED, partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from schemas.dead_letters import MAX_RAW_BYTES
-from schemas.plans import SparkPlan
-from services.kernel.codecs.fields import TIME, nullable, required
-from services.kernel.codecs.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
-from services.kernel.errors import HoldfastError
-from services.kernel.suggestions import did_you_mean
-from services.spark.columns import spark_schema, spark_type
-from services.spark.core.watermark import MAX_PARTITIONS
+from holdfast.schemas.dead_letters import MAX_RAW_BYTES
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.kernel.codecs.fields import TIME, nullable, required
+from holdfast.services.kernel.codecs.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.suggestions import did_you_mean
+from holdfast.services.spark.columns import spark_schema, spark_type
+from holdfast.services.spark.core.watermark import MAX_PARTITIONS
 
 INPUT = "input"
 """What the query of a `sql` operator calls its input."""

@@ -6,16 +6,16 @@ import shutil
 import signal
 import threading
 
-from services.hosting.ending import Ending
-from services.hosting.identity import Identity
-from services.hosting.process import clock_ms, open_cluster, serve, time_ms
-from services.kernel import lazy_modules
-from services.log.service_log import open_service_log
-from services.spark.host import HOSTS, Host
-from services.spark.leftovers import Leftovers
-from services.spark.session import open_session
-from services.spark.settings import SparkSettings
-from services.spark.spark_engine import Session, SparkEngine, SparkRoom
+from holdfast.services.hosting.ending import Ending
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
+from holdfast.services.kernel import lazy_modules
+from holdfast.services.log.service_log import open_service_log
+from holdfast.services.spark.host import HOSTS, Host
+from holdfast.services.spark.leftovers import Leftovers
+from holdfast.services.spark.session import open_session
+from holdfast.services.spark.settings import SparkSettings
+from holdfast.services.spark.spark_engine import Session, SparkEngine, SparkRoom
 
 
 def main() -> int:

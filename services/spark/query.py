@@ -13,21 +13,21 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from schemas.commits import Heard, Named, Positions
-from schemas.plans import SparkPlan
-from schemas.topics import generation_number
-from services.kernel.errors import HoldfastError
-from services.log.client_settings import client_settings
-from services.spark import unfit
-from services.spark.checkpoint import Planned, planned
-from services.spark.core.modes import output_mode
-from services.spark.core.watermark import listen, lowest
-from services.spark.engine import Answer, BatchAsked, Discard, Output, Refused, Write
-from services.spark.faults import cause_of
-from services.spark.frames import WRITTEN, FrameTask
-from services.spark.kafka_options import source_options
-from services.spark.observing import observe
-from services.spark.operator import apply, decoded, output
+from holdfast.schemas.commits import Heard, Named, Positions
+from holdfast.schemas.plans import SparkPlan
+from holdfast.schemas.topics import generation_number
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.spark import unfit
+from holdfast.services.spark.checkpoint import Planned, planned
+from holdfast.services.spark.core.modes import output_mode
+from holdfast.services.spark.core.watermark import listen, lowest
+from holdfast.services.spark.engine import Answer, BatchAsked, Discard, Output, Refused, Write
+from holdfast.services.spark.faults import cause_of
+from holdfast.services.spark.frames import WRITTEN, FrameTask
+from holdfast.services.spark.kafka_options import source_options
+from holdfast.services.spark.observing import observe
+from holdfast.services.spark.operator import apply, decoded, output
 
 
 class BatchFailed(HoldfastError):

@@ -13,14 +13,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from schemas.plans import SparkPlan
-from schemas.topics import Partition
-from services.kernel.codecs.marked import ORIGIN, RowReader, lanes
-from services.log.client_settings import client_settings
-from services.log.protocol import Log
-from services.spark.kafka_options import sink_options, source_options
-from services.spark.operator import written
-from services.spark.rewriting import MARKED, rewritten
+from holdfast.schemas.plans import SparkPlan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs.marked import ORIGIN, RowReader, lanes
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.protocol import Log
+from holdfast.services.spark.kafka_options import sink_options, source_options
+from holdfast.services.spark.operator import written
+from holdfast.services.spark.rewriting import MARKED, rewritten
 
 BATCH = "30 minutes"
 """Length of Spark's own batches, between which it pauses: nothing here waits for their ends."""

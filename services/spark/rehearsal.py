@@ -16,15 +16,15 @@ from pathlib import Path
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.plans import SparkPlan
-from schemas.topics import Partition, generation_number
-from services.log.logger import get_logger
-from services.log.protocol import Log
-from services.spark.core.modes import output_mode
-from services.spark.faults import cause_of
-from services.spark.frames import WRITTEN, FrameTask
-from services.spark.observing import observe
-from services.spark.query import BatchFailed, stream
+from holdfast.schemas.plans import SparkPlan
+from holdfast.schemas.topics import Partition, generation_number
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Log
+from holdfast.services.spark.core.modes import output_mode
+from holdfast.services.spark.faults import cause_of
+from holdfast.services.spark.frames import WRITTEN, FrameTask
+from holdfast.services.spark.observing import observe
+from holdfast.services.spark.query import BatchFailed, stream
 
 RECORDS = 20
 """Records read of each partition; markers of transactions count, too."""

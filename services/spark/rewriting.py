@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.plans import SparkPlan
-from services.kernel.codecs.marked import BEAT, RAW, REACHED, STAMP
-from services.spark.operator import marked, queried, record_columns
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.kernel.codecs.marked import BEAT, RAW, REACHED, STAMP
+from holdfast.services.spark.operator import marked, queried, record_columns
 
 BEAT_EVERY = 16
 """One record in so many reports the partition's event time, even if the query drops the record."""

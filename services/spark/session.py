@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from services.spark.settings import SparkSettings
+from holdfast.services.spark.settings import SparkSettings
 
 TASK_ATTEMPTS = 4
 REAL_TIME_TASKS = 32

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from services.hosting.settings import HostSettings
+from holdfast.services.hosting.settings import HostSettings
 
 
 class SparkSettings(HostSettings):

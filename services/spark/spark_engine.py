@@ -17,19 +17,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from schemas.plans import REAL_TIME, Plan, SparkPlan
-from schemas.topics import JobTopics, Partition
-from services.kernel.errors import HoldfastError
-from services.log.protocol import Log
-from services.spark.checkpoint import Checkpoints, plan_last_batch
-from services.spark.commits import put
-from services.spark.core import lifecycle
-from services.spark.core.taking_over import takeover
-from services.spark.engine import Answer, BatchAsked, Deploy, Output, Rehearse, Run, RunEnded, Task, Told
-from services.spark.faults import cause_of
-from services.spark.query import Query
-from services.spark.real_time import RealTimeQuery
-from services.spark.rehearsal import Rehearsal
+from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.log.protocol import Log
+from holdfast.services.spark.checkpoint import Checkpoints, plan_last_batch
+from holdfast.services.spark.commits import put
+from holdfast.services.spark.core import lifecycle
+from holdfast.services.spark.core.taking_over import takeover
+from holdfast.services.spark.engine import Answer, BatchAsked, Deploy, Output, Rehearse, Run, RunEnded, Task, Told
+from holdfast.services.spark.faults import cause_of
+from holdfast.services.spark.query import Query
+from holdfast.services.spark.real_time import RealTimeQuery
+from holdfast.services.spark.rehearsal import Rehearsal
 
 LOOK_S = 0.05
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.costs import Costs
+from holdfast.schemas.costs import Costs
 
 
 @dataclass(slots=True)

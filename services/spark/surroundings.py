@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schemas.events import Event
-from schemas.topics import Partition
-from services.kernel.logs.decided import Author
-from services.log.protocol import Appender, Log
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.log.protocol import Appender, Log
 
 
 @dataclass(frozen=True, slots=True)

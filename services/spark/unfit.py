@@ -10,15 +10,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas import dead_letters
-from schemas.commits import DEAD, Positions
-from schemas.dead_letters import DeadLetter
-from schemas.plans import SparkPlan
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.codecs.marked import UNREADABLE
-from services.log.client_settings import client_settings
-from services.spark.kafka_options import source_options
-from services.spark.operator import unfit
+from holdfast.schemas import dead_letters
+from holdfast.schemas.commits import DEAD, Positions
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.marked import UNREADABLE
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.spark.kafka_options import source_options
+from holdfast.services.spark.operator import unfit
 
 
 def read(spark: SparkSession, plan: SparkPlan, servers: str, start: Positions, stop: Positions) -> list[bytes]:

@@ -13,29 +13,29 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import asdict
 
-from schemas import assignments, heartbeats, plans
-from schemas import progress as progresses
-from schemas.assignments import Change, CheckpointPolicy, ReplicationPlan, job_key, unit_key
-from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
-from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
-from schemas.incidents import Incident
-from schemas.leaps import Leap
-from schemas.plans import Counts, Plan, Status, UnitPlan
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics
-from services.kernel.fidelity.of_job import Rates
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.admitted import decode as decode_decision
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.counting import behind, counted, summed
-from services.kernel.logs.policies import ALIGNED, READ, in_force
-from services.kernel.plans.layout import task_name
-from services.kernel.versions import differences
-from services.view.costs import CostsView, JobCosts
-from services.view.lines import CopyLine, JobLine, JobStatus, PolicyLine, UnitLine, UnitProgress, WorkerLine
-from services.view.losses import once_each
-from services.view.protection import unprotected
-from services.view.sharing import unserved
+from holdfast.schemas import assignments, heartbeats, plans
+from holdfast.schemas import progress as progresses
+from holdfast.schemas.assignments import Change, CheckpointPolicy, ReplicationPlan, job_key, unit_key
+from holdfast.schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
+from holdfast.schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.plans import Counts, Plan, Status, UnitPlan
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.kernel.fidelity.of_job import Rates
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.admitted import decode as decode_decision
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.counting import behind, counted, summed
+from holdfast.services.kernel.logs.policies import ALIGNED, READ, in_force
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.kernel.versions import differences
+from holdfast.services.view.costs import CostsView, JobCosts
+from holdfast.services.view.lines import CopyLine, JobLine, JobStatus, PolicyLine, UnitLine, UnitProgress, WorkerLine
+from holdfast.services.view.losses import once_each
+from holdfast.services.view.protection import unprotected
+from holdfast.services.view.sharing import unserved
 
 SILENT_MS = 1000
 """A worker not heard for so long is shown as silent."""

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.assignments import Change, unit_key
-from schemas.costs import Costs
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from schemas.topics import edge as edge_of
-from services.kernel.fidelity.of_job import Rates, edge_rates
-from services.kernel.protection.expected import of_workers
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import edge as edge_of
+from holdfast.services.kernel.fidelity.of_job import Rates, edge_rates
+from holdfast.services.kernel.protection.expected import of_workers
 
 RATE_MS = 15_000
 """Rates are means over the last heartbeats that span so long a time, or less if there were none before."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.topics import ClusterTopics
-from services.log.patience import PATIENCE_S, Patience
-from services.log.protocol import Log
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.log.patience import PATIENCE_S, Patience
+from holdfast.services.log.protocol import Log
 
 
 @dataclass(frozen=True, slots=True)

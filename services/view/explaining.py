@@ -12,16 +12,16 @@ from statistics import median
 
 import msgspec
 
-from schemas.assignments import Change, unit_key
-from schemas.events import Alternative, Event
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from services.kernel.liveness.detector import MIN_GRACE_US
-from services.recovery.core.adaptive.choosing import Estimate, Verdict, keeps, unknown
-from services.recovery.core.adaptive.controller import Adaptive
-from services.recovery.core.adaptive.judging import needed as needed_factor
-from services.recovery.core.adaptive.wording import alternatives
-from services.recovery.core.unit.terms import Terms, terms
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.events import Alternative, Event
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.liveness.detector import MIN_GRACE_US
+from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict, keeps, unknown
+from holdfast.services.recovery.core.adaptive.controller import Adaptive
+from holdfast.services.recovery.core.adaptive.judging import needed as needed_factor
+from holdfast.services.recovery.core.adaptive.wording import alternatives
+from holdfast.services.recovery.core.unit.terms import Terms, terms
 
 BEAT_MS = 100.0
 """Between two heartbeats of a worker, where fewer than two are known."""

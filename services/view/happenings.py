@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from schemas.events import Event
-from services.kernel.plurals import plural
-from services.recovery.core.unit.reasons import FAILURES, LOSSES
-from services.recovery.core.unit.signs import Sign
+from holdfast.schemas.events import Event
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.recovery.core.unit.reasons import FAILURES, LOSSES
+from holdfast.services.recovery.core.unit.signs import Sign
 
 ROUTINE = frozenset({
     "placed", "decided", "unplaced", "unit-active", "move-begins", "standby-moves", "standby-moved", "protected-again",

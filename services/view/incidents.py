@@ -9,11 +9,11 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from schemas.incidents import Incident
-from schemas.plans import Plan
-from services.kernel.plans.priorities import needed, priority
-from services.recovery.core.job.incident import phase
-from services.view.lines import UnitLine
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.plans.priorities import needed, priority
+from holdfast.services.recovery.core.job.incident import phase
+from holdfast.services.view.lines import UnitLine
 
 RUNS = ("running", "ended")
 

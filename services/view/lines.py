@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.leaps import Leap
-from schemas.plans import QueryState
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.plans import QueryState
 
 
 class JobLine(msgspec.Struct, frozen=True):

@@ -13,19 +13,19 @@ from dataclasses import replace
 
 import msgspec
 
-from schemas import events
-from schemas.events import Event
-from schemas.plans import Plan
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.assignments import read_standings
-from services.view.cluster import OVER, ClusterView
-from services.view.costs import JobCosts
-from services.view.door import Door
-from services.view.happenings import Happening, told
-from services.view.lines import JobLine, JobStatus, UnitLine, WorkerLine
-from services.view.reading import RECENT_MS, read_jobs, read_progress
-from services.view.takeovers import Takeover, Takeovers
+from holdfast.schemas import events
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.view.cluster import OVER, ClusterView
+from holdfast.services.view.costs import JobCosts
+from holdfast.services.view.door import Door
+from holdfast.services.view.happenings import Happening, told
+from holdfast.services.view.lines import JobLine, JobStatus, UnitLine, WorkerLine
+from holdfast.services.view.reading import RECENT_MS, read_jobs, read_progress
+from holdfast.services.view.takeovers import Takeover, Takeovers
 
 MOST_EVENTS = 5_000
 """Events that are kept in memory, the newest."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from services.kernel.plurals import plural
+from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
-    from schemas.leaps import Leap
+    from holdfast.schemas.leaps import Leap
 
 _EPOCH = datetime(1970, 1, 1)
 OF_AN_OPERATOR = "rows of "

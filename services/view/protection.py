@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from schemas.assignments import Change, unit_key
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from services.kernel.plans.pinning import Fit
-from services.recovery.core.unit.schemes import SCHEMES, Rung
-from services.recovery.core.unit.terms import Terms, terms
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.terms import Terms, terms
 
 ONE_WORKER, ONE_DRIVER = "one worker", "one Spark driver"
 BY_SCHEME = "scheme none"

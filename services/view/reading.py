@@ -10,21 +10,21 @@ from functools import partial
 
 import msgspec
 
-from schemas import events, heartbeats, plans
-from schemas.events import Event
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Decision, Plan, Status
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.suggestions import suggest
-from services.log.assignments import read_standings
-from services.log.jobs import read_admitted
-from services.log.last_words import last_words
-from services.log.protocol import Log
-from services.log.silence import Silence
-from services.view.cluster import ClusterView
-from services.view.door import Door
-from services.view.lines import JobLine
+from holdfast.schemas import events, heartbeats, plans
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Decision, Plan, Status
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.jobs import read_admitted
+from holdfast.services.log.last_words import last_words
+from holdfast.services.log.protocol import Log
+from holdfast.services.log.silence import Silence
+from holdfast.services.view.cluster import ClusterView
+from holdfast.services.view.door import Door
+from holdfast.services.view.lines import JobLine
 
 RECENT_MS = 60_000
 """Workers silent for longer are not shown."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from schemas.assignments import ReplicationPlan
-from schemas.plans import Plan
-from services.kernel.fidelity.loss import of_queries
-from services.kernel.fidelity.of_job import Rates, budget_share, planned
-from services.kernel.fidelity.planners.plan import names, presence, value
-from services.kernel.fidelity.planners.structured import structure_aware
+from holdfast.schemas.assignments import ReplicationPlan
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.fidelity.loss import of_queries
+from holdfast.services.kernel.fidelity.of_job import Rates, budget_share, planned
+from holdfast.services.kernel.fidelity.planners.plan import names, presence, value
+from holdfast.services.kernel.fidelity.planners.structured import structure_aware
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from schemas.dead_letters import DeadLetter
-from schemas.dead_letters import decode as decode_dead
-from schemas.plans import OperatorPlan, Plan
-from schemas.topics import JobTopics, Partition
-from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.suggestions import suggest
-from services.log.protocol import Log, Message
-from services.view.door import Door
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.dead_letters import decode as decode_dead
+from holdfast.schemas.plans import OperatorPlan, Plan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.log.protocol import Log, Message
+from holdfast.services.view.door import Door
 
 STRETCH = 500
 """Offsets from the end of a partition that are looked at for the newest records."""
@@ -34,8 +34,8 @@ def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
     """A record's rows as JSON; a record that is not of the query's format is null."""
     if sink.params.get("format") != "arrow":
         return [value or b"null"]
-    from services.kernel.codecs.arrow_records import UnfitRecord
-    from services.kernel.dataflow.sink_records import json_rows
+    from holdfast.services.kernel.codecs.arrow_records import UnfitRecord
+    from holdfast.services.kernel.dataflow.sink_records import json_rows
 
     try:
         return json_rows(sink)(value or b"")
@@ -62,7 +62,7 @@ def newest_rows(door: Door, plan: Plan, query: str, most: int) -> list[dict[str,
 
     Raises CommandFailed: there is no such query, or its topic is gone.
     """
-    from services.kernel.dataflow.sink_records import RowsOf
+    from holdfast.services.kernel.dataflow.sink_records import RowsOf
 
     sink = sink_of(plan, query)
     topic, ours = str(sink.params["topic"]), RowsOf(plan.job, plan.generation, query)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from schemas.topics import Partition
-from services.log.expecting import Expecting
-from services.log.protocol import Chunk, Log, Message
-from services.log.silence import Silence
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.expecting import Expecting
+from holdfast.services.log.protocol import Chunk, Log, Message
+from holdfast.services.log.silence import Silence
 
 _WAIT_S = 0.1
 

@@ -10,10 +10,10 @@ from collections import OrderedDict
 
 import msgspec
 
-from schemas.events import Event
-from services.recovery.core.unit.reasons import FAILURES
-from services.recovery.core.unit.signs import Sign
-from services.view.happenings import copies_of, sign_of
+from holdfast.schemas.events import Event
+from holdfast.services.recovery.core.unit.reasons import FAILURES
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.view.happenings import copies_of, sign_of
 
 MOST = 500
 """Takeovers that are kept, the newest."""

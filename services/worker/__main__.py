@@ -1,4 +1,4 @@
-"""A worker process: `python -m services.worker`, configured by HOLDFAST_* variables.
+"""A worker process: `python -m holdfast.services.worker`, configured by HOLDFAST_* variables.
 
 Loading takes a core for a second or more. It is done by a niced thread, for a worker is mostly started where another
 copy has just taken over and needs that core. So on a full machine it takes ten seconds, and the supervisor keeps a
@@ -17,7 +17,7 @@ NICE = 19
 
 def _load() -> None:
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # on Linux that thread's alone
-    import services.worker.process.main  # noqa: F401
+    import holdfast.services.worker.process.main  # noqa: F401
 
 
 def main() -> int:
@@ -25,11 +25,11 @@ def main() -> int:
     loading = threading.Thread(target=_load, name="loading")
     loading.start()
     loading.join()
-    from services.worker.process.spare import become
+    from holdfast.services.worker.process.spare import become
 
     if not become():
         return 0
-    from services.worker.process.main import main as run
+    from holdfast.services.worker.process.main import main as run
 
     return run()
 

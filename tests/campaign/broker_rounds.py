@@ -14,9 +14,9 @@ from string import Template
 
 import msgspec
 
-from schemas.topics import Partition
-from services.kernel.errors import CommandFailed, Retriable
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import CommandFailed, Retriable
+from holdfast.services.log.protocol import Log
 from tests.campaign.broker_containers import ContainerCluster
 from tests.campaign.broker_faults import BrokerFaults
 from tests.campaign.jobs import JOBS, SEQUENCES, Job, check_sequences, value

@@ -16,8 +16,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from schemas.topics import TopicSpec
-from services.cli.terminal import console
+from holdfast.schemas.topics import TopicSpec
+from holdfast.services.cli.terminal import console
 from tests.campaign import broker_containers, broker_processes
 from tests.campaign.broker_containers import ContainerCluster, container_cluster
 from tests.campaign.broker_faults import FAULTS, BrokerFaults, Brokers

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from services.audit.comparing import Difference
-from services.audit.replaying import Report
-from services.kernel.errors import CommandFailed
+from holdfast.services.audit.comparing import Difference
+from holdfast.services.audit.replaying import Report
+from holdfast.services.kernel.errors import CommandFailed
 from tests.campaign.jobs import JOBS
 from tests.support.doomed_cluster import DoomedCluster
 from tests.support.doomed_worker import AT_PLACEMENT, MOMENTS, POINTS, Doom

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.protocol import Log
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.protocol import Log
 
 POLL_S = 0.05
 

@@ -7,8 +7,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 
-from schemas.topics import Partition, TopicSpec
-from services.log.protocol import Chunk, Log, Message, Reader
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.protocol import Chunk, Log, Message, Reader
 
 DEADLINE_S = 60.0
 TRIES = 4

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.log.kafka import KafkaLog
-from services.log.memory import MemoryLog
-from services.log.protocol import Log, Reader
-from services.worker.process.paced import PacedReader
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Log, Reader
+from holdfast.services.worker.process.paced import PacedReader
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.kafka import KafkaLog
-from services.log.protocol import Log, Reader, Rows
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.protocol import Log, Reader, Rows
 from tests.contract.collecting import (
     DEADLINE_S,
     Collector,

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
-from services.client.writing import paced
-from services.kernel.errors import HoldfastError, Indefinite, Retriable
-from services.log.kafka import KafkaLog
-from services.log.kafka_appender import KafkaAppender
-from services.log.kafka_client import Cluster
-from services.log.kafka_transactor import COMMIT_S, START_S
-from services.log.protocol import Message, Rows, Transactor
-from services.node.broker import EmbeddedKafka
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.client.writing import paced
+from holdfast.services.kernel.errors import HoldfastError, Indefinite, Retriable
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka_appender import KafkaAppender
+from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka_transactor import COMMIT_S, START_S
+from holdfast.services.log.protocol import Message, Rows, Transactor
+from holdfast.services.node.broker import EmbeddedKafka
 from tests.support.kafka import running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -197,7 +197,7 @@ def _committed(transactor: Transactor, rows: list[Rows]) -> bool:
 def test_a_start_without_a_broker_is_retriable_in_bounded_time(
     broker: EmbeddedKafka, log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.log.kafka_transactor.START_S", 1.0)
+    monkeypatch.setattr("holdfast.services.log.kafka_transactor.START_S", 1.0)
     transactor = log.transactor("id")
     broker.kill()
     began = time.monotonic()

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas import assignments
-from schemas.topics import Partition, TopicSpec
-from services.log.assignments import read_standings
-from services.log.catching_up import catch_up
-from services.log.kafka import KafkaLog
-from services.log.memory import MemoryLog
-from services.log.protocol import Log
+from holdfast.schemas import assignments
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.catching_up import catch_up
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Log
 from tests.unit.kernel.logs.test_standings import fold, history_with_snapshots
 
 RECORDS, EVERY = 12_000, 1_000

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Indefinite, Retriable
-from services.log.kafka import KafkaLog
-from services.log.memory import MemoryLog
-from services.log.protocol import Log, Rows
-from services.node.brokers import brokers_in
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import Indefinite, Retriable
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Log, Rows
+from holdfast.services.node.brokers import brokers_in
 
 TOPIC = TopicSpec("led", 6, {"min.insync.replicas": "1"}, replicas=1)
 DEADLINE_S = 60.0

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from services.kernel.errors import Retriable
-from services.log.kafka import KafkaLog
-from services.log.login import LoginRefused
-from services.node.broker import EmbeddedKafka
-from services.node.ports import choose_pair
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.login import LoginRefused
+from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.ports import choose_pair
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import InvalidRecord
-from services.log.kafka import KafkaLog
-from services.log.protocol import Log, Rows
-from services.log.record_sizes import size_alone
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import InvalidRecord
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.protocol import Log, Rows
+from holdfast.services.log.record_sizes import size_alone
 from tests.contract.collecting import expect_scanned
 
 _LIMIT = 100_000

@@ -7,13 +7,13 @@ from collections import defaultdict
 
 import pytest
 
-from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.log.kafka import KafkaLog
-from services.log.kafka_client import Cluster
-from services.log.kafka_reader import KafkaReader
-from services.log.protocol import Chunk, Log, Reader
-from services.worker.process.paced import PacedReader
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.protocol import Chunk, Log, Reader
+from holdfast.services.worker.process.paced import PacedReader
 from tests.contract.collecting import (
     DEADLINE_S,
     TRIES,

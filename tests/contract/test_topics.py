@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka.cimpl import NewPartitions
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Retriable
-from services.log.kafka import KafkaLog
-from services.log.memory import MemoryLog
-from services.log.protocol import Log
-from services.log.sealed import SealedLog
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Log
+from holdfast.services.log.sealed import SealedLog
 from tests.contract.collecting import (
     DEADLINE_S,
     TRIES,

@@ -8,8 +8,8 @@ import msgspec
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from services.client.local_run import Finished, LocalRun, complete
-from services.planning.loading import load
+from holdfast.services.client.local_run import Finished, LocalRun, complete
+from holdfast.services.planning.loading import load
 
 BLOCK = 10_000
 RELATIVE = 1e-9

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.topics import Partition, TopicSpec
+from holdfast.schemas.topics import Partition, TopicSpec
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.unit.cli.test_trying import JOB, ROWS, assert_same, attempt
@@ -265,7 +265,7 @@ def test_ctrl_c_in_try_leaves_the_former_file(tmp_path: Path) -> None:
     job = job_file(tmp_path, "tried")
     given = ("--input", f"s={tmp_path / 'many.ndjson'}", "--out", str(tmp_path / "out"))
     process = started("try", job, *given, environment=LOADING)
-    has_loaded(process, "services.client.local_run")
+    has_loaded(process, "holdfast.services.client.local_run")
     interrupted(process)
     assert process.returncode != 0
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["all.ndjson"]

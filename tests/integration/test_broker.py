@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from services.node import broker as broker_module
-from services.node.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
-from services.node.fencing import is_fenced
+from holdfast.services.node import broker as broker_module
+from holdfast.services.node.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
+from holdfast.services.node.fencing import is_fenced
 from tests.support.kafka import create_topic, read, running_kafka, write
 from tests.support.processes import parent_of_one
 
@@ -22,7 +22,7 @@ VALUES = [b"%d" % i for i in range(100)]
 PARENT = """
 import signal, sys
 from pathlib import Path
-from services.node.broker import EmbeddedKafka
+from holdfast.services.node.broker import EmbeddedKafka
 
 broker = EmbeddedKafka(Path(sys.argv[1]))
 broker.start()

@@ -11,7 +11,7 @@ import random
 import pytest
 
 from bench.compose.project import no_engine
-from schemas.topics import TopicSpec
+from holdfast.schemas.topics import TopicSpec
 from tests.campaign.broker_containers import brokers_of, container_cluster
 from tests.campaign.broker_faults import FAULTS, BrokerFaults
 from tests.campaign.broker_rounds import BrokerRound

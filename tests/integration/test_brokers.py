@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
-from services.log.kafka import KafkaLog
-from services.node.broker import BrokerFailed, EmbeddedKafka
-from services.node.brokers import Brokers, brokers_in
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.node.broker import BrokerFailed, EmbeddedKafka
+from holdfast.services.node.brokers import Brokers, brokers_in
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

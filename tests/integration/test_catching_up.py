@@ -8,11 +8,11 @@ import time
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from schemas import heartbeats
-from schemas.heartbeats import Heartbeat
-from schemas.topics import ClusterTopics, Partition
-from services.log.catching_up import catch_up, continue_group, recent
-from services.log.kafka import KafkaLog
+from holdfast.schemas import heartbeats
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.catching_up import catch_up, continue_group, recent
+from holdfast.services.log.kafka import KafkaLog
 
 pytestmark = pytest.mark.kafka
 HISTORY_MS = 10_000
@@ -53,7 +53,7 @@ def _committed(consumer: Consumer, where: Partition) -> int:
 
 
 def test_what_was_fed_is_dropped_where_kafka_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.log.catching_up.COORDINATED_S", 0.0)
+    monkeypatch.setattr("holdfast.services.log.catching_up.COORDINATED_S", 0.0)
     log, where, read = KafkaLog("127.0.0.1:1", None, "test"), Partition("assignments", 0), list[int]()
     agents = continue_group(log, "group", {where: 2}, lambda _, offset, *__: read.append(offset), lambda *_: None, [])
     for offset in range(4):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import TopicSpec
+from holdfast.schemas.topics import TopicSpec
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S
 
@@ -37,7 +37,7 @@ sys.meta_path.insert(0, Slow())
 FAULTY = """
 import os
 from holdfast import PythonOperator
-from services.kernel.dataflow.unit import Unit
+from holdfast.services.kernel.dataflow.unit import Unit
 
 true = Unit.process
 

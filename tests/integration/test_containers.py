@@ -20,10 +20,10 @@ from bench.compose.loaded import failed
 from bench.compose.project import is_healthy
 from bench.compose.strikes import STRIKES, restarts
 from bench.failover.observer import Observer
-from schemas import commands
-from schemas.commands import Command
-from schemas.events import Event
-from schemas.topics import Partition
+from holdfast.schemas import commands
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
 from tests.campaign.jobs import PROTECTED
 from tests.support.cluster import Cluster
 from tests.support.containers import PATIENCE_S, Containers, running_containers

@@ -14,19 +14,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import assignments, cuts, heartbeats, plans, progress
-from schemas.assignments import Change
-from schemas.cuts import Control, CutRecord
-from schemas.heartbeats import CopyState, Heartbeat
-from schemas.plans import Decision, Ended, Plan, Rejection, Status
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.controller.__main__ import HISTORY_MS
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.assigned import Assigned
-from services.kernel.versions import versions
-from services.log.kafka import KafkaLog
-from services.log.protocol import Message
+from holdfast.schemas import assignments, cuts, heartbeats, plans, progress
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.cuts import Control, CutRecord
+from holdfast.schemas.heartbeats import CopyState, Heartbeat
+from holdfast.schemas.plans import Decision, Ended, Plan, Rejection, Status
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from holdfast.services.controller.__main__ import HISTORY_MS
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.versions import versions
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.protocol import Message
 
 pytestmark = [pytest.mark.kafka]
 
@@ -65,8 +65,8 @@ class Site:
     def start_controller(self, *program: str) -> subprocess.Popen[bytes]:
         """program: in place of the controller's. The first controller comes with the recovery replica."""
         if not self.processes:
-            self._start("-m", "services.recovery")
-        return self._start(*(program or ("-m", "services.controller")))
+            self._start("-m", "holdfast.services.recovery")
+        return self._start(*(program or ("-m", "holdfast.services.controller")))
 
     def _start(self, *program: str) -> subprocess.Popen[bytes]:
         settings = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.cluster.prefix}
@@ -262,8 +262,8 @@ def test_two_controllers_make_one_plan_and_give_a_returning_worker_its_units_onc
 
 
 DEFECT = """
-from services.controller.__main__ import main
-from services.controller.conductor import Conductor
+from holdfast.services.controller.__main__ import main
+from holdfast.services.controller.conductor import Conductor
 
 def defect(*_):
     raise KeyError("a defect")

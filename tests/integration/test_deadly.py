@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
+from holdfast.schemas.topics import Partition, TopicSpec
 from tests.campaign.silences import Follower, silence_ms
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bench.failover.observer import Observer
-from schemas.topics import ClusterTopics
+from holdfast.schemas.topics import ClusterTopics
 from tests.support.cluster import Cluster, LocalCluster
 from tests.support.commands import HOLDFAST, until
 from tests.support.kafka import running_kafka

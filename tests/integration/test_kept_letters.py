@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.plans import Retirement, decode_any
-from schemas.topics import Partition, TopicSpec
+from holdfast.schemas.plans import Retirement, decode_any
+from holdfast.schemas.topics import Partition, TopicSpec
 from tests.integration.test_bad_input import PATIENT, append, good, job_file, letters
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import until

@@ -9,11 +9,11 @@ from string import Template
 
 import pytest
 
-from schemas import commands
-from schemas.assignments import Change
-from schemas.commands import Command
-from schemas.events import Event
-from services.recovery.core.unit.signs import Sign
+from holdfast.schemas import commands
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.services.recovery.core.unit.signs import Sign
 from tests.campaign.jobs import JOBS, Job
 from tests.support.struck import Struck, StruckJob, struck_cluster
 

@@ -19,16 +19,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.failover.observer import Observer
-from schemas.plans import Ended
-from schemas.rights import Do, On, Right, Role, of_cluster, of_job, user
-from schemas.topics import ClusterTopics, JobTopics, TopicSpec
-from services.kernel.errors import Retriable
-from services.log.kafka import KafkaLog
-from services.log.kafka_requests import NotAllowed
-from services.log.rights import Rights
-from services.log.secret import SECRET
-from services.node.broker import EmbeddedKafka
-from services.node.ports import choose_pair
+from holdfast.schemas.plans import Ended
+from holdfast.schemas.rights import Do, On, Right, Role, of_cluster, of_job, user
+from holdfast.schemas.topics import ClusterTopics, JobTopics, TopicSpec
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka_requests import NotAllowed
+from holdfast.services.log.rights import Rights
+from holdfast.services.log.secret import SECRET
+from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.ports import choose_pair
 from tests.support.cluster import Cluster
 from tests.support.commands import HOLDFAST, run
 from tests.support.processes import Watched
@@ -254,7 +254,7 @@ def test_nobody_without_a_login_or_with_a_wrong_one_gets_in(site: Site) -> None:
 
 
 def test_who_may_not_make_topics_is_told_so_once_nobody_makes_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.log.kafka.SETTLED_S", 1.0)
+    monkeypatch.setattr("holdfast.services.log.kafka.SETTLED_S", 1.0)
     log = KafkaLog(site.kafka.for_users, site.login(Role.WORKER), "w")
     with pytest.raises(NotAllowed, match=f"does not let user '{PREFIX}-worker' create .* Nor has another process"):
         log.create([TopicSpec(f"{PREFIX}.not-there")])

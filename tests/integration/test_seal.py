@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.events import Event
-from schemas.topics import Partition
-from services.kernel.errors import PositionGone, Retriable
-from services.log.kafka import KafkaLog
-from services.log.protocol import Message
-from services.log.secret import SECRET, SECRET_FILE
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.signs import Sign
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import PositionGone, Retriable
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.protocol import Message
+from holdfast.services.log.secret import SECRET, SECRET_FILE
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.signs import Sign
 from tests.support.commands import run
 from tests.support.struck import Struck, StruckJob, running, struck_cluster, tolerant
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from services.node.broker import EmbeddedKafka
-from services.node.ports import choose_pair
+from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.ports import choose_pair
 from tests.support.commands import DEADLINE_S, until
 from tests.support.kafka import running_kafka
 
@@ -42,7 +42,10 @@ def running(service: str, broker: EmbeddedKafka, log: Path, port: int) -> Iterat
     named |= {"HOLDFAST_METRICS_PORT": str(port), "HOLDFAST_STATE_DIR": str(log.parent / "state")}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"services.{service}"], env={**os.environ, **named}, stdout=output, stderr=output
+            [sys.executable, "-m", f"holdfast.services.{service}"],
+            env={**os.environ, **named},
+            stdout=output,
+            stderr=output,
         )
     try:
         yield process

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas import cuts
-from schemas.cuts import CutRecord, Leads, Raised
-from schemas.topics import TopicSpec
+from holdfast.schemas import cuts
+from holdfast.schemas.cuts import CutRecord, Leads, Raised
+from holdfast.schemas.topics import TopicSpec
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S
 

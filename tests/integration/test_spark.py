@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import commands, commits, dead_letters
-from schemas.commits import Commit
-from schemas.plans import Rejection
-from schemas.topics import Partition, TopicSpec
-from services.planning.loading import interpret
+from holdfast.schemas import commands, commits, dead_letters
+from holdfast.schemas.commits import Commit
+from holdfast.schemas.plans import Rejection
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.planning.loading import interpret
 from tests.support.cluster import LocalCluster, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.failover.observer import Observer
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 from tests.support.containers import BUILD_S, Containers, running_containers
 
 pytestmark = [

@@ -19,21 +19,21 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.analysis import Answer
-from schemas.plans import SparkPlan
-from schemas.topics import TopicSpec
-from services.log.memory import MemoryLog
-from services.spark import rehearsal
-from services.spark.analysis import answer
-from services.spark.checkpoint import Checkpoints, plan_last_batch
-from services.spark.core.modes import output_mode
-from services.spark.core.taking_over import Takeover
-from services.spark.frames import FrameTask
-from services.spark.observing import observe
-from services.spark.operator import apply, decoded, output
-from services.spark.rehearsal import Rehearsal
-from services.spark.session import open_session
-from services.spark.settings import SparkSettings
+from holdfast.schemas.analysis import Answer
+from holdfast.schemas.plans import SparkPlan
+from holdfast.schemas.topics import TopicSpec
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.spark import rehearsal
+from holdfast.services.spark.analysis import answer
+from holdfast.services.spark.checkpoint import Checkpoints, plan_last_batch
+from holdfast.services.spark.core.modes import output_mode
+from holdfast.services.spark.core.taking_over import Takeover
+from holdfast.services.spark.frames import FrameTask
+from holdfast.services.spark.observing import observe
+from holdfast.services.spark.operator import apply, decoded, output
+from holdfast.services.spark.rehearsal import Rehearsal
+from holdfast.services.spark.session import open_session
+from holdfast.services.spark.settings import SparkSettings
 from tests.support import stateful
 from tests.support.stateful import Flight, Rows
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from schemas import plans
-from schemas.topics import TopicSpec
-from services.kernel.versions import PRETENDED
+from holdfast.schemas import plans
+from holdfast.schemas.topics import TopicSpec
+from holdfast.services.kernel.versions import PRETENDED
 from tests.integration.struck.test_moves import silence_ms
 from tests.support.cluster import LocalCluster
 from tests.support.cluster import running as up

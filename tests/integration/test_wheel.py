@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"holdfast", "infra", "schemas", "services"}
+PACKAGES = {"holdfast"}
 OPERATOR = """
 import polars as pl
 from holdfast import Context, KeyedTable, PythonOperator, State
@@ -78,7 +78,8 @@ def test_a_job_with_the_users_code_runs_from_the_wheel_alone(installed: Path, tm
     (tmp_path / "counting.py").write_text(OPERATOR)
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "given.ndjson").write_text("".join(f'{{"k": "{key}"}}\n' for key in "aba"))
-    probe = "import holdfast, services, sys; print(holdfast.__file__, services.__file__, *sys.path, sep='\\n')"
+    probe = "import holdfast, holdfast.services, sys; "
+    probe += "print(holdfast.__file__, holdfast.services.__file__, *sys.path, sep='\\n')"
     paths = apart(installed, tmp_path, "-c", probe).stdout.splitlines()
     assert all(path.startswith(str(installed)) for path in paths[:2])
     assert str(ROOT) not in paths
@@ -87,6 +88,33 @@ def test_a_job_with_the_users_code_runs_from_the_wheel_alone(installed: Path, tm
     done = apart(installed, tmp_path, command, "try", "job.yaml", "--input", "given=given.ndjson")
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["k"], one["nth"]) for one in found] == [("a", 11), ("b", 11), ("a", 12)]
+
+
+OWN = """
+from counting import Nth
+from services.scoring_lib import START
+from schemas import NAMES
+
+class FromOwn(Nth):
+    def __init__(self) -> None:
+        assert NAMES
+        super().__init__(START)
+"""
+OWN_JOB = JOB.replace("counting:Nth", "own:FromOwn").replace(", params: {start: 10}", "")
+
+
+@pytest.mark.parametrize("place", ["wheel", "checkout"])
+def test_a_project_with_folders_of_our_names_keeps_them(place: str, installed: Path, tmp_path: Path) -> None:
+    for name, text in (("services/scoring_lib.py", "START = 20"), ("schemas/__init__.py", "NAMES = ['k']")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    (tmp_path / "counting.py").write_text(OPERATOR)
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "job.yaml").write_text(OWN_JOB)
+    (tmp_path / "given.ndjson").write_text('{"k": "a"}\n')
+    words = ["-m", "holdfast.services.cli", "try", "job.yaml", "--input", "given=given.ndjson"]
+    done = apart(installed, tmp_path, *words) if place == "wheel" else run(*words, cwd=tmp_path)
+    assert json.loads(done.stdout)["nth"] == 21
 
 
 WINDOWED = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schemas import assignments
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, unit_key
-from schemas.topics import Partition
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, unit_key
+from holdfast.schemas.topics import Partition
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, check, orders
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import Flags
-from services.worker.process.loop import Worker
-from services.worker.unit import intake, receiving
-from services.worker.unit.copy import UnitCopy
+from holdfast.schemas.assignments import Flags
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.unit import intake, receiving
+from holdfast.services.worker.unit.copy import UnitCopy
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

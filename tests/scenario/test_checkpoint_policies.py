@@ -13,15 +13,15 @@ from unittest import mock
 
 import pytest
 
-from schemas import checkpoints, heartbeats
-from schemas.assignments import PRIMARY, Flags
-from schemas.checkpoints import Marker
-from schemas.heartbeats import Heartbeat
-from schemas.topics import Partition
-from services.worker.checkpoint.policies.catalogue import POLICIES
-from services.worker.checkpoint.scheduler import Scheduler
-from services.worker.process.loop import Worker
-from services.worker.unit.checkpoints import Checkpoints
+from holdfast.schemas import checkpoints, heartbeats
+from holdfast.schemas.assignments import PRIMARY, Flags
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.unit.checkpoints import Checkpoints
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.controller.__main__ import steady_time_ms
-from services.hosting.settings import new_incarnation
+from holdfast.services.controller.__main__ import steady_time_ms
+from holdfast.services.hosting.settings import new_incarnation
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 

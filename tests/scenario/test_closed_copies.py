@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from services.worker.process.collector import Collector
-from services.worker.unit.running import Running
+from holdfast.services.worker.process.collector import Collector
+from holdfast.services.worker.unit.running import Running
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders
 

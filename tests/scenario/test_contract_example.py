@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.jobs import JobSpec
-from services.client.local_run import Finished, LocalRun, complete
-from services.planning.loading import load
+from holdfast.schemas.jobs import JobSpec
+from holdfast.services.client.local_run import Finished, LocalRun, complete
+from holdfast.services.planning.loading import load
 from tests.golden.test_top import ranked
 from tests.golden.whole import assert_rows, in_windows
 

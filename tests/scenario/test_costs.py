@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.assignments import PRIMARY, Flags
-from schemas.costs import Costs
-from schemas.topics import Partition
-from schemas.topics import edge as edge_of
-from services.hosting.lags import of_lags
-from services.kernel.state.image import MemoryImage
-from services.worker.checkpoint.restoring import rebuild
-from services.worker.process.loop import Worker
-from services.worker.unit.processing import Processing
+from holdfast.schemas.assignments import PRIMARY, Flags
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.topics import Partition
+from holdfast.schemas.topics import edge as edge_of
+from holdfast.services.hosting.lags import of_lags
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.worker.checkpoint.restoring import rebuild
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.unit.processing import Processing
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 

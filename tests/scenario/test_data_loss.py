@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import cuts
-from schemas.assignments import Flags
-from schemas.cuts import Cut, Range
-from schemas.topics import Partition
-from services.worker.sources.waiting import Waiting
+from holdfast.schemas import cuts
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.cuts import Cut, Range
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.sources.waiting import Waiting
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

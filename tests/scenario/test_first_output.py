@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas import events
-from schemas.assignments import Flags
-from schemas.events import Event
-from schemas.topics import Partition
+from holdfast.schemas import events
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import START_MS, orders
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import (
+from holdfast.schemas import (
     assignments,
     checkpoints,
     commands,
@@ -27,15 +27,15 @@ from schemas import (
     plans,
     progress,
 )
-from schemas.heartbeats import CopyState, Heartbeat
-from schemas.plans import Plan
-from schemas.topics import Partition
-from services.client import repairing
-from services.controller.conductor import Kind
-from services.kernel.errors import WorkerUnfit
-from services.kernel.logs.admitted import decode as decode_decision
-from services.kernel.plans.layout import data_topics
-from services.view.cluster import ClusterView
+from holdfast.schemas.heartbeats import CopyState, Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import Partition
+from holdfast.services.client import repairing
+from holdfast.services.controller.conductor import Kind
+from holdfast.services.kernel.errors import WorkerUnfit
+from holdfast.services.kernel.logs.admitted import decode as decode_decision
+from holdfast.services.kernel.plans.layout import data_topics
+from holdfast.services.view.cluster import ClusterView
 from tests.scenario.test_strangers import BUSY, append, door, own, running
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.mutations import mutated

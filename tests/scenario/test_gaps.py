@@ -6,15 +6,15 @@ from unittest import mock
 
 import pytest
 
-from schemas import cuts, progress
-from schemas.assignments import Flags
-from schemas.cuts import Gap
-from schemas.topics import Partition
-from services.audit.replaying import Report, replay
-from services.kernel.dataflow.sink_records import RowsOf
-from services.kernel.logs.gaps import SKIPPED
-from services.recovery.core.unit.terms import terms
-from services.worker.unit.skipping import Skipping
+from holdfast.schemas import cuts, progress
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.cuts import Gap
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.kernel.dataflow.sink_records import RowsOf
+from holdfast.services.kernel.logs.gaps import SKIPPED
+from holdfast.services.recovery.core.unit.terms import terms
+from holdfast.services.worker.unit.skipping import Skipping
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from schemas import assignments, checkpoints, progress
-from schemas.assignments import PRIMARY, Assignment, Flags, GlobalCheckpoint, job_key
-from schemas.checkpoints import Marker, Rollback
-from schemas.frames import unpack
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.counting import furthest
-from services.kernel.logs.global_checkpoints import newest
-from services.kernel.logs.policies import in_force
-from services.kernel.plans.layout import data_topics, readers
-from services.kernel.state.image import MemoryImage
-from services.worker.checkpoint.restoring import rebuild
-from services.worker.unit import trimmer
+from holdfast.schemas import assignments, checkpoints, progress
+from holdfast.schemas.assignments import PRIMARY, Assignment, Flags, GlobalCheckpoint, job_key
+from holdfast.schemas.checkpoints import Marker, Rollback
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.counting import furthest
+from holdfast.services.kernel.logs.global_checkpoints import newest
+from holdfast.services.kernel.logs.policies import in_force
+from holdfast.services.kernel.plans.layout import data_topics, readers
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.worker.checkpoint.restoring import rebuild
+from holdfast.services.worker.unit import trimmer
 from tests.scenario.test_checkpoint_policies import STANDBY, feed, job
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders

@@ -9,11 +9,11 @@ from random import Random
 import polars as pl
 
 from bench.model.hashtags import READS, SUBSETS, TASKS, WINDOWS
-from schemas.decided import Id
-from services.client.local_run import LocalRun, complete
-from services.kernel.plans.priorities import needed
-from services.planning.loading import load
-from services.planning.plan import make_plan
+from holdfast.schemas.decided import Id
+from holdfast.services.client.local_run import LocalRun, complete
+from holdfast.services.kernel.plans.priorities import needed
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
 
 JOB = (Path(__file__).parents[2] / "compose" / "jobs" / "hashtags.yaml").read_text()
 ALLOW = ["compose.jobs.hashtags"]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from schemas import cuts
-from schemas.cuts import Cut
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.protocol import At
+from holdfast.schemas import cuts
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.protocol import At
 from tests.support.memory_cluster import MemoryCluster
 
 START_MS = 1_600_000_000_000

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas import events
-from schemas.assignments import Flags
-from schemas.topics import Partition
+from holdfast.schemas import events
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.topics import Partition
 from tests.support.memory_cluster import MemoryCluster
 
 pytestmark = pytest.mark.slow

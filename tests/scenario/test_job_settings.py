@@ -7,15 +7,15 @@ from itertools import pairwise
 import pytest
 import xxhash
 
-from schemas import cuts, delivered
-from schemas.assignments import Flags
-from schemas.cuts import Cut
-from schemas.formats import FIRST
-from schemas.frames import Header
-from schemas.topics import Partition
-from services.kernel.dataflow.merging import InputPartition
-from services.kernel.errors import Divergence
-from services.worker.host.job import FIRST_RECORDS
+from holdfast.schemas import cuts, delivered
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.frames import Header
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.errors import Divergence
+from holdfast.services.worker.host.job import FIRST_RECORDS
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from schemas.assignments import PRIMARY
-from schemas.topics import Partition
-from services.audit.replaying import replay
-from services.controller.conductor import Conductor
-from services.controller.core.controller import Controller
-from services.controller.polling import Polling
-from services.recovery.polling import Polling as RecoveryPolling
-from services.view.cluster import ClusterView
-from services.view.losses import dropped_as_late, losses, once_each
+from holdfast.schemas.assignments import PRIMARY
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import replay
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.polling import Polling
+from holdfast.services.recovery.polling import Polling as RecoveryPolling
+from holdfast.services.view.cluster import ClusterView
+from holdfast.services.view.losses import dropped_as_late, losses, once_each
 from tests.scenario.test_idle_sources import JOB, START_MS, visits
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 

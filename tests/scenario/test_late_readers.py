@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from schemas import assignments, events
-from schemas.assignments import Snapshot
-from schemas.topics import Partition
-from services.controller.conductor import Conductor
-from services.controller.core.controller import Controller
-from services.controller.polling import Polling
+from holdfast.schemas import assignments, events
+from holdfast.schemas.assignments import Snapshot
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.polling import Polling
 from tests.scenario.test_failures import CHAIN, FAULTS
 from tests.support.driven_cluster import BEAT_MS, DrivenCluster
 from tests.support.memory_cluster import VERSIONS

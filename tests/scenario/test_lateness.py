@@ -11,16 +11,16 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.cuts import NO_WATERMARK, Cut
-from schemas.decided import Id
-from schemas.plans import OperatorPlan
-from schemas.topics import Partition, TopicSpec
-from services.kernel.logs.cuts import beginning
-from services.kernel.operators.operator import TIME
-from services.kernel.plans.layout import SourceShare, TaskLayout
-from services.log.memory import MemoryLog
-from services.worker.core.idling import Question
-from services.worker.sources.user_topic import SourceFeed
+from holdfast.schemas.cuts import NO_WATERMARK, Cut
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.logs.cuts import beginning
+from holdfast.services.kernel.operators.operator import TIME
+from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.core.idling import Question
+from holdfast.services.worker.sources.user_topic import SourceFeed
 from tests.support.operators import Harness
 
 FIELDS = {"n": "int", "at": "timestamp"}

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from schemas import checkpoints, cuts
-from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.memory import MemoryAppender
+from holdfast.schemas import checkpoints, cuts
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.memory import MemoryAppender
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, check, orders
 

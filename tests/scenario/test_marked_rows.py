@@ -13,15 +13,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.assignments import Flags
-from schemas.commits import Commit, Fence, encode
-from schemas.decided import Id
-from schemas.plans import REAL_TIME
-from schemas.topics import Partition
-from services.audit.replaying import replay
-from services.kernel.codecs.marked import BEAT, ORIGIN, REACHED, STAMP
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.commits import Commit, Fence, encode
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import REAL_TIME
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import replay
+from holdfast.services.kernel.codecs.marked import BEAT, ORIGIN, REACHED, STAMP
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from schemas import cuts
-from schemas.assignments import Flags
-from schemas.cuts import Cut
-from schemas.topics import Partition
-from services.audit.replaying import replay
-from services.worker.host.topic_watch import LOOK_MS
+from holdfast.schemas import cuts
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import replay
+from holdfast.services.worker.host.topic_watch import LOOK_MS
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 
 JOB = """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Flags, GlobalCheckpoint, job_key
-from schemas.incidents import Incident
-from schemas.topics import Partition
-from services.kernel.logs.policies import in_force
-from services.kernel.plans.layout import readers
-from services.kernel.plans.upstream import upstream
-from services.worker.unit import trimmer
+from holdfast.schemas.assignments import PRIMARY, Assignment, Flags, GlobalCheckpoint, job_key
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.policies import in_force
+from holdfast.services.kernel.plans.layout import readers
+from holdfast.services.kernel.plans.upstream import upstream
+from holdfast.services.worker.unit import trimmer
 from tests.scenario.test_checkpoint_policies import STANDBY, job
 from tests.scenario.test_global_checkpoints import EVERY, Aligned
 from tests.support.orders import check

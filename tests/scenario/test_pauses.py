@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import progress
-from schemas.topics import Partition
-from services.worker.checkpoint.writer import LogWriter
+from holdfast.schemas import progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.checkpoint.writer import LogWriter
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders
 

@@ -10,13 +10,13 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from schemas import assignments
-from schemas.assignments import PRIMARY, Assignment, CheckpointPolicy
-from schemas.topics import Partition
-from services.kernel.logs.policies import planned
-from services.worker.checkpoint.policies.catalogue import POLICIES
-from services.worker.core.checkpointing import Phase
-from services.worker.unit.checkpoints import Checkpoints
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import PRIMARY, Assignment, CheckpointPolicy
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.policies import planned
+from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
+from holdfast.services.worker.core.checkpointing import Phase
+from holdfast.services.worker.unit.checkpoints import Checkpoints
 from tests.scenario.test_checkpoint_policies import STANDBY, by_unit, feed, job, watched
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.memory_cluster import MemoryCluster

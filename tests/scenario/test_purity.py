@@ -13,8 +13,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from services.kernel.codecs.fields import DELETED
-from services.planning.graph import sink_name
+from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.planning.graph import sink_name
 from tests.support.other_process import OtherProcess
 from tests.support.purity import Rows, job_sends, planned
 

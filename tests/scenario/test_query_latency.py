@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.costs import Costs
-from services.worker.process.loop import Worker
+from holdfast.schemas.costs import Costs
+from holdfast.services.worker.process.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

@@ -15,20 +15,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import checkpoints, cuts, events
-from schemas.assignments import Flags
-from schemas.cuts import Leads, Raised
-from schemas.decided import Id
-from schemas.frames import unpack
-from schemas.topics import Partition
-from services.audit.replaying import Report, replay
-from services.kernel.errors import CommandFailed, Retriable
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.plans.layout import data_topics
-from services.worker.core import cut_trimming
-from services.worker.process.loop import Worker
-from services.worker.sources import cut_trimmer
-from services.worker.unit import raising, trimmer
+from holdfast.schemas import checkpoints, cuts, events
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.cuts import Leads, Raised
+from holdfast.schemas.decided import Id
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.kernel.errors import CommandFailed, Retriable
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.plans.layout import data_topics
+from holdfast.services.worker.core import cut_trimming
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.sources import cut_trimmer
+from holdfast.services.worker.unit import raising, trimmer
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import Order, orders
 from tests.support.raising import on

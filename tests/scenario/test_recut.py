@@ -14,19 +14,19 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.assignments import Flags
-from schemas.commits import Commit, Fence, Named, encode
-from schemas.cuts import NO_WATERMARK
-from schemas.decided import Id
-from schemas.progress import decode as decode_progress
-from schemas.topics import Partition, generation_number
-from services.audit.replaying import replay
-from services.kernel.codecs.fields import TIME, stream_schema
-from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.logs.commits import CommitLog, CommitReader
-from services.kernel.logs.counting import furthest, summed
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.commits import Commit, Fence, Named, encode
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.decided import Id
+from holdfast.schemas.progress import decode as decode_progress
+from holdfast.schemas.topics import Partition, generation_number
+from holdfast.services.audit.replaying import replay
+from holdfast.services.kernel.codecs.fields import TIME, stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
+from holdfast.services.kernel.logs.commits import CommitLog, CommitReader
+from holdfast.services.kernel.logs.counting import furthest, summed
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 
 JOB = """

@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-from schemas import cuts, progress
-from schemas.cuts import Cut, Replaced
-from schemas.topics import Partition, TopicSpec
-from services.audit.replaying import replay
-from services.kernel.errors import CommandFailed
-from services.worker.host.topic_watch import LOOK_MS
+from holdfast.schemas import cuts, progress
+from holdfast.schemas.cuts import Cut, Replaced
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit.replaying import replay
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.worker.host.topic_watch import LOOK_MS
 from tests.scenario.test_new_partitions import JOB, SECONDARIES, amounts, once, orders, started
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 

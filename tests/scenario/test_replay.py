@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import plans
-from schemas.topics import Partition
-from services.audit.comparing import Counts
-from services.audit.computing import SETTLE_EVERY
-from services.audit.replaying import Report, replay
-from services.kernel.errors import CommandFailed
-from services.kernel.operators.user_code import CodeUnavailable
-from services.log.memory import MemoryMessage
-from services.planning.loading import load
+from holdfast.schemas import plans
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.comparing import Counts
+from holdfast.services.audit.computing import SETTLE_EVERY
+from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.kernel.operators.user_code import CodeUnavailable
+from holdfast.services.log.memory import MemoryMessage
+from holdfast.services.planning.loading import load
 from tests.scenario.test_contract_example import JOB as CONTRACT_JOB
 from tests.scenario.test_contract_example import flights, weather
 from tests.support.memory_cluster import MemoryCluster

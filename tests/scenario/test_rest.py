@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import pytest
 
-from schemas import checkpoints, cuts
-from schemas.checkpoints import Marker
-from schemas.cuts import Cut
-from schemas.topics import Partition
-from services.worker.checkpoint.policies.policy import REST_MS
-from services.worker.core.cutting import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
-from services.worker.process.loop import FIRST_MS, QUIET_MS
-from services.worker.process.subscriptions import SharedReader
+from holdfast.schemas import checkpoints, cuts
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.checkpoint.policies.policy import REST_MS
+from holdfast.services.worker.core.cutting import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
+from holdfast.services.worker.process.loop import FIRST_MS, QUIET_MS
+from holdfast.services.worker.process.subscriptions import SharedReader
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import orders
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import cuts
-from schemas.cuts import Cut
-from schemas.topics import Partition
-from services.kernel.plans.layout import data_topics
-from services.worker.process.loop import Worker
+from holdfast.schemas import cuts
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.plans.layout import data_topics
+from holdfast.services.worker.process.loop import Worker
 from tests.scenario.test_unplaced_units import beat
 from tests.support.memory_cluster import MemoryCluster
 

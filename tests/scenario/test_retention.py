@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import events
-from schemas.job_settings import FaultTolerance
-from schemas.topics import Partition, TopicSpec
-from services.hosting.lags import AT_RISK, of_lags
-from services.kernel.errors import Retriable
-from services.log.memory import MemoryLog
-from services.worker.sources.retention_watch import LOOK_MS
+from holdfast.schemas import events
+from holdfast.schemas.job_settings import FaultTolerance
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.hosting.lags import AT_RISK, of_lags
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.sources.retention_watch import LOOK_MS
 from tests.scenario.test_checkpoint_policies import job
 from tests.scenario.test_global_checkpoints import Aligned
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from schemas import cuts
-from schemas.assignments import Flags
-from schemas.cuts import Cut, Range
-from schemas.decided import Id
-from schemas.topics import Partition
-from services.kernel.logs.cuts import CutLog, beginning
+from holdfast.schemas import cuts
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.cuts import Cut, Range
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.cuts import CutLog, beginning
 from tests.support.memory_cluster import MemoryCluster
 
 SOURCES = """

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from services.recovery import replica
+from holdfast.services.recovery import replica
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import progress
-from schemas.assignments import Flags
-from schemas.topics import Partition
-from services.worker.core import cutting
-from services.worker.process.loop import Worker
-from services.worker.unit import trimmer
+from holdfast.schemas import progress
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.core import cutting
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.unit import trimmer
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 

@@ -10,20 +10,20 @@ import msgspec
 import pytest
 import xxhash
 
-from schemas import checkpoints, cuts, delivered, events, frames, plans, progress
-from schemas.checkpoints import Anchor, Position
-from schemas.cuts import Cut, Range
-from schemas.decided import Id
-from schemas.delivered import Delivered
-from schemas.frames import HEADER_BYTES, Header
-from schemas.plans import Skip
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.audit import replaying
-from services.client import repairing
-from services.kernel.errors import CommandFailed
-from services.kernel.plans.layout import data_topics
-from services.view.door import Door, Whereabouts
+from holdfast.schemas import checkpoints, cuts, delivered, events, frames, plans, progress
+from holdfast.schemas.checkpoints import Anchor, Position
+from holdfast.schemas.cuts import Cut, Range
+from holdfast.schemas.decided import Id
+from holdfast.schemas.delivered import Delivered
+from holdfast.schemas.frames import HEADER_BYTES, Header
+from holdfast.schemas.plans import Skip
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit import replaying
+from holdfast.services.client import repairing
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.kernel.plans.layout import data_topics
+from holdfast.services.view.door import Door, Whereabouts
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, check, orders
 

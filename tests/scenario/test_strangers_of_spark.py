@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.commits import Commit, Named, encode
-from schemas.decided import Id
-from schemas.topics import Partition
-from services.kernel.codecs.frames import FrameCodec
-from services.kernel.errors import StateCorrupted
-from services.spark.commits import Commits
+from holdfast.schemas.commits import Commit, Named, encode
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs.frames import FrameCodec
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.spark.commits import Commits
 from tests.scenario.test_recut import SCHEMA, SECOND_US, StandIn, new_cluster, to_the_end
 from tests.scenario.test_strangers import RUBBISH, append, refused
 from tests.support.memory_cluster import MemoryCluster

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import cuts
-from schemas.cuts import LOADED_WATERMARK, Cut
-from schemas.topics import Partition
-from services.audit.replaying import replay
+from holdfast.schemas import cuts
+from holdfast.schemas.cuts import LOADED_WATERMARK, Cut
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import replay
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import cuts
-from schemas.cuts import Snapshot
-from schemas.topics import Partition
-from services.audit.replaying import Report, replay
-from services.client.repairing import Search
-from services.kernel.errors import CommandFailed
-from services.log.cut_logs import cuts_base, snapshot_at
-from services.worker.core import cut_trimming
-from services.worker.sinks.position import newest_cut
-from services.worker.sources import cut_trimmer
+from holdfast.schemas import cuts
+from holdfast.schemas.cuts import Snapshot
+from holdfast.schemas.topics import Partition
+from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.client.repairing import Search
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.cut_logs import cuts_base, snapshot_at
+from holdfast.services.worker.core import cut_trimming
+from holdfast.services.worker.sinks.position import newest_cut
+from holdfast.services.worker.sources import cut_trimmer
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import orders
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from schemas.commits import Commit
-from schemas.commits import decode as decode_commit
-from schemas.topics import Partition
-from services.worker.core import cut_trimming
-from services.worker.sources import cut_trimmer
+from holdfast.schemas.commits import Commit
+from holdfast.schemas.commits import decode as decode_commit
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.core import cut_trimming
+from holdfast.services.worker.sources import cut_trimmer
 from tests.scenario import test_marked_rows as marked
 from tests.scenario import test_recut as recut
 from tests.support.memory_cluster import MemoryCluster

@@ -11,17 +11,17 @@ from unittest import mock
 
 import pytest
 
-from schemas.topics import Partition
-from services.log.memory import MemoryAppender
-from services.log.protocol import Chunk
-from services.worker.core.checkpointing import Phase
-from services.worker.core.cutting import IDLE_CUT_MS
-from services.worker.host.surroundings import Subscriber
-from services.worker.process.loop import MAX_WAIT_MS
-from services.worker.process.subscriptions import SharedReader
-from services.worker.unit.intake import Intake
-from services.worker.unit.running import Running
-from services.worker.unit.trimmer import OUTPUT_MS
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.memory import MemoryAppender
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.core.checkpointing import Phase
+from holdfast.services.worker.core.cutting import IDLE_CUT_MS
+from holdfast.services.worker.host.surroundings import Subscriber
+from holdfast.services.worker.process.loop import MAX_WAIT_MS
+from holdfast.services.worker.process.subscriptions import SharedReader
+from holdfast.services.worker.unit.intake import Intake
+from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.unit.trimmer import OUTPUT_MS
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders

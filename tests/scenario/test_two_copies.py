@@ -17,18 +17,18 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import checkpoints, cuts, delivered
-from schemas.assignments import Flags
-from schemas.checkpoints import Marker
-from schemas.cuts import Cut
-from schemas.frames import unpack
-from schemas.topics import Partition
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.logs.cuts import CutLog, beginning
-from services.kernel.plans.layout import data_topics, readers
-from services.log.memory import MemoryAppender, MemoryLog
-from services.worker.core.lifecycle import State
-from services.worker.process.loop import Worker
+from holdfast.schemas import checkpoints, cuts, delivered
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.logs.cuts import CutLog, beginning
+from holdfast.services.kernel.plans.layout import data_topics, readers
+from holdfast.services.log.memory import MemoryAppender, MemoryLog
+from holdfast.services.worker.core.lifecycle import State
+from holdfast.services.worker.process.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import Order, orders
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from services.kernel.errors import Indefinite, Retriable
-from services.log.memory import MemoryTransactor
-from services.log.protocol import Rows
-from services.worker.checkpoint.restoring import Rebuilt, rebuild
-from services.worker.unit import beside
+from holdfast.services.kernel.errors import Indefinite, Retriable
+from holdfast.services.log.memory import MemoryTransactor
+from holdfast.services.log.protocol import Rows
+from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
+from holdfast.services.worker.unit import beside
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, check, orders
 

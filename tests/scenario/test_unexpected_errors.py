@@ -9,13 +9,13 @@ from unittest import mock
 
 import pytest
 
-from schemas.events import Event, decode
-from schemas.topics import Partition
-from services.kernel.dataflow.unit import Unit
-from services.recovery.core.unit import blame
-from services.recovery.core.unit.crashes import MOST_FAULTS
-from services.worker.isolated.code import IsolatedCode
-from services.worker.unit import beside, copy
+from holdfast.schemas.events import Event, decode
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.unit import Unit
+from holdfast.services.recovery.core.unit import blame
+from holdfast.services.recovery.core.unit.crashes import MOST_FAULTS
+from holdfast.services.worker.isolated.code import IsolatedCode
+from holdfast.services.worker.unit import beside, copy
 from tests.scenario.test_failures import Run
 
 ERROR = "'module' object does not support item assignment"
@@ -110,7 +110,7 @@ def test_rebuilds_that_come_to_nothing_are_tried_elsewhere() -> None:
 
 
 def _corrupted(times: int) -> Any:
-    from services.kernel.errors import StateCorrupted
+    from holdfast.services.kernel.errors import StateCorrupted
 
     true, raised = Unit.process, list[object]()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.heartbeats import Exit, Heartbeat, encode
-from schemas.topics import Partition
-from services.kernel.dataflow import merging
-from services.kernel.logs import cut_snapshots
-from services.worker.core import latency
-from services.worker.core.cutting import MAX_LEAD_BATCHES
-from services.worker.process.loop import Worker
-from services.worker.unit import intake
+from holdfast.schemas.heartbeats import Exit, Heartbeat, encode
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow import merging
+from holdfast.services.kernel.logs import cut_snapshots
+from holdfast.services.worker.core import latency
+from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.unit import intake
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.reached import reached_bytes
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import Flags
-from schemas.heartbeats import DID_NOTHING
-from services.recovery.core.unit.schemes import Rung
-from services.worker.process.loop import Worker
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.heartbeats import DID_NOTHING
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.worker.process.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.odd import ODD
 from tests.support.raising import on

@@ -12,24 +12,24 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from schemas import assignments, commands, heartbeats
-from schemas.assignments import Change, unit_key
-from schemas.commands import Command
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.adaptive import controller
-from services.recovery.core.adaptive.controller import Adaptive
-from services.recovery.core.adaptive.measured import STALE_US, Measured
-from services.recovery.core.adaptive.steadying import Steady
-from services.recovery.core.unit import adapting, drilling, recording, switching, unanswered
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.reasons import chosen_for_promise, drilled
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import Stance, stance
-from services.recovery.core.unit.terms import Terms, terms
+from holdfast.schemas import assignments, commands, heartbeats
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.adaptive import controller
+from holdfast.services.recovery.core.adaptive.controller import Adaptive
+from holdfast.services.recovery.core.adaptive.measured import STALE_US, Measured
+from holdfast.services.recovery.core.adaptive.steadying import Steady
+from holdfast.services.recovery.core.unit import adapting, drilling, recording, switching, unanswered
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.reasons import chosen_for_promise, drilled
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.terms import Terms, terms
 from tests.simulation.broker import Written
 from tests.simulation.facts import mistaken
 from tests.simulation.faults import Fault

@@ -12,14 +12,14 @@ from unittest import mock
 
 import msgspec
 
-from schemas import cuts, progress
-from schemas.cuts import Cut
-from schemas.frames import unpack
-from schemas.plans import Plan
-from schemas.progress import Progress
-from schemas.topics import JobTopics, Partition
-from services.worker.core.retained import Bound, Retained
-from services.worker.host import job
+from holdfast.schemas import cuts, progress
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.worker.core.retained import Bound, Retained
+from holdfast.services.worker.host import job
 from tests.simulation.broker import Written
 
 MIB = 1024 * 1024

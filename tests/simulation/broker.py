@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import assignments, plans
-from schemas.assignments import Change
-from schemas.plans import Decision, Ended, Plan, Rejection
-from schemas.topics import Partition, TopicSpec
-from services.log.memory import NOTHING, MemoryLog, MemoryMessage, MemoryTransactor, _Stored
-from services.log.protocol import Headers
+from holdfast.schemas import assignments, plans
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.memory import NOTHING, MemoryLog, MemoryMessage, MemoryTransactor, _Stored
+from holdfast.services.log.protocol import Headers
 from tests.simulation.names import TOPICS, replayed
 from tests.simulation.timeline import Timeline
 

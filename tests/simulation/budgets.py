@@ -13,18 +13,18 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from schemas import assignments, commands
-from schemas.assignments import Change, ReplicationPlan, job_key, unit_key
-from schemas.commands import Command
-from schemas.plans import Plan
-from services.kernel.fidelity.of_job import budget_share
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core import observed
-from services.recovery.core.recovery import Recovery
-from services.recovery.core.replication import replanning
-from services.recovery.core.replication.replanning import holders
-from services.recovery.core.unit.stance import Stance, stance
-from services.recovery.core.unit.terms import Asked
+from holdfast.schemas import assignments, commands
+from holdfast.schemas.assignments import Change, ReplicationPlan, job_key, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.fidelity.of_job import budget_share
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core import observed
+from holdfast.services.recovery.core.recovery import Recovery
+from holdfast.services.recovery.core.replication import replanning
+from holdfast.services.recovery.core.replication.replanning import holders
+from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.terms import Asked
 from tests.simulation.broker import Written
 from tests.simulation.jobs import DrawnJob, Feed, draw_growth, planned
 from tests.simulation.names import TOPICS

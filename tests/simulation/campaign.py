@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from services.worker.core.lifecycle import State
+from holdfast.services.worker.core.lifecycle import State
 from tests.simulation.coverage import BRIEF, beyond, rows
 from tests.simulation.faults import KINDS
 from tests.simulation.history import simulate

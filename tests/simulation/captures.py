@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from schemas import heartbeats
-from schemas.assignments import CheckpointPolicy, Copy
-from services.worker.checkpoint.policies.idle_minmax import IdleMinMax
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.scheduler import Scheduler
-from services.worker.process.loop import Worker
-from services.worker.unit.checkpoints import Checkpoints
-from services.worker.unit.running import Running
+from holdfast.schemas import heartbeats
+from holdfast.schemas.assignments import CheckpointPolicy, Copy
+from holdfast.services.worker.checkpoint.policies.idle_minmax import IdleMinMax
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.running import Running
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 from tests.simulation.timed import TIMED, early, late, swept_early

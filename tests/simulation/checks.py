@@ -16,30 +16,30 @@ from unittest import mock
 
 import msgspec
 
-from schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats
-from schemas.assignments import Change, job_key_of, split_unit_key, unit_key
-from schemas.checkpoints import Anchor, Marker
-from schemas.cuts import NO_WATERMARK, Control, Cut, CutsSnapshot, Replaced, Snapshot
-from schemas.frames import FLAG_END, Header, unpack
-from schemas.heartbeats import CopyState, Exit, Heartbeat
-from schemas.plans import Ended, Plan
-from schemas.topics import JobTopics, Partition
-from services.audit.replaying import replay
-from services.kernel.errors import CommandFailed, HoldfastError, StateCorrupted
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
-from services.kernel.logs.cuts import CutLog, of_plan
-from services.kernel.logs.raises import may_raise
-from services.kernel.logs.standings import Standings
-from services.kernel.plans.layout import commit_logs, readers, task_name, unit_layouts
-from services.kernel.state.image import MemoryImage
-from services.recovery.core.unit import switching
-from services.recovery.core.unit.blame import SUSPECT_US
-from services.recovery.core.unit.changing import NEAR
-from services.recovery.core.unit.crashes import Crashes
-from services.recovery.core.unit.signs import Sign
-from services.worker.unit import outputs
+from holdfast.schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats
+from holdfast.schemas.assignments import Change, job_key_of, split_unit_key, unit_key
+from holdfast.schemas.checkpoints import Anchor, Marker
+from holdfast.schemas.cuts import NO_WATERMARK, Control, Cut, CutsSnapshot, Replaced, Snapshot
+from holdfast.schemas.frames import FLAG_END, Header, unpack
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
+from holdfast.schemas.plans import Ended, Plan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.audit.replaying import replay
+from holdfast.services.kernel.errors import CommandFailed, HoldfastError, StateCorrupted
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
+from holdfast.services.kernel.logs.cuts import CutLog, of_plan
+from holdfast.services.kernel.logs.raises import may_raise
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.kernel.plans.layout import commit_logs, readers, task_name, unit_layouts
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.recovery.core.unit import switching
+from holdfast.services.recovery.core.unit.blame import SUSPECT_US
+from holdfast.services.recovery.core.unit.changing import NEAR
+from holdfast.services.recovery.core.unit.crashes import Crashes
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.worker.unit import outputs
 from tests.simulation import (
     adapting,
     bounded,

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any
 
-from schemas import commands, events
-from schemas.heartbeats import At, Exit, encode
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import OtherFormat, PositionGone, WorkerUnfit
-from services.kernel.protection.reassigning import HALF
+from holdfast.schemas import commands, events
+from holdfast.schemas.heartbeats import At, Exit, encode
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import OtherFormat, PositionGone, WorkerUnfit
+from holdfast.services.kernel.protection.reassigning import HALF
 from tests.simulation.broker import Broker
 from tests.simulation.captures import Captures
 from tests.simulation.engine import SharedNotes

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import polars as pl
 
-from schemas import assignments, cuts
-from schemas.assignments import unit_key
-from schemas.commits import Commit, Fence
-from schemas.cuts import Control
-from schemas.frames import Header
-from schemas.plans import Plan, SparkPlan
-from schemas.topics import JobTopics, Partition
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.commits import CommitLog, CommitReader
+from holdfast.schemas import assignments, cuts
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.commits import Commit, Fence
+from holdfast.schemas.cuts import Control
+from holdfast.schemas.frames import Header
+from holdfast.schemas.plans import Plan, SparkPlan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.commits import CommitLog, CommitReader
 from tests.simulation.broker import Broker, Written
 from tests.simulation.engine import read
 from tests.simulation.names import TOPICS

@@ -8,14 +8,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from services.controller.core import life
-from services.recovery.core.job import incident, incidents
-from services.recovery.core.unit import changing, recording, switching
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.situation import Situation
-from services.worker.core import checkpointing, lifecycle
+from holdfast.services.controller.core import life
+from holdfast.services.recovery.core.job import incident, incidents
+from holdfast.services.recovery.core.unit import changing, recording, switching
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.worker.core import checkpointing, lifecycle
 
 
 def rows() -> dict[str, list[str]]:

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from schemas import dead_letters
-from schemas.commits import DEAD, Named, Positions
-from schemas.plans import Plan, SparkPlan
-from schemas.topics import JobTopics, Partition, generation_number
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.codecs.fields import TIME, stream_schema
-from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.errors import PositionGone, Retriable, StateCorrupted
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
-from services.spark.core import lifecycle, taking_over
-from services.spark.engine import (
+from holdfast.schemas import dead_letters
+from holdfast.schemas.commits import DEAD, Named, Positions
+from holdfast.schemas.plans import Plan, SparkPlan
+from holdfast.schemas.topics import JobTopics, Partition, generation_number
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.fields import TIME, stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
+from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.spark.core import lifecycle, taking_over
+from holdfast.services.spark.engine import (
     Answer,
     BatchAsked,
     Committed,

@@ -11,12 +11,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from schemas import assignments, cuts
-from schemas.cuts import Raised
-from schemas.heartbeats import At
-from schemas.job_settings import POLICY_NAMES
-from schemas.topics import Partition
-from services.recovery.core.unit.schemes import SCHEMES
+from holdfast.schemas import assignments, cuts
+from holdfast.schemas.cuts import Raised
+from holdfast.schemas.heartbeats import At
+from holdfast.schemas.job_settings import POLICY_NAMES
+from holdfast.schemas.topics import Partition
+from holdfast.services.recovery.core.unit.schemes import SCHEMES
 from tests.simulation import losses, midway, renewals, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import HostProcess, WorkerProcess

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from unittest import mock
 
-from schemas import assignments, formats, heartbeats
-from schemas.frames import unpack
-from schemas.heartbeats import Exit, Heartbeat
-from services.recovery.core import formats as deciding
-from services.recovery.core.formats import Readers
-from services.recovery.core.unit import proving
+from holdfast.schemas import assignments, formats, heartbeats
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.heartbeats import Exit, Heartbeat
+from holdfast.services.recovery.core import formats as deciding
+from holdfast.services.recovery.core.formats import Readers
+from holdfast.services.recovery.core.unit import proving
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS, kind_of
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from schemas import assignments
-from schemas.assignments import job_key, unit_key
-from schemas.checkpoints import CheckpointRecord, Marker, unpack
-from schemas.plans import Plan
-from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.buffering import UPSTREAM, buffering
-from services.kernel.logs.checkpoint_log import restore
-from services.kernel.logs.policies import ALIGNED, in_force
-from services.kernel.state.image import MemoryImage
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import job_key, unit_key
+from holdfast.schemas.checkpoints import CheckpointRecord, Marker, unpack
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering
+from holdfast.services.kernel.logs.checkpoint_log import restore
+from holdfast.services.kernel.logs.policies import ALIGNED, in_force
+from holdfast.services.kernel.state.image import MemoryImage
 from tests.simulation.broker import Trimmed
 
 Entries = object

@@ -21,15 +21,15 @@ from unittest import mock
 
 import structlog
 
-from schemas.topics import Partition
-from services.controller import conductor, drafting, polling
-from services.kernel.liveness import attention
-from services.kernel.logs import jobs as folding
-from services.recovery import replica
-from services.recovery.core import recovery
-from services.worker.core import cut_trimming, cutting
-from services.worker.sources import cut_trimmer
-from services.worker.unit import publishing, trimmer
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller import conductor, drafting, polling
+from holdfast.services.kernel.liveness import attention
+from holdfast.services.kernel.logs import jobs as folding
+from holdfast.services.recovery import replica
+from holdfast.services.recovery.core import recovery
+from holdfast.services.worker.core import cut_trimming, cutting
+from holdfast.services.worker.sources import cut_trimmer
+from holdfast.services.worker.unit import publishing, trimmer
 from tests.simulation import broker, hosts, processes
 from tests.simulation.broker import Broker
 from tests.simulation.cluster import Cluster

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from unittest import mock
 
-from schemas.assignments import Change
-from services.kernel.liveness import attention
-from services.kernel.liveness.attention import Attention
-from services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
-from services.recovery.core.known import Known
-from services.recovery.core.unit.signs import Sign
-from services.recovery.replica import Replica
+from holdfast.schemas.assignments import Change
+from holdfast.services.kernel.liveness import attention
+from holdfast.services.kernel.liveness.attention import Attention
+from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
+from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.replica import Replica
 
 BLAMES = (f"{Sign.PRIMARY_SILENT.value}: ", f"{Sign.PRIMARY_GIVEN_UP.value}: ")
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from schemas import assignments, cuts, heartbeats, progress
-from schemas.assignments import unit_key
-from schemas.cuts import Control
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from schemas.topics import JobTopics
-from services.kernel.logs.assigned import Assigned
-from services.kernel.plans.layout import below, unit_layouts
+from holdfast.schemas import assignments, cuts, heartbeats, progress
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.cuts import Control
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.plans.layout import below, unit_layouts
 from tests.simulation.broker import Written
 from tests.simulation.jobs import NAME
 from tests.simulation.names import TOPICS

@@ -18,13 +18,13 @@ from unittest import mock
 
 import structlog
 
-from schemas import commands
-from schemas.assignments import job_key
-from schemas.plans import Decision, Plan
-from schemas.topics import generation
-from services.controller import drafting
-from services.kernel.logs.admitted import Admitted
-from services.recovery import replica
+from holdfast.schemas import commands
+from holdfast.schemas.assignments import job_key
+from holdfast.schemas.plans import Decision, Plan
+from holdfast.schemas.topics import generation
+from holdfast.services.controller import drafting
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.recovery import replica
 from tests.simulation import budgets, policies
 from tests.simulation.broker import decision_of
 from tests.simulation.checks import check

@@ -9,21 +9,21 @@ from random import Random
 from typing import Any, Protocol
 from unittest import mock
 
-from schemas import formats
-from schemas.costs import Costs
-from schemas.heartbeats import At, Heartbeat, encode
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.doing import Doing
-from services.hosting.heartbeats import Reporting
-from services.hosting.identity import Identity
-from services.hosting.traces import Traces
-from services.hosting.watchdog import Watchdog
-from services.kernel.logs.assigned import Assigned
-from services.kernel.state.image import MemoryImage
-from services.recovery.core.unit.crashes import MOST_FAULTS
-from services.spark.host import HOSTS, Host
-from services.worker.process import loop
-from services.worker.process.loop import Worker
+from holdfast.schemas import formats
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import At, Heartbeat, encode
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.heartbeats import Reporting
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.traces import Traces
+from holdfast.services.hosting.watchdog import Watchdog
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.recovery.core.unit.crashes import MOST_FAULTS
+from holdfast.services.spark.host import HOSTS, Host
+from holdfast.services.worker.process import loop
+from holdfast.services.worker.process.loop import Worker
 from tests.simulation.broker import Broker
 from tests.simulation.captures import Asked, Captures
 from tests.simulation.engine import FakeEngine, SharedNotes

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.kernel.state.image import MemoryImage
-from services.worker.checkpoint.checkpointer import Checkpointer
-from services.worker.core.checkpointing import Phase
-from services.worker.process.loop import Worker
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.worker.checkpoint.checkpointer import Checkpointer
+from holdfast.services.worker.core.checkpointing import Phase
+from holdfast.services.worker.process.loop import Worker
 
 State = Mapping[tuple[str, bytes], bytes]
 """Encoded values by table name and key."""

@@ -12,17 +12,17 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from schemas import assignments, heartbeats
-from schemas.assignments import Change, job_key, job_key_of
-from schemas.heartbeats import Heartbeat
-from schemas.incidents import Incident
-from schemas.plans import Ended, Plan
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.policies import ALIGNED, in_force
-from services.recovery.core.job import incidents
-from services.recovery.core.job.incident import LAST, NO_QUERY, Scene, next_record
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.signs import Sign
+from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas.assignments import Change, job_key, job_key_of
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.plans import Ended, Plan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.policies import ALIGNED, in_force
+from holdfast.services.recovery.core.job import incidents
+from holdfast.services.recovery.core.job.incident import LAST, NO_QUERY, Scene, next_record
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.signs import Sign
 from tests.simulation.broker import Written, decision_of
 from tests.simulation.names import TOPICS
 

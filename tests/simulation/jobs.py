@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from schemas.cuts import NO_WATERMARK
-from schemas.decided import Id
-from services.kernel.errors import JobRejected
-from services.planning.loading import interpret
-from services.planning.plan import make_plan
-from services.recovery.core.unit.schemes import SCHEMES
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.plan import make_plan
+from holdfast.services.recovery.core.unit.schemes import SCHEMES
 from tests.simulation.engine import describe
 from tests.simulation.profiles import Profile
 from tests.simulation.timeline import EPOCH_MS

@@ -11,19 +11,19 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from services.controller import conductor
-from services.controller.core import goals
-from services.kernel.dataflow import merging
-from services.kernel.logs import cut_snapshots, jobs, snapshots
-from services.kernel.protection import merging as entries
-from services.kernel.state import keyed as state
-from services.recovery.core.replication import measured, replanning
-from services.worker.checkpoint import applier, parts, unit_image
-from services.worker.checkpoint.policies import idle_minmax
-from services.worker.core import cut_trimming, cutting
-from services.worker.sinks import delivery, portions
-from services.worker.sources import cut_trimmer
-from services.worker.unit import intake, outputs, receiving, trimmer
+from holdfast.services.controller import conductor
+from holdfast.services.controller.core import goals
+from holdfast.services.kernel.dataflow import merging
+from holdfast.services.kernel.logs import cut_snapshots, jobs, snapshots
+from holdfast.services.kernel.protection import merging as entries
+from holdfast.services.kernel.state import keyed as state
+from holdfast.services.recovery.core.replication import measured, replanning
+from holdfast.services.worker.checkpoint import applier, parts, unit_image
+from holdfast.services.worker.checkpoint.policies import idle_minmax
+from holdfast.services.worker.core import cut_trimming, cutting
+from holdfast.services.worker.sinks import delivery, portions
+from holdfast.services.worker.sources import cut_trimmer
+from holdfast.services.worker.unit import intake, outputs, receiving, trimmer
 from tests.simulation.bounded import small_bounds
 from tests.simulation.names import profile_of
 

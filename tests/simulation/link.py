@@ -13,11 +13,11 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from schemas.topics import Partition, TopicSpec
-from services.hosting.blocking import Call, Done
-from services.kernel.errors import Fenced, Indefinite, Retriable
-from services.log.memory import MemoryReader, MemoryTransactor, _Stored
-from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.hosting.blocking import Call, Done
+from holdfast.services.kernel.errors import Fenced, Indefinite, Retriable
+from holdfast.services.log.memory import MemoryReader, MemoryTransactor, _Stored
+from holdfast.services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
 from tests.simulation.broker import Broker
 from tests.simulation.names import kind_of
 from tests.simulation.timeline import Timeline

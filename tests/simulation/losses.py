@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 from tests.simulation.jobs import NAME, draw_growth
 from tests.simulation.renewals import Reading
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from schemas.assignments import Change
-from services.recovery.core.unit.stance import Stance, stance
+from holdfast.schemas.assignments import Change
+from holdfast.services.recovery.core.unit.stance import Stance, stance
 from tests.simulation.hosts import WorkerProcess
 from tests.simulation.jobs import NAME
 from tests.simulation.names import kind_of

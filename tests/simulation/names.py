@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.topics import ClusterTopics
+from holdfast.schemas.topics import ClusterTopics
 
 TOPICS = ClusterTopics("sim")
 

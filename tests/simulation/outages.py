@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from schemas import assignments, heartbeats
-from schemas.assignments import Change, job_key
-from schemas.heartbeats import Heartbeat
-from schemas.outages import Outage
-from schemas.plans import Plan
-from services.kernel.logs.assigned import Assigned
-from services.kernel.plans.priorities import needed, tentative
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.reasons import FAILURES
+from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas.assignments import Change, job_key
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.plans.priorities import needed, tentative
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.reasons import FAILURES
 from tests.simulation.broker import Written
 from tests.simulation.jobs import DrawnJob
 from tests.simulation.names import TOPICS

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from schemas import assignments
-from schemas.assignments import Change, CheckpointPolicy
-from schemas.plans import Plan
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.policies import planned
-from services.worker.unit.checkpoints import Checkpoints
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Change, CheckpointPolicy
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.policies import planned
+from holdfast.services.worker.unit.checkpoints import Checkpoints
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 

@@ -10,19 +10,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
 
-from schemas.assignments import Change
-from schemas.topics import ClusterTopics, Partition
-from services.controller.conductor import Conductor
-from services.controller.core.controller import Controller
-from services.controller.polling import Polling
-from services.kernel.errors import OtherFormat, Retriable
-from services.kernel.logs.assigned import Assigned
-from services.log.assignments import read_standings
-from services.log.backlog import Backlog
-from services.log.jobs import feed_kept, positions, read_jobs
-from services.log.trimming import trim_due
-from services.recovery.core.placement.reassignment import Reassignment
-from services.recovery.replica import ECHO_MS, Replica
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.polling import Polling
+from holdfast.services.kernel.errors import OtherFormat, Retriable
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.trimming import trim_due
+from holdfast.services.recovery.core.placement.reassignment import Reassignment
+from holdfast.services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.broker import Beginning, Broker
 from tests.simulation.budgets import Planner
 from tests.simulation.hasty import watch

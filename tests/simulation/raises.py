@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from schemas import cuts, dead_letters, delivered
-from schemas.cuts import Leads, Raised, TaskRaised
-from schemas.plans import Plan
-from schemas.topics import JobTopics, Partition
-from services.kernel.logs.cuts import of_plan
-from services.kernel.logs.raises import Raises, may_raise
-from services.worker.unit.outputs import Outputs
-from services.worker.unit.raising import Raising
+from holdfast.schemas import cuts, dead_letters, delivered
+from holdfast.schemas.cuts import Leads, Raised, TaskRaised
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.logs.cuts import of_plan
+from holdfast.services.kernel.logs.raises import Raises, may_raise
+from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.raising import Raising
 from tests.simulation.cluster import Cluster
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.kernel.protection.reassigning import Backed
-from services.recovery.core.placement.reassignment import Reassignment, Survey
-from services.recovery.core.placement.upkeep import Upkeep
+from holdfast.services.kernel.protection.reassigning import Backed
+from holdfast.services.recovery.core.placement.reassignment import Reassignment, Survey
+from holdfast.services.recovery.core.placement.upkeep import Upkeep
 
 EPS = 1e-6
 Groups = Mapping[tuple[str, str], float]

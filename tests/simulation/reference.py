@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schemas.frames import FLAG_END, Header, unpack
-from schemas.plans import Plan
-from schemas.topics import JobTopics, Partition
-from services.audit import computing
-from services.audit.computing import Outcome, Replay, Taken
-from services.kernel.state.image import MemoryImage
+from holdfast.schemas.frames import FLAG_END, Header, unpack
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.audit import computing
+from holdfast.services.audit.computing import Outcome, Replay, Taken
+from holdfast.services.kernel.state.image import MemoryImage
 from tests.simulation.images import State, named
 
 Frame = tuple[Partition, int, int, int]

@@ -16,14 +16,14 @@ from unittest import mock
 
 import msgspec
 
-from schemas import cuts, plans
-from schemas.cuts import Cut
-from schemas.plans import Plan
-from schemas.topics import Partition, TopicSpec
-from services.audit import replaying, taken_in
-from services.audit.computing import Taken
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.cuts import CutLog, of_plan
+from holdfast.schemas import cuts, plans
+from holdfast.schemas.cuts import Cut
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit import replaying, taken_in
+from holdfast.services.audit.computing import Taken
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.cuts import CutLog, of_plan
 from tests.simulation.broker import Broker, decisions
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME, Feed, draw_growth

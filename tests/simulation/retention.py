@@ -9,18 +9,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from schemas import heartbeats, progress
-from schemas.assignments import Change, job_key, unit_key
-from schemas.frames import Header, unpack
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from schemas.topics import JobTopics, Partition
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.buffering import UPSTREAM, buffering, lined
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.plans.layout import senders, unit_layouts
-from services.kernel.plans.upstream import upstream
-from services.recovery.core.unit.signs import Sign
+from holdfast.schemas import heartbeats, progress
+from holdfast.schemas.assignments import Change, job_key, unit_key
+from holdfast.schemas.frames import Header, unpack
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering, lined
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.plans.layout import senders, unit_layouts
+from holdfast.services.kernel.plans.upstream import upstream
+from holdfast.services.recovery.core.unit.signs import Sign
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.jobs import NAME
 

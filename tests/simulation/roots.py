@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from schemas import assignments, plans
-from schemas.assignments import Change
-from schemas.plans import Ended, Rejection, Retirement, Snapshot
-from schemas.retired import Retired, submitted
-from services.audit import recording
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.jobs import Jobs, Submissions
-from services.kernel.logs.standings import Standings
+from holdfast.schemas import assignments, plans
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.plans import Ended, Rejection, Retirement, Snapshot
+from holdfast.schemas.retired import Retired, submitted
+from holdfast.services.audit import recording
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.jobs import Jobs, Submissions
+from holdfast.services.kernel.logs.standings import Standings
 from tests.simulation.broker import Broker, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import DriverProcess, WorkerProcess

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas import assignments, checkpoints, heartbeats
-from schemas.assignments import Change, generation_of, unit_key
-from schemas.heartbeats import CopyState, Exit, Heartbeat
-from schemas.plans import Plan
-from schemas.topics import JobTopics
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.plans.priorities import priorities
-from services.recovery.core.placement.domains import Domains
-from services.recovery.core.placement.room import standbys
-from services.recovery.core.unit.schemes import SCHEMES, Rung
-from services.recovery.core.unit.signs import Sign
+from holdfast.schemas import assignments, checkpoints, heartbeats
+from holdfast.schemas.assignments import Change, generation_of, unit_key
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.plans.priorities import priorities
+from holdfast.services.recovery.core.placement.domains import Domains
+from holdfast.services.recovery.core.placement.room import standbys
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.signs import Sign
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas import assignments, events
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.unit.switching import story_line
+from holdfast.schemas import assignments, events
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.unit.switching import story_line
 from tests.simulation.cluster import Cluster
 from tests.simulation.names import TOPICS
 

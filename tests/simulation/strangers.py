@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from schemas import assignments, checkpoints, delivered, progress
-from schemas.assignments import Assignment, Change, split_unit_key
-from schemas.checkpoints import Anchor, Position
-from schemas.decided import Id
-from schemas.delivered import Delivered
-from schemas.frames import HEADER_BYTES
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.kernel.logs.assigned import Assigned
+from holdfast.schemas import assignments, checkpoints, delivered, progress
+from holdfast.schemas.assignments import Assignment, Change, split_unit_key
+from holdfast.schemas.checkpoints import Anchor, Position
+from holdfast.schemas.decided import Id
+from holdfast.schemas.delivered import Delivered
+from holdfast.schemas.frames import HEADER_BYTES
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.assigned import Assigned
 from tests.simulation.broker import STRANGER
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME

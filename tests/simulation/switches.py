@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas import assignments, heartbeats
-from schemas.assignments import Change, generation_of
-from schemas.heartbeats import Heartbeat
-from schemas.job_settings import CALM_MS
-from schemas.plans import Plan
-from services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.stance import Stance, stance
+from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas.assignments import Change, generation_of
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.job_settings import CALM_MS
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.stance import Stance, stance
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 

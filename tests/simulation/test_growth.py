@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.topics import Partition, TopicSpec
+from holdfast.schemas.topics import Partition, TopicSpec
 from tests.simulation.broker import Broker
 from tests.simulation.growth import CALM, grow, police
 from tests.simulation.timeline import EPOCH_MS, Timeline

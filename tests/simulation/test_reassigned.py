@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from services.kernel.protection.reassigning import HALF, Backed
+from holdfast.services.kernel.protection.reassigning import HALF, Backed
 from tests.simulation.mutants.bug import Bug
 from tests.simulation.mutants.standbys import all_of_a_difference_moves, flooded_worker_not_relieved
 from tests.simulation.reassigned import Planned

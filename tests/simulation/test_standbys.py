@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import assignments, heartbeats
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
-from schemas.decided import Id
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from schemas.topics import JobTopics, Partition
+from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import JobTopics, Partition
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 from tests.simulation.standbys import READ_WITHIN_US, check

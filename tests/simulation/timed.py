@@ -7,8 +7,8 @@ their output was trimmed, or after so many intervals. A unit that has ended capt
 
 from __future__ import annotations
 
-from schemas.assignments import CheckpointPolicy
-from services.worker.unit.checkpoints import Checkpoints
+from holdfast.schemas.assignments import CheckpointPolicy
+from holdfast.services.worker.unit.checkpoints import Checkpoints
 
 TICKING = ("synchronous", "whole-worker")
 TIMED = (*TICKING, "individual")

@@ -11,15 +11,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from schemas import assignments, heartbeats
-from schemas.assignments import Change, Copy
-from schemas.heartbeats import DID_NOTHING, Heartbeat
-from schemas.plans import Plan
-from services.kernel.logs.assigned import Assigned
-from services.kernel.plans.pinning import Fit, Pin
-from services.kernel.versions import text_of
-from services.recovery.core.unit import proving
-from services.recovery.core.unit.proving import Proofs
+from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas.assignments import Change, Copy
+from holdfast.schemas.heartbeats import DID_NOTHING, Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.plans.pinning import Fit, Pin
+from holdfast.services.kernel.versions import text_of
+from holdfast.services.recovery.core.unit import proving
+from holdfast.services.recovery.core.unit.proving import Proofs
 from tests.simulation.broker import Written, decision_of
 from tests.simulation.names import TOPICS
 from tests.simulation.processes import ODD_VERSIONS, OTHER_VERSIONS, PROOF

@@ -9,8 +9,8 @@ from typing import Any
 
 import fastavro
 
-from services.kernel.codecs.registered import WriterSchema
-from services.kernel.errors import Retriable
+from holdfast.services.kernel.codecs.registered import WriterSchema
+from holdfast.services.kernel.errors import Retriable
 
 
 def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:

@@ -17,18 +17,18 @@ from typing import Any, TypeVar
 import msgspec
 from confluent_kafka.cimpl import NewPartitions
 
-from schemas import commands, events, plans, progress
-from schemas.commands import Command
-from schemas.events import Event
-from schemas.plans import Decision, Ended, Plan, Rejection
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics, JobTopics, Partition
-from services.log.kafka import KafkaLog
-from services.log.opening import open_log
-from services.log.protocol import Appender, Headers, Log
-from services.node.cluster_files import ClusterFiles, WorkerProcess
-from services.node.processes import tail
-from services.worker.core.trimming import later
+from holdfast.schemas import commands, events, plans, progress
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.opening import open_log
+from holdfast.services.log.protocol import Appender, Headers, Log
+from holdfast.services.node.cluster_files import ClusterFiles, WorkerProcess
+from holdfast.services.node.processes import tail
+from holdfast.services.worker.core.trimming import later
 from tests.support.commands import APART, DEADLINE_S, HOLDFAST, answered, run, until
 
 LOG_LINES = 30

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from typer.testing import CliRunner
 
-from services.cli.commands import app
-from services.kernel.errors import Retriable
+from holdfast.services.cli.commands import app
+from holdfast.services.kernel.errors import Retriable
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 DEADLINE_S = 120.0

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from bench.compose.project import BUILD_S, PATIENCE_S, Project, no_engine
-from schemas.topics import ClusterTopics
+from holdfast.schemas.topics import ClusterTopics
 from tests.support.cluster import Cluster
 
 __all__ = ["BUILD_S", "PATIENCE_S", "Containers", "build", "running_containers"]

@@ -15,12 +15,12 @@ from unittest import mock
 
 import msgspec
 
-from services.kernel.operators.python import restrict
-from services.node import restarts
-from services.node.lineup import Own
-from services.node.members import Member
-from services.node.settings import Settings
-from services.node.supervisor import Supervisor
+from holdfast.services.kernel.operators.python import restrict
+from holdfast.services.node import restarts
+from holdfast.services.node.lineup import Own
+from holdfast.services.node.members import Member
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import Supervisor
 from tests.support.cluster import Cluster, logs_in
 from tests.support.doomed_worker import Doom
 
@@ -34,7 +34,7 @@ class DoomedSupervisor(Supervisor):
 
     def _member(self, name: str, module: str, own: Own) -> Member:
         doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
-        if module == "services.worker":
+        if module == "holdfast.services.worker":
             module = "tests.support.doomed_worker"
         return super()._member(name, module, lambda run: own(run) | doomed)
 

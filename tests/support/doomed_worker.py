@@ -1,4 +1,4 @@
-"""A worker that dies at a chosen record: `python -m tests.support.doomed_worker` in place of `services.worker`.
+"""A worker that dies at a chosen record: `python -m tests.support.doomed_worker` in place of a worker.
 
 It does what a worker does, with small parts and frequent trims, and looks at everything it hands to its Kafka client.
 In the directory DOOM_DIR the file `armed` holds a `Doom`; the first process that reaches it renames the file to `fired`
@@ -21,15 +21,15 @@ from typing import Any, TypeVar
 import msgspec
 from confluent_kafka import Producer
 
-from schemas import checkpoints, progress
-from schemas.checkpoints import Anchor, Part
-from schemas.frames import unpack
-from schemas.topics import Partition
-from services.log import kafka_client, opening
-from services.log.kafka import KafkaLog
-from services.worker.checkpoint import parts
-from services.worker.process import main as worker
-from services.worker.unit import outputs, trimmer
+from holdfast.schemas import checkpoints, progress
+from holdfast.schemas.checkpoints import Anchor, Part
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.topics import Partition
+from holdfast.services.log import kafka_client, opening
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.worker.checkpoint import parts
+from holdfast.services.worker.process import main as worker
+from holdfast.services.worker.unit import outputs, trimmer
 
 POINTS: Mapping[str, str] = {
     "cut": "proposal of a cut",

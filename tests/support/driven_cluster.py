@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas import commands, heartbeats
-from schemas.assignments import Change, unit_key
-from schemas.commands import Command
-from schemas.heartbeats import Exit, Heartbeat
-from schemas.topics import Partition
-from services.kernel.logs.assigned import Assigned
-from services.log.assignments import read_standings
-from services.log.backlog import Backlog
-from services.recovery.replica import ECHO_MS, Replica
-from services.worker.process.loop import Worker
+from holdfast.schemas import commands, heartbeats
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.heartbeats import Exit, Heartbeat
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.recovery.replica import ECHO_MS, Replica
+from holdfast.services.worker.process.loop import Worker
 from tests.support.memory_cluster import GENERATION, VERSIONS, MemoryCluster
 
 BEAT_MS = 20

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from services.kernel.protection import expected
-from services.kernel.protection.expected import Protected
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.kernel.protection import expected
+from holdfast.services.kernel.protection.expected import Protected
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
 
 WORKER = "S1"
 STEP_MS = 1.0

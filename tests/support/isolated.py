@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from holdfast import Context, PythonOperator, State
-from services.kernel.codecs.fields import schema
-from services.worker.isolated.channel import HEADER, MAGIC
+from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.worker.isolated.channel import HEADER, MAGIC
 
 FIELDS = {"key": "string", "n": "int?"}
 

@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas import assignments, cuts, plans
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Unshown
-from schemas.cuts import Beginning, Control
-from schemas.dead_letters import DeadLetter
-from schemas.dead_letters import decode as decode_dead
-from schemas.decided import Id
-from schemas.plans import Plan
-from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.hosting.blocking import Call, Done, Inline
-from services.hosting.identity import Identity
-from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from services.kernel.logs.cuts import owned
-from services.kernel.operators import catalogue
-from services.kernel.plans.layout import data_topics
-from services.kernel.state.image import MemoryImage
-from services.log.protocol import At
-from services.planning.checking import Describe
-from services.planning.loading import load
-from services.planning.plan import make_plan
-from services.worker.isolated.isolation import Isolation
-from services.worker.process.loop import Worker
+from holdfast.schemas import assignments, cuts, plans
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Unshown
+from holdfast.schemas.cuts import Beginning, Control
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.dead_letters import decode as decode_dead
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from holdfast.services.hosting.blocking import Call, Done, Inline
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.logs.cuts import owned
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plans.layout import data_topics
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.log.protocol import At
+from holdfast.services.planning.checking import Describe
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
+from holdfast.services.worker.isolated.isolation import Isolation
+from holdfast.services.worker.process.loop import Worker
 from tests.support.sleepers import ChangingLog, Sleepers
 
 if TYPE_CHECKING:
-    from services.worker.host.spans import Spans
+    from holdfast.services.worker.host.spans import Spans
 
 GENERATION = "0-abcdef"
 VERSIONS = {"holdfast": "test"}

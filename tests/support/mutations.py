@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import xxhash
 
-from schemas.frames import HEADER_BYTES, Header, unpack
+from holdfast.schemas.frames import HEADER_BYTES, Header, unpack
 
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63), 1e308, 0.5, "", "x", "0-abcdef", "a@b/c", "é²٣\x00",

@@ -7,15 +7,15 @@ from typing import Any
 
 import polars as pl
 
-from schemas.checkpoints import Entry
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
-from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
+from holdfast.schemas.checkpoints import Entry
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
 
 Fields = dict[str, str]
 

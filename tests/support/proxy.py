@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from services.node import ports
-from services.node.broker import EmbeddedKafka
-from services.node.brokers import Brokers
-from services.node.lineup import Own
-from services.node.members import Member
-from services.node.settings import Settings
+from holdfast.services.node import ports
+from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.brokers import Brokers
+from holdfast.services.node.lineup import Own
+from holdfast.services.node.members import Member
+from holdfast.services.node.settings import Settings
 from tests.support.doomed_cluster import DoomedSupervisor
 
 THERE, BACK = "there", "back"

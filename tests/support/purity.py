@@ -13,26 +13,26 @@ from typing import Any
 import msgspec
 import xxhash
 
-from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
-from schemas.decided import Id
-from schemas.frames import FLAG_END, HEADER_BYTES
-from schemas.plans import Plan
-from schemas.topics import ClusterTopics, Partition, generation_number
-from services.audit.computing import sink_rows
-from services.kernel.codecs.fields import DELETED, stream_schema
-from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.dataflow.fed import Fed
-from services.kernel.dataflow.merging import InputPartition
-from services.kernel.dataflow.routing import split
-from services.kernel.dataflow.source_records import SourceDecoder
-from services.kernel.dataflow.unit import Produced, Unit
-from services.kernel.operators.catalogue import Stream
-from services.kernel.operators.operator import TIME
-from services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
-from services.planning.loading import load
-from services.planning.plan import make_plan
+from holdfast.schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
+from holdfast.schemas.decided import Id
+from holdfast.schemas.frames import FLAG_END, HEADER_BYTES
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import ClusterTopics, Partition, generation_number
+from holdfast.services.audit.computing import sink_rows
+from holdfast.services.kernel.codecs.fields import DELETED, stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.routing import split
+from holdfast.services.kernel.dataflow.source_records import SourceDecoder
+from holdfast.services.kernel.dataflow.unit import Produced, Unit
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.operators.operator import TIME
+from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
 from tests.support.operators import Harness
 
 GENERATION = "0-abcdef"

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from schemas import commands, plans, progress
-from schemas.plans import Ended, Plan, Rejection
-from schemas.progress import Progress
-from schemas.topics import Partition, TopicSpec
-from services.audit.replaying import Report, replay
-from services.kernel.errors import Retriable
-from services.planning.loading import load
-from services.worker.core.trimming import later
+from holdfast.schemas import commands, plans, progress
+from holdfast.schemas.plans import Ended, Plan, Rejection
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.planning.loading import load
+from holdfast.services.worker.core.trimming import later
 from tests.campaign.jobs import Job, Row, value
 from tests.support.cluster import Cluster
 from tests.support.commands import DEADLINE_S, LOOK_AGAIN_S

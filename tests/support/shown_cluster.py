@@ -12,14 +12,14 @@ import threading
 import time
 from pathlib import Path
 
-from schemas import events, heartbeats
-from schemas.assignments import Flags
-from schemas.dead_letters import DeadLetter
-from schemas.dead_letters import encode as encode_dead
-from schemas.events import Event
-from schemas.heartbeats import CopyState, Heartbeat
-from schemas.topics import Partition
-from services.view.door import Door, Whereabouts
+from holdfast.schemas import events, heartbeats
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.dead_letters import encode as encode_dead
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import CopyState, Heartbeat
+from holdfast.schemas.topics import Partition
+from holdfast.services.view.door import Door, Whereabouts
 from tests.support.memory_cluster import MemoryCluster
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=document.title='taken'>"
@@ -78,7 +78,7 @@ class ShownCluster:
 
 
 def main() -> None:
-    from services.console.serving import Served, serve
+    from holdfast.services.console.serving import Served, serve
 
     cluster = ShownCluster()
     served = Served(0, "127.0.0.1", (), read_only="--read-only" in sys.argv, token="a-token").bound()

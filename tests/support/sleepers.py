@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog, MemoryTransactor, _Stored
-from services.worker.host.topic_watch import TopicWatch
-from services.worker.process.loop import Worker
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.memory import MemoryLog, MemoryTransactor, _Stored
+from holdfast.services.worker.host.topic_watch import TopicWatch
+from holdfast.services.worker.process.loop import Worker
 
 LONGEST_MS = 50
 """A worker turns at least so often: as the real loop, which waits for 100 ms at most while there are data."""

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from services.kernel.codecs.fields import schema
-from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 FIELDS = {
     "a": "int?", "b": "int?", "x": "float?", "y": "float?", "m": "decimal(10,2)?", "n": "decimal(10,2)?",

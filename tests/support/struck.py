@@ -13,12 +13,12 @@ from string import Template
 from typing import Any
 
 from bench.failover.observer import Observer
-from schemas import assignments, commands
-from schemas.assignments import Assignment, Change, Copy, split_unit_key
-from schemas.events import Event
-from schemas.topics import Partition
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.unit.stance import Stance, stance
+from holdfast.schemas import assignments, commands
+from holdfast.schemas.assignments import Assignment, Change, Copy, split_unit_key
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.unit.stance import Stance, stance
 from tests.campaign.jobs import JOBS, Job
 from tests.support.commands import HOLDFAST, until
 from tests.support.doomed_cluster import DoomedCluster, DoomedSupervisor, cluster_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from services.kernel.state.keyed import decode_value, encode_value
-from services.kernel.state.table import Value
+from holdfast.services.kernel.state.keyed import decode_value, encode_value
+from holdfast.services.kernel.state.table import Value
 
 
 class DictTable:
-    """Implements services.kernel.state.table.Table. written: number of puts and deletes so far."""
+    """Implements holdfast.services.kernel.state.table.Table. written: number of puts and deletes so far."""
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
@@ -34,7 +34,7 @@ class DictTable:
 
 
 class DictTables:
-    """Implements services.kernel.state.table.Tables."""
+    """Implements holdfast.services.kernel.state.table.Tables."""
 
     task = "task-0"
 

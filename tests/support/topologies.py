@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from services.kernel.fidelity.loss import fidelity
-from services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.loss import fidelity
+from holdfast.services.kernel.fidelity.topology import Topology
 
 
 def without(one: Topology, *failed: str, correlated: bool = True) -> float:

@@ -17,23 +17,23 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from schemas.assignments import unit_key
-from schemas.costs import Costs
-from schemas.heartbeats import CopyState
-from schemas.plans import Status
-from schemas.topics import Partition, TopicSpec
-from services.controller.core.controller import Controller
-from services.controller.core.job import Job
-from services.controller.core.life import Life, Phase
-from services.controller.meters import of_jobs
-from services.hosting.lags import Taken, of_lags
-from services.hosting.metrics import of_copies
-from services.kernel.logs.refusals import Refusals
-from services.log.memory import MemoryLog
-from services.log.metrics import of_process, of_refusals
-from services.log.metrics_server import registry_of
-from services.recovery.meters import Meters
-from services.worker.core.retention import Extent, Keeps, Retention
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import Status
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.life import Life, Phase
+from holdfast.services.controller.meters import of_jobs
+from holdfast.services.hosting.lags import Taken, of_lags
+from holdfast.services.hosting.metrics import of_copies
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.metrics import of_process, of_refusals
+from holdfast.services.log.metrics_server import registry_of
+from holdfast.services.recovery.meters import Meters
+from holdfast.services.worker.core.retention import Extent, Keeps, Retention
 from tests.support.alerting import INFRA, INTERVAL_S, RULES, Scene, alerts, fired, scrapes, times
 from tests.support.promql import Scrapes, evaluate, parse
 from tests.unit.recovery.world import G, Worker, World

@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.assignments import unit_key
-from schemas.costs import Costs
-from schemas.events import Event
-from schemas.heartbeats import CopyState
-from schemas.plans import QueryState
-from schemas.topics import TopicSpec
-from services.controller.core.availability import Availability
-from services.controller.core.controller import Controller
-from services.controller.core.job import Job
-from services.controller.core.life import Life, Phase
-from services.controller.meters import OF_CONTROLLER, of_jobs
-from services.hosting.lags import Taken, of_lags
-from services.hosting.metrics import OF_COPIES, of_copies
-from services.log.memory import MemoryLog
-from services.log.metrics import OF_PROCESSES, of_process, of_refusals
-from services.log.metrics_server import registry_of
-from services.recovery.meters import OF_RECOVERY, Meters
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import QueryState
+from holdfast.schemas.topics import TopicSpec
+from holdfast.services.controller.core.availability import Availability
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.life import Life, Phase
+from holdfast.services.controller.meters import OF_CONTROLLER, of_jobs
+from holdfast.services.hosting.lags import Taken, of_lags
+from holdfast.services.hosting.metrics import OF_COPIES, of_copies
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.metrics import OF_PROCESSES, of_process, of_refusals
+from holdfast.services.log.metrics_server import registry_of
+from holdfast.services.recovery.meters import OF_RECOVERY, Meters
 from tests.support.alerting import INFRA, RULES, exposition
 from tests.support.promql import Aggregate, Binary, Node, Selector, nodes, parse
 from tests.unit.recovery.world import G, Worker, World

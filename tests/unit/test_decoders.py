@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import (
+from holdfast.schemas import (
     analysis,
     assignments,
     checkpoints,
@@ -27,21 +27,21 @@ from schemas import (
     plans,
     progress,
 )
-from schemas.commits import DEAD, Commit, Fence, Named
-from schemas.costs import Costs
-from schemas.decided import Id
-from schemas.frames import HEADER_BYTES, unpack
-from schemas.plans import SparkPlan
-from services.client.writing import key_reader
-from services.controller.core.submission import parse
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.codecs.deletions import Deletions
-from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.codecs.marked import AT, RowDecoder, RowReader
-from services.kernel.dataflow.merging import InputPartition
-from services.kernel.errors import JobRejected, StateCorrupted
-from services.kernel.logs.recut import MicroBatch, Recut
-from services.planning.loading import load
+from holdfast.schemas.commits import DEAD, Commit, Fence, Named
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.decided import Id
+from holdfast.schemas.frames import HEADER_BYTES, unpack
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.client.writing import key_reader
+from holdfast.services.controller.core.submission import parse
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.deletions import Deletions
+from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
+from holdfast.services.kernel.codecs.marked import AT, RowDecoder, RowReader
+from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.errors import JobRejected, StateCorrupted
+from holdfast.services.kernel.logs.recut import MicroBatch, Recut
+from holdfast.services.planning.loading import load
 
 HEARTBEAT = heartbeats.encode(
     heartbeats.Heartbeat(

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from schemas import formats
-from schemas.assignments import Assignment, Snapshot, encode
-from schemas.frames import Header, unpack
-from schemas.heartbeats import Exit, Heartbeat
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.decisions import Decisions
-from services.hosting.identity import Identity
-from services.kernel.errors import OtherFormat, WorkerUnfit
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.standings import Standings
-from services.log.assignments import read_standings
-from services.log.memory import MemoryLog
-from services.recovery.core.formats import LIVE_US, Readers
+from holdfast.schemas import formats
+from holdfast.schemas.assignments import Assignment, Snapshot, encode
+from holdfast.schemas.frames import Header, unpack
+from holdfast.schemas.heartbeats import Exit, Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.decisions import Decisions
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.errors import OtherFormat, WorkerUnfit
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.recovery.core.formats import LIVE_US, Readers
 
 
 @pytest.fixture

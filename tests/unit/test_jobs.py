@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import pytest
 
-from schemas.job_operators import Aggregate, Join
-from schemas.job_settings import Scheme
-from schemas.jobs import JobSpec
-from services.kernel.errors import JobRejected
-from services.planning.loading import interpret, load
+from holdfast.schemas.job_operators import Aggregate, Join
+from holdfast.schemas.job_settings import Scheme
+from holdfast.schemas.jobs import JobSpec
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.loading import interpret, load
 
 EXAMPLE = Path(__file__).parents[1] / "support" / "jobs" / "flight-delays.yaml"
 

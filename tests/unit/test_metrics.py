@@ -12,27 +12,27 @@ from queue import Queue
 
 import pytest
 
-from schemas.assignments import unit_key
-from schemas.costs import Costs
-from schemas.heartbeats import CopyState
-from schemas.plans import Status
-from schemas.topics import Partition, TopicSpec
-from services.controller.core.controller import Controller
-from services.controller.core.job import Job
-from services.controller.core.life import Life, Phase
-from services.controller.meters import OF_CONTROLLER, of_jobs
-from services.hosting.lags import Taken, of_lags
-from services.hosting.metrics import OF_COPIES, of_copies
-from services.kernel.errors import Retriable
-from services.log.asking import Asking
-from services.log.memory import MemoryLog
-from services.log.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
-from services.log.metrics_server import registry_of, serve
-from services.node.metrics_ports import MetricsPorts
-from services.node.ports import choose_pair
-from services.node.settings import Settings
-from services.node.supervisor import Supervisor
-from services.recovery.meters import OF_RECOVERY
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import Status
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.life import Life, Phase
+from holdfast.services.controller.meters import OF_CONTROLLER, of_jobs
+from holdfast.services.hosting.lags import Taken, of_lags
+from holdfast.services.hosting.metrics import OF_COPIES, of_copies
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.asking import Asking
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
+from holdfast.services.log.metrics_server import registry_of, serve
+from holdfast.services.node.metrics_ports import MetricsPorts
+from holdfast.services.node.ports import choose_pair
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import Supervisor
+from holdfast.services.recovery.meters import OF_RECOVERY
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 BY_PROCESS = {

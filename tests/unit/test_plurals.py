@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from services.kernel.plurals import plural
+from holdfast.services.kernel.plurals import plural
 
 SERVICES = Path(__file__).parents[2] / "services"
 NOUNS = [

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from bench.catalogue import MEASURES
-from services.cli.commands import COMMANDS
+from holdfast.services.cli.commands import COMMANDS
 from tests.support.readme import README, job_files, steps
 
 ROOT = Path(__file__).parents[2]
@@ -55,13 +55,13 @@ def test_scripts_that_the_readme_names_exist() -> None:
 
 
 def test_the_readme_names_every_scheme() -> None:
-    from schemas.job_settings import SCHEME_NAMES
+    from holdfast.schemas.job_settings import SCHEME_NAMES
 
     assert [name for name in SCHEME_NAMES if f"`{name}`" not in TEXT] == []
 
 
 def test_the_job_of_the_tour_is_one() -> None:
-    from services.planning.loading import load
+    from holdfast.services.planning.loading import load
 
     ((name, text),) = job_files().items()
     assert load(text, name).name == "delays"

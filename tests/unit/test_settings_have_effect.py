@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from schemas.job_part import JobPart
-from services.controller.settings import ControllerSettings
-from services.node.settings import Settings
-from services.planning.checking import check
-from services.planning.loading import interpret
-from services.recovery.settings import RecoverySettings
-from services.spark.settings import SparkSettings
-from services.worker.process.settings import WorkerSettings
+from holdfast.schemas.job_part import JobPart
+from holdfast.services.controller.settings import ControllerSettings
+from holdfast.services.node.settings import Settings
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
+from holdfast.services.recovery.settings import RecoverySettings
+from holdfast.services.spark.settings import SparkSettings
+from holdfast.services.worker.process.settings import WorkerSettings
 from tests.unit.planning.jobs import job, query, source
 
 ROOT = Path(__file__).parents[2]
@@ -339,6 +339,6 @@ def read_in(name: str, where: str) -> None:
 
 def parts(of: type[JobPart]) -> Iterator[type[JobPart]]:
     for part in of.__subclasses__():
-        if part.__module__.startswith("schemas."):
+        if part.__module__.startswith("holdfast.schemas."):
             yield part
             yield from parts(part)

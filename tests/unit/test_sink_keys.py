@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.encoding import text_keys
-from services.kernel.dataflow.sink_records import sink_records
-from services.kernel.plans.layout import TaskLayout
-from services.planning.checking import check
-from services.planning.loading import interpret
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.encoding import text_keys
+from holdfast.services.kernel.dataflow.sink_records import sink_records
+from holdfast.services.kernel.plans.layout import TaskLayout
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
 from tests.unit.planning.jobs import job, plan, query, source
 
 ROWS = pl.DataFrame({"user": ["user-1", '\u00e4 "b"', None], "n": [1, 2, 3]})

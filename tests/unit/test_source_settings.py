@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.jobs import JobSpec, Source
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.decoding import Decoded
-from services.kernel.dataflow.source_records import SourceDecoder
-from services.kernel.errors import JobRejected
-from services.planning import source_streams, spark_inputs
-from services.planning.checking import check
-from services.planning.loading import interpret
+from holdfast.schemas.jobs import JobSpec, Source
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.dataflow.source_records import SourceDecoder
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning import source_streams, spark_inputs
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
 
 NOW_MS = 1_700_000_000_000
 FIELDS = {

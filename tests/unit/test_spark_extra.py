@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from services.controller.spark_analysis import ask
-from services.kernel.errors import JobRejected
-from services.node import doctor
-from services.node.settings import Settings
-from services.planning import spark_installation
+from holdfast.services.controller.spark_analysis import ask
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.node import doctor
+from holdfast.services.node.settings import Settings
+from holdfast.services.planning import spark_installation
 
 ROOT = Path(__file__).parents[2]
 SPARK = ("pyspark", "py4j", "pandas")
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-import holdfast, schemas, services
-for package in (holdfast, schemas, services):
+import holdfast
+for package in (holdfast,):
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not found.name.startswith("services.spark."):
+        if not found.name.startswith("holdfast.services.spark."):
             importlib.import_module(found.name)
 print(*sorted(sys.modules))
 """
@@ -57,7 +57,7 @@ def test_every_module_but_those_of_spark_loads_neither_pyspark_nor_pandas() -> N
     done = script(IMPORT_ALL)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
-    assert "services.worker.process.main" in loaded
+    assert "holdfast.services.worker.process.main" in loaded
     assert loaded & set(SPARK) == set()
 
 
@@ -67,7 +67,7 @@ def test_every_module_but_those_of_spark_loads_where_pyspark_and_pandas_are_abse
     assert done.returncode == 0, done.stderr
 
 
-COMMAND = "from services.cli.__main__ import main; main()"
+COMMAND = "from holdfast.services.cli.__main__ import main; main()"
 
 
 @pytest.mark.parametrize("words", [["check", "job.yaml"], ["try", "job.yaml", "--input", "given=given.ndjson"]])
@@ -82,7 +82,7 @@ def test_a_job_on_spark_is_refused_with_the_command_that_installs_it(words: list
 
 
 def test_a_driver_without_spark_ends_with_the_command_that_installs_it() -> None:
-    done = script(HIDDEN + "from services.spark.__main__ import main; sys.exit(main())")
+    done = script(HIDDEN + "from holdfast.services.spark.__main__ import main; sys.exit(main())")
     assert (done.returncode, done.stdout) == (1, "")
     assert "pip install 'holdfast-streams[spark]'" in done.stderr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.topics import (
+from holdfast.schemas.topics import (
     CUT_SEGMENT_BYTES,
     ROLLS_PER_S,
     SEGMENT_BYTES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.console.markup import (
+from holdfast.services.console.markup import (
     DASH,
     Node,
     card,
@@ -18,9 +18,9 @@ from services.console.markup import (
     table,
     text,
 )
-from services.view.cluster import natural
-from services.view.costs import CopyCosts, Recovery
-from services.view.live import LiveJob
+from holdfast.services.view.cluster import natural
+from holdfast.services.view.costs import CopyCosts, Recovery
+from holdfast.services.view.live import LiveJob
 
 
 def checkpoints(job: LiveJob) -> Node:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.console.graph import graph
-from services.console.markup import (
+from holdfast.services.console.graph import graph
+from holdfast.services.console.markup import (
     Node,
     card,
     chip,
@@ -20,10 +20,10 @@ from services.console.markup import (
     text,
     unknown,
 )
-from services.console.parts.overview import summary
-from services.view.cluster import natural
-from services.view.lines import UnitLine, UnitProgress
-from services.view.live import LiveJob
+from holdfast.services.console.parts.overview import summary
+from holdfast.services.view.cluster import natural
+from holdfast.services.view.lines import UnitLine, UnitProgress
+from holdfast.services.view.live import LiveJob
 
 NO_TIME = ("end", "loaded")
 """Words that stand in the place of a watermark."""

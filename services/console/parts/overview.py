@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.console.markup import (
+from holdfast.services.console.markup import (
     DASH,
     Node,
     card,
@@ -24,12 +24,12 @@ from services.console.markup import (
     text,
     unknown,
 )
-from services.console.parts.spark_lines import spark_line
-from services.kernel.plurals import plural
-from services.view.happenings import Happening
-from services.view.lines import WorkerLine
-from services.view.live import LiveJob, Picture
-from services.view.protection import said
+from holdfast.services.console.parts.spark_lines import spark_line
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.view.happenings import Happening
+from holdfast.services.view.lines import WorkerLine
+from holdfast.services.view.live import LiveJob, Picture
+from holdfast.services.view.protection import said
 
 Rates = Mapping[str, Sequence[float]]
 """Records a second that a job took in, by generation, the newest last."""

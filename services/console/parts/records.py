@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.console.drafts import Draft, Tried, pretty
-from services.console.graph import graph
-from services.console.markup import Node, card, chip, count, element, link, moment, muted, nothing, table, text
-from services.kernel.plurals import plural
-from services.view.live import LiveJob
+from holdfast.services.console.drafts import Draft, Tried, pretty
+from holdfast.services.console.graph import graph
+from holdfast.services.console.markup import Node, card, chip, count, element, link, moment, muted, nothing, table, text
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.view.live import LiveJob
 
 Record = Mapping[str, Any]
 

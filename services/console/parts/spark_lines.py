@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.console.markup import Node, element
+from holdfast.services.console.markup import Node, element
 
 WIDTH, HEIGHT = 96, 22
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from services.console.markup import DASH, Node, card, chip, element, milliseconds, moment, muted, nothing, text
-from services.console.parts.overview import story
-from services.kernel.plurals import plural
-from services.recovery.core.unit.signs import Sign
-from services.view.happenings import Happening
-from services.view.takeovers import Takeover
+from holdfast.services.console.markup import DASH, Node, card, chip, element, milliseconds, moment, muted, nothing, text
+from holdfast.services.console.parts.overview import story
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.view.happenings import Happening
+from holdfast.services.view.takeovers import Takeover
 
 TOGETHER_MS = 5_000
 """Takeovers no further apart belong to one failure."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas import events
-from schemas.assignments import CheckpointPolicy, GlobalCheckpoint, Goal
-from schemas.decided import Id
-from schemas.plans import Decision, Plan, Retirement, Snapshot, Status
-from schemas.retired import Retired
-from schemas.topics import Partition
+from holdfast.schemas import events
+from holdfast.schemas.assignments import CheckpointPolicy, GlobalCheckpoint, Goal
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Decision, Plan, Retirement, Snapshot, Status
+from holdfast.schemas.retired import Retired
+from holdfast.schemas.topics import Partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from schemas.costs import Costs
-from schemas.plans import QueryState
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.plans import QueryState
 
 WINDOW_MS = 10_000
 """The mean over so long counts."""

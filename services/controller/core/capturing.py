@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from schemas.assignments import CheckpointPolicy, unit_key
-from schemas.commands import SETTINGS, Command
-from schemas.plans import Plan
-from services.controller.core.job import Job
-from services.kernel.errors import JobRejected
-from services.kernel.logs.policies import in_force
-from services.kernel.logs.standings import Standings
+from holdfast.schemas.assignments import CheckpointPolicy, unit_key
+from holdfast.schemas.commands import SETTINGS, Command
+from holdfast.schemas.plans import Plan
+from holdfast.services.controller.core.job import Job
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.logs.policies import in_force
+from holdfast.services.kernel.logs.standings import Standings
 
 
 def due(job: Job, standings: Standings) -> CheckpointPolicy | None:
@@ -37,7 +37,7 @@ def answer(
 ) -> CheckpointPolicy:
     """What the command at this offset makes of what is in force now. under: the scheme of each unit."""
     # The planner takes half a second to load, for which a controller that starts does not wait.
-    from services.planning.checkpoints import changed
+    from holdfast.services.planning.checkpoints import changed
 
     settings = {name: getattr(now, name) for name in SETTINGS} | command.settings
     try:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schemas.commands import Command
-from services.controller.core.job import Control, Job
-from services.controller.core.life import Phase
-from services.controller.core.status import STOPPED
-from services.planning.available import SCHEMES
+from holdfast.schemas.commands import Command
+from holdfast.services.controller.core.job import Control, Job
+from holdfast.services.controller.core.life import Phase
+from holdfast.services.controller.core.status import STOPPED
+from holdfast.services.planning.available import SCHEMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ than it can read again.
 
 from __future__ import annotations
 
-from schemas.assignments import GlobalCheckpoint, unit_key
-from schemas.progress import Progress
-from services.controller.core.job import Job
-from services.controller.core.life import PLACED
-from services.kernel.logs.counting import behind
-from services.kernel.logs.global_checkpoints import newest
-from services.kernel.logs.policies import ALIGNED, in_force
-from services.kernel.logs.standings import Standings
+from holdfast.schemas.assignments import GlobalCheckpoint, unit_key
+from holdfast.schemas.progress import Progress
+from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.life import PLACED
+from holdfast.services.kernel.logs.counting import behind
+from holdfast.services.kernel.logs.global_checkpoints import newest
+from holdfast.services.kernel.logs.policies import ALIGNED, in_force
+from holdfast.services.kernel.logs.standings import Standings
 
 EVERY_MS = 500
 """Between two records: inputs are trimmed to the newest one, so each one in between would only be another record."""

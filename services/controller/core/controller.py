@@ -8,14 +8,14 @@ one stopped. The transition table of a job is in life.py.
 
 from __future__ import annotations
 
-from schemas.assignments import RUN, STOP, Assignment, GoalKind, split_unit_key
-from schemas.commands import Command
-from schemas.events import Event as Happened
-from schemas.heartbeats import Heartbeat, HeartbeatRecord
-from schemas.plans import Decision, Plan, Rejection, Retirement, Status
-from schemas.topics import generation
-from services.controller.core import capturing, commanding, completing, reports, status, steps
-from services.controller.core.actions import (
+from holdfast.schemas.assignments import RUN, STOP, Assignment, GoalKind, split_unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event as Happened
+from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
+from holdfast.schemas.plans import Decision, Plan, Rejection, Retirement, Status
+from holdfast.schemas.topics import generation
+from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps
+from holdfast.services.controller.core.actions import (
     Action,
     AppendCheckpoint,
     AppendControl,
@@ -28,8 +28,8 @@ from services.controller.core.actions import (
     PublishStatus,
     generation_of,
 )
-from services.controller.core.commanding import Asked
-from services.controller.core.events import (
+from holdfast.services.controller.core.commanding import Asked
+from holdfast.services.controller.core.events import (
     AssignmentRead,
     AssignmentsBegun,
     BeatRead,
@@ -47,15 +47,15 @@ from services.controller.core.events import (
     Submitted,
     Ticked,
 )
-from services.controller.core.fleet import Fleet
-from services.controller.core.goals import Goals
-from services.controller.core.job import Job
-from services.controller.core.life import PLACED, Deed, Life, Phase, Step
-from services.controller.core.submission import BadCommand, NamedJob, parse
-from services.controller.core.waiting import waiting
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.counting import counted
-from services.kernel.logs.decided import Author
+from holdfast.services.controller.core.fleet import Fleet
+from holdfast.services.controller.core.goals import Goals
+from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.life import PLACED, Deed, Life, Phase, Step
+from holdfast.services.controller.core.submission import BadCommand, NamedJob, parse
+from holdfast.services.controller.core.waiting import waiting
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.counting import counted
+from holdfast.services.kernel.logs.decided import Author
 
 BEAT_MS = 100
 LOOK_MS = 100

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.assignments import Assignment
-from schemas.heartbeats import HeartbeatRecord
-from schemas.plans import Counts, Decision, Plan, Problem, Retirement, Status
-from schemas.progress import Progress
-from services.controller.core.actions import Action
-from services.kernel.logs.standings import Standings
+from holdfast.schemas.assignments import Assignment
+from holdfast.schemas.heartbeats import HeartbeatRecord
+from holdfast.schemas.plans import Counts, Decision, Plan, Problem, Retirement, Status
+from holdfast.schemas.progress import Progress
+from holdfast.services.controller.core.actions import Action
+from holdfast.services.kernel.logs.standings import Standings
 
 
 @dataclass(frozen=True, slots=True)

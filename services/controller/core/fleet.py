@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.assignments import Copy
-from schemas.heartbeats import CopyState, Heartbeat, HeartbeatRecord
-from services.kernel.liveness.attention import Attention
-from services.kernel.liveness.detector import Detector
+from holdfast.schemas.assignments import Copy
+from holdfast.schemas.heartbeats import CopyState, Heartbeat, HeartbeatRecord
+from holdfast.services.kernel.liveness.attention import Attention
+from holdfast.services.kernel.liveness.detector import Detector
 
 LOOP_US = 1_000_000
 """A longer pause between two turns says that this process stood still, and nothing of workers."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from schemas.assignments import RUN, STOP, Assignment, Goal, GoalKind, generation_of
-from schemas.retired import Retired, submitted
-from services.controller.core.job import Job
-from services.kernel.logs.standings import Standings
+from holdfast.schemas.assignments import RUN, STOP, Assignment, Goal, GoalKind, generation_of
+from holdfast.schemas.retired import Retired, submitted
+from holdfast.services.controller.core.job import Job
+from holdfast.services.kernel.logs.standings import Standings
 
 RETIRE_AT = 8
 """Jobs that are over and of which `assignments` still has units: so many make one record that retires them."""

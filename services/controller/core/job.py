@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.assignments import unit_key
-from schemas.commands import Command
-from schemas.decided import Id
-from schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
-from schemas.progress import Progress
-from services.controller.core.actions import Action
-from services.controller.core.availability import Availability
-from services.controller.core.life import OVER, UNDECIDED, Life
-from services.kernel.plans.priorities import delivering, needed
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
+from holdfast.schemas.progress import Progress
+from holdfast.services.controller.core.actions import Action
+from holdfast.services.controller.core.availability import Availability
+from holdfast.services.controller.core.life import OVER, UNDECIDED, Life
+from holdfast.services.kernel.plans.priorities import delivering, needed
 
 SETTLED = ("ended", "rejected")
 

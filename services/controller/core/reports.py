@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.assignments import CheckpointPolicy
-from schemas.commands import Command
-from schemas.events import Event
-from schemas.plans import Decision, Plan, QueryState, Rejection
-from services.kernel.plurals import plural
+from holdfast.schemas.assignments import CheckpointPolicy
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Decision, Plan, QueryState, Rejection
+from holdfast.services.kernel.plurals import plural
 
 
 def decided(decision: Decision, now_ms: int) -> Event:

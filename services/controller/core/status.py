@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import asdict
 
-from schemas.assignments import Change, Deadly
-from schemas.heartbeats import CopyState
-from schemas.plans import Status
-from services.controller.core.availability import Leader
-from services.controller.core.fleet import Fleet
-from services.controller.core.job import Job
-from services.controller.core.life import Phase
-from services.kernel.logs.assigned import Assigned
+from holdfast.schemas.assignments import Change, Deadly
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import Status
+from holdfast.services.controller.core.availability import Leader
+from holdfast.services.controller.core.fleet import Fleet
+from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.life import Phase
+from holdfast.services.kernel.logs.assigned import Assigned
 
 COUNT_INTERVAL_MS = 500
 """A change of the counts alone, and of which queries are available, is published at most so often."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import asdict
 
-from schemas.plans import Ended
-from services.controller.core.actions import (
+from holdfast.schemas.plans import Ended
+from holdfast.services.controller.core.actions import (
     Action,
     AppendControl,
     AppendDecision,
@@ -16,11 +16,11 @@ from services.controller.core.actions import (
     Draft,
     FenceIds,
 )
-from services.controller.core.fleet import Fleet
-from services.controller.core.goals import Goals
-from services.controller.core.job import Job
-from services.controller.core.life import PLACED, Deed, Phase, Step
-from services.kernel.logs.decided import Author
+from holdfast.services.controller.core.fleet import Fleet
+from holdfast.services.controller.core.goals import Goals
+from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.life import PLACED, Deed, Phase, Step
+from holdfast.services.kernel.logs.decided import Author
 
 AFTER: dict[type[Action], Step] = {
     CreateTopics: Step.CREATED,

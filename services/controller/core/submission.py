@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import commands, reading
-from schemas.commands import Command
+from holdfast.schemas import commands, reading
+from holdfast.schemas.commands import Command
 
 MAX_NAME = 100
 

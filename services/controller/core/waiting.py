@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from schemas.assignments import Change
-from schemas.heartbeats import Heartbeat
-from services.controller.core.fleet import Fleet
-from services.controller.core.job import Job
-from services.kernel.logs.assigned import Assigned
-from services.kernel.plans.pinning import ANY, Fit, Pin, pins
-from services.kernel.versions import differences
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.controller.core.fleet import Fleet
+from holdfast.services.controller.core.job import Job
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.plans.pinning import ANY, Fit, Pin, pins
+from holdfast.services.kernel.versions import differences
 
 NO_WORKER = "no worker is alive: start one with `holdfast up --workers N`"
 NO_DRIVER = "no Spark driver is alive yet: `holdfast up` starts one when a job needs it, which takes some seconds"

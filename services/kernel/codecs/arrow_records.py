@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.codecs.plain_values import within_calendar
-from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.codecs.plain_values import within_calendar
+from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
 
 MAX_ROWS = 1_000_000
 """Most rows of a record that is read: columns without values have no bytes, however many rows they claim."""

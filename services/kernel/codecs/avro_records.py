@@ -19,12 +19,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs import timestamps
-from services.kernel.codecs.avro_bytes import Pass, Read, Records, Rows, binaries, texts
-from services.kernel.codecs.avro_schemas import Type
-from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
-from services.kernel.plurals import plural
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs.avro_bytes import Pass, Read, Records, Rows, binaries, texts
+from holdfast.services.kernel.codecs.avro_schemas import Type
+from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+from holdfast.services.kernel.plurals import plural
 
 MAX_ITEMS = 10_000
 """Most items of all lists and maps in a record: each is a step for the whole batch."""

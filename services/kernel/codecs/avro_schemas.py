@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.kernel.codecs.fields import MAX_PRECISION, optional
+from holdfast.services.kernel.codecs.fields import MAX_PRECISION, optional
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 MAX_DEPTH = 64

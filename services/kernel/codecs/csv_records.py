@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.json_records import json_type
-from services.kernel.codecs.texts import BOM, other_encoding, unmarked
-from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times, whole_number
-from services.kernel.plurals import plural
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.json_records import json_type
+from holdfast.services.kernel.codecs.texts import BOM, other_encoding, unmarked
+from holdfast.services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times, whole_number
+from holdfast.services.kernel.plurals import plural
 
 _BOOLS = {"true": True, "false": False}
 _DATE = r"^(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})-\d{2}-\d{2}$"

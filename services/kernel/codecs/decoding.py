@@ -14,11 +14,11 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord
-from services.kernel.codecs.fields import TIME, with_time
-from services.kernel.codecs.registered import KINDS, NO_SCHEMAS, Registered, RegisteredReader, Schemas
-from services.kernel.codecs.text_columns import FORMATS, Columns, TextColumns
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord
+from holdfast.services.kernel.codecs.fields import TIME, with_time
+from holdfast.services.kernel.codecs.registered import KINDS, NO_SCHEMAS, Registered, RegisteredReader, Schemas
+from holdfast.services.kernel.codecs.text_columns import FORMATS, Columns, TextColumns
 
 MAX_AHEAD_S = 3600.0
 """An event time further ahead of its record's timestamp is wrong; it would make all that follows late."""

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.kernel.codecs.decoding import Decoded, Decoder
-from services.kernel.codecs.fields import required
-from services.kernel.plurals import plural
+from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.fields import required
+from holdfast.services.kernel.plurals import plural
 
 _any = msgspec.json.Decoder().decode
 _values = msgspec.json.Decoder(list[msgspec.Raw]).decode

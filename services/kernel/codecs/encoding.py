@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from services.kernel.codecs.keys import canonical_floats
-from services.kernel.codecs.plain_values import plain_values
+from holdfast.services.kernel.codecs.keys import canonical_floats
+from holdfast.services.kernel.codecs.plain_values import plain_values
 
 _encode = msgspec.json.Encoder().encode
 

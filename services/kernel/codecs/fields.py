@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from services.kernel.suggestions import did_you_mean
+from holdfast.services.kernel.suggestions import did_you_mean
 
 TIME = "_time"
 """Every stream carries its event time in this Int64 column (microseconds since 1970), last, never null."""

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from schemas.formats import FIRST
-from schemas.frames import HEADER_BYTES, Header
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.frames import HEADER_BYTES, Header
 
 MAX_FRAME_BYTES = 1024 * 1024
 

@@ -16,9 +16,18 @@ from typing import Annotated, Any, NotRequired, Required, TypedDict
 import msgspec
 import polars as pl
 
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.texts import half_of_a_pair, other_encoding, unmarked
-from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, plain, times, whole_number
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.texts import half_of_a_pair, other_encoding, unmarked
+from holdfast.services.kernel.codecs.typed_columns import (
+    EXACT,
+    Column,
+    Values,
+    decimals,
+    nested,
+    plain,
+    times,
+    whole_number,
+)
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"string": str, "int": _INT64, "float": float, "bool": bool, "date": date, "bytes": bytes}

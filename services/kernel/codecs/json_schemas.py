@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from services.kernel.codecs.fields import optional
+from holdfast.services.kernel.codecs.fields import optional
 
 _SIMPLE = {"string": "string", "integer": "int", "number": "float", "boolean": "bool"}
 _FORMATS = {"date-time": "timestamp", "date": "date"}

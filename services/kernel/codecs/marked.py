@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from schemas.dead_letters import DeadLetter, of_record
-from schemas.plans import SparkPlan
-from services.kernel.codecs import fields
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.codecs.fields import TIME, stream_schema
-from services.kernel.codecs.plain_values import within_calendar
-from services.kernel.errors import StateCorrupted
+from holdfast.schemas.dead_letters import DeadLetter, of_record
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.kernel.codecs import fields
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.fields import TIME, stream_schema
+from holdfast.services.kernel.codecs.plain_values import within_calendar
+from holdfast.services.kernel.errors import StateCorrupted
 
 AT = "_at"
 """Where in the log a row lies; of the record that it was made of: ORIGIN its offset, REACHED how far event time has

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 _DAY_US = 86_400_000_000
 _OLDEST_DAY, _NEWEST_DAY = OLDEST_US // _DAY_US, NEWEST_US // _DAY_US

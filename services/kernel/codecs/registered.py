@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.avro_bytes import Records
-from services.kernel.codecs.avro_records import RecordReader, Unresolved
-from services.kernel.codecs.avro_schemas import NoSchema, parse
-from services.kernel.codecs.text_columns import TextColumns
-from services.kernel.errors import NoRegistry, StateCorrupted
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.avro_bytes import Records
+from holdfast.services.kernel.codecs.avro_records import RecordReader, Unresolved
+from holdfast.services.kernel.codecs.avro_schemas import NoSchema, parse
+from holdfast.services.kernel.codecs.text_columns import TextColumns
+from holdfast.services.kernel.errors import NoRegistry, StateCorrupted
 
 HEADER = 5
 KINDS = {"avro": "AVRO", "json-schema": "JSON"}

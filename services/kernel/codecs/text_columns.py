@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.csv_records import CsvReader
-from services.kernel.codecs.json_records import JsonReader
-from services.kernel.codecs.typed_columns import Column, Values
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.csv_records import CsvReader
+from holdfast.services.kernel.codecs.json_records import JsonReader
+from holdfast.services.kernel.codecs.typed_columns import Column, Values
 
 
 class Reader(Protocol):

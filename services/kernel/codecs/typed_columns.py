@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs import timestamps
 
 Values = Sequence[Any]
 Column = Callable[[Values], pl.Series]

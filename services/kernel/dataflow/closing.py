@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.cuts import NO_WATERMARK
-from schemas.plans import OperatorPlan
-from services.kernel.operators import catalogue
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.operators import catalogue
 
 
 def closing_us(operators: Iterable[OperatorPlan], newest_us: int) -> int:

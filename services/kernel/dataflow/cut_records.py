@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, Cut, Range
-from schemas.dead_letters import DeadLetter, Position, of_record
-from schemas.plans import SparkPlan
-from services.kernel.codecs.decoding import Decoded
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec
-from services.kernel.codecs.marked import RowDecoder
-from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from services.kernel.dataflow.fed import Fed, RowPosition
-from services.kernel.dataflow.leaping import Leaping
-from services.kernel.dataflow.source_records import Keys, SourceDecoder
-from services.kernel.logs.recut import MicroBatch
-from services.kernel.operators.operator import TIME
-from services.kernel.plans.layout import TaskLayout
+from holdfast.schemas.cuts import END_WATERMARK, Cut, Range
+from holdfast.schemas.dead_letters import DeadLetter, Position, of_record
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec
+from holdfast.services.kernel.codecs.marked import RowDecoder
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.dataflow.fed import Fed, RowPosition
+from holdfast.services.kernel.dataflow.leaping import Leaping
+from holdfast.services.kernel.dataflow.source_records import Keys, SourceDecoder
+from holdfast.services.kernel.logs.recut import MicroBatch
+from holdfast.services.kernel.operators.operator import TIME
+from holdfast.services.kernel.plans.layout import TaskLayout
 
 
 class Brought(NamedTuple):

@@ -11,11 +11,17 @@ from typing import NamedTuple
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from services.kernel.codecs.fields import TIME, required, schema
-from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
-from services.kernel.expressions.advice import in_words
-from services.kernel.expressions.parsing import ExpressionError, compile_expression, computing, is_bare, result_type
-from services.kernel.suggestions import suggest
+from holdfast.services.kernel.codecs.fields import TIME, required, schema
+from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
+from holdfast.services.kernel.expressions.advice import in_words
+from holdfast.services.kernel.expressions.parsing import (
+    ExpressionError,
+    compile_expression,
+    computing,
+    is_bare,
+    result_type,
+)
+from holdfast.services.kernel.suggestions import suggest
 
 _TIMES = ("timestamp", "date")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from schemas.dead_letters import Position
+from holdfast.schemas.dead_letters import Position
 
 RowPosition = Callable[[int], Position]
 """The record that the row at a place of a batch came of."""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from schemas.checkpoints import Marker, Position
-from schemas.topics import Partition
-from schemas.topics import edge as edge_of
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec
-from services.kernel.dataflow.fed import Fed
-from services.kernel.dataflow.merging import InputPartition
-from services.kernel.plans.layout import RemoteInput, UnitLayout
+from holdfast.schemas.checkpoints import Marker, Position
+from holdfast.schemas.topics import Partition
+from holdfast.schemas.topics import edge as edge_of
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout
 
 
 class Inputs:

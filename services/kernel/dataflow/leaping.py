@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from schemas.leaps import Leap, widest
+from holdfast.schemas.leaps import Leap, widest
 
 _PENDING = 4
 """Of each partition so many of the widest leaps wait for a record behind them."""

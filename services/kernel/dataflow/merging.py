@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.frames import FLAG_END, Header, unpack
-from services.kernel.codecs.frames import payload_of
-from services.kernel.errors import Divergence, FramesMissing
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.frames import FLAG_END, Header, unpack
+from holdfast.services.kernel.codecs.frames import payload_of
+from holdfast.services.kernel.errors import Divergence, FramesMissing
 
 MAX_AHEAD_BATCHES, MAX_AHEAD_BYTES = 4_096, 96 * 1024 * 1024
 """So much is kept of what comes before the frames of a writer that is away. More is dropped, and read again later."""

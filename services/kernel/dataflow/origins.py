@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.dead_letters import NOWHERE, Position
-from services.kernel.codecs.encoding import encode_json
-from services.kernel.dataflow.fed import Fed
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import Passing
-from services.kernel.operators.operator import TIME, BatchContext, Operator, Refused
-from services.kernel.plans.layout import LocalInput, TaskLayout
+from holdfast.schemas.dead_letters import NOWHERE, Position
+from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Passing
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Refused
+from holdfast.services.kernel.plans.layout import LocalInput, TaskLayout
 
 _REMOTE = "the row came in from another unit, which sends no offsets"
 _HELD = "'{}' had kept the row since an earlier batch"

@@ -10,8 +10,8 @@ import itertools
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs import keys as canonical_keys
-from services.kernel.plans.layout import Output
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.plans.layout import Output
 
 
 def split(rows: pl.DataFrame, output: Output) -> list[pl.DataFrame]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schemas.formats import FIRST
-from schemas.frames import FLAG_END
-from schemas.topics import Partition
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import MAX_FRAME_BYTES, FrameCodec, Sender
-from services.kernel.dataflow.routing import split
-from services.kernel.dataflow.unit import Sent
-from services.kernel.plans.layout import UnitLayout
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.frames import FLAG_END
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES, FrameCodec, Sender
+from holdfast.services.kernel.dataflow.routing import split
+from holdfast.services.kernel.dataflow.unit import Sent
+from holdfast.services.kernel.plans.layout import UnitLayout
 
 
 class Frames:

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 
 import xxhash
 
-from schemas.dead_letters import DeadLetter
-from schemas.dead_letters import encode as encode_dead
-from schemas.frames import unpack
-from schemas.heartbeats import DID_NOTHING
-from services.kernel.dataflow.sending import Frames
-from services.kernel.dataflow.sink_records import sink_records
-from services.kernel.dataflow.unit import Sent, SinkRows
-from services.kernel.dataflow.walk import Walked
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.dead_letters import encode as encode_dead
+from holdfast.schemas.frames import unpack
+from holdfast.schemas.heartbeats import DID_NOTHING
+from holdfast.services.kernel.dataflow.sending import Frames
+from holdfast.services.kernel.dataflow.sink_records import sink_records
+from holdfast.services.kernel.dataflow.unit import Sent, SinkRows
+from holdfast.services.kernel.dataflow.walk import Walked
 
 Changed = Iterable[tuple[str, bytes, bytes | None]]
 """Table, key and value of what a batch has written, in the order of tables and keys; None: deleted."""

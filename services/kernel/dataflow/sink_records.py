@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
-from services.kernel.codecs.encoding import encode_json, keys, text_keys
-from services.kernel.codecs.fields import optional
-from services.kernel.codecs.keys import partitions
-from services.kernel.logs.gaps import SKIPPED
-from services.kernel.plans.layout import TaskLayout
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
+from holdfast.services.kernel.codecs.encoding import encode_json, keys, text_keys
+from holdfast.services.kernel.codecs.fields import optional
+from holdfast.services.kernel.codecs.keys import partitions
+from holdfast.services.kernel.logs.gaps import SKIPPED
+from holdfast.services.kernel.plans.layout import TaskLayout
 
 
 @dataclass(frozen=True, slots=True)

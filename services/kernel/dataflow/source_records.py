@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
-from services.kernel.codecs.deletions import Deletions
-from services.kernel.codecs.fields import DELETED, schema, with_time
-from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from services.kernel.dataflow.event_time import EventTime, computed
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
+from holdfast.services.kernel.codecs.deletions import Deletions
+from holdfast.services.kernel.codecs.fields import DELETED, schema, with_time
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.dataflow.event_time import EventTime, computed
 
 Key = bytes | None
 Keys = Mapping[int, Key]

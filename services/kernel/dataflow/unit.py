@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
-from schemas.dead_letters import DeadLetter, of_row
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.dataflow.fed import Fed
-from services.kernel.dataflow.origins import Origins
-from services.kernel.operators import catalogue
-from services.kernel.operators.operator import BatchContext, Operator, Refused
-from services.kernel.operators.raises import NOTHING
-from services.kernel.plans.layout import LocalInput, Output, TaskLayout, UnitLayout
-from services.kernel.state.keyed import StateStore
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
+from holdfast.schemas.dead_letters import DeadLetter, of_row
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.dataflow.origins import Origins
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.operator import BatchContext, Operator, Refused
+from holdfast.services.kernel.operators.raises import NOTHING
+from holdfast.services.kernel.plans.layout import LocalInput, Output, TaskLayout, UnitLayout
+from holdfast.services.kernel.state.keyed import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from schemas.cuts import TaskRaised
-from schemas.dead_letters import DeadLetter
-from services.kernel.dataflow.cut_records import Brought
-from services.kernel.dataflow.fed import Fed
-from services.kernel.dataflow.inputs import Inputs
-from services.kernel.dataflow.unit import Produced, Unit
-from services.kernel.plans.layout import TaskLayout
+from holdfast.schemas.cuts import TaskRaised
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.services.kernel.dataflow.cut_records import Brought
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.dataflow.inputs import Inputs
+from holdfast.services.kernel.dataflow.unit import Produced, Unit
+from holdfast.services.kernel.plans.layout import TaskLayout
 
 
 class Source(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, TaskCuts
+from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, TaskCuts
 
 
 def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from services.kernel.functions.catalogue import BY_NAME
-from services.kernel.suggestions import did_you_mean
+from holdfast.services.kernel.functions.catalogue import BY_NAME
+from holdfast.services.kernel.suggestions import did_you_mean
 
 Arguments = Sequence[str]
 Advise = Callable[[Arguments], str]

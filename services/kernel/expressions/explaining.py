@@ -14,10 +14,10 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from services.kernel.expressions import advice
-from services.kernel.expressions.sql_text import prepared
-from services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
-from services.kernel.suggestions import suggest
+from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions.sql_text import prepared
+from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
+from holdfast.services.kernel.suggestions import suggest
 
 Node = Any
 Adapted = Callable[[pl.Expr, Mapping[str, pl.DataType]], pl.Expr]

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from services.kernel.expressions.sql_text import FALSE, TRUE
+from holdfast.services.kernel.expressions.sql_text import FALSE, TRUE
 
 Node = Any
 """A node of the tree: text, or a dictionary whose one key is its kind."""

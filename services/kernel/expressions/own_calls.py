@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from services.kernel.functions.catalogue import BY_NAME
+from holdfast.services.kernel.functions.catalogue import BY_NAME
 
 MARK = "\x01"
 OWN = (

@@ -12,13 +12,13 @@ from typing import Any
 
 import polars as pl
 
-from services.kernel.expressions.advice import in_words
-from services.kernel.expressions.own_calls import MARK
-from services.kernel.expressions.own_times import OF_TIMES, TIMESTAMP
-from services.kernel.expressions.own_values import OF_VALUES, Typed
-from services.kernel.expressions.refused import Refused
-from services.kernel.functions.catalogue import BY_NAME
-from services.kernel.functions.function import Function, Parameter
+from holdfast.services.kernel.expressions.advice import in_words
+from holdfast.services.kernel.expressions.own_calls import MARK
+from holdfast.services.kernel.expressions.own_times import OF_TIMES, TIMESTAMP
+from holdfast.services.kernel.expressions.own_values import OF_VALUES, Typed
+from holdfast.services.kernel.expressions.refused import Refused
+from holdfast.services.kernel.functions.catalogue import BY_NAME
+from holdfast.services.kernel.functions.function import Function, Parameter
 
 Node = Any
 _WORDS = {

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PolarsError
 
-from services.kernel.expressions.own_values import Typed
-from services.kernel.expressions.refused import Refused
-from services.kernel.suggestions import suggest
+from holdfast.services.kernel.expressions.own_values import Typed
+from holdfast.services.kernel.expressions.refused import Refused
+from holdfast.services.kernel.suggestions import suggest
 
 TIMESTAMP = pl.Datetime("us", "UTC")
 _DAY_US = 86_400_000_000

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow.compute as pc
 import xxhash
 
-from services.kernel.expressions.refused import Refused, check_pattern
+from holdfast.services.kernel.expressions.refused import Refused, check_pattern
 
 MOST_BYTES = 1_000_000
 """Of a text that REPEAT makes."""

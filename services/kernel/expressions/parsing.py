@@ -12,12 +12,12 @@ from functools import lru_cache
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from services.kernel.expressions import advice, explaining
-from services.kernel.expressions import rules as expression_rules
-from services.kernel.expressions.own_times import UNITS
-from services.kernel.expressions.refused import Refused
-from services.kernel.expressions.sql_text import prepared
-from services.kernel.suggestions import suggest
+from holdfast.services.kernel.expressions import advice, explaining
+from holdfast.services.kernel.expressions import rules as expression_rules
+from holdfast.services.kernel.expressions.own_times import UNITS
+from holdfast.services.kernel.expressions.refused import Refused
+from holdfast.services.kernel.expressions.sql_text import prepared
+from holdfast.services.kernel.suggestions import suggest
 
 COMPILED = 256
 """Expressions that are kept."""

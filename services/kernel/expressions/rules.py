@@ -25,12 +25,12 @@ from typing import Any
 
 import polars as pl
 
-from services.kernel.codecs import timestamps
-from services.kernel.codecs.plain_values import inside
-from services.kernel.expressions import casts, own_functions
-from services.kernel.expressions.meanings import Node, meant, tree
-from services.kernel.expressions.own_values import Hashing
-from services.kernel.expressions.refused import Refused, check_pattern
+from holdfast.services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs.plain_values import inside
+from holdfast.services.kernel.expressions import casts, own_functions
+from holdfast.services.kernel.expressions.meanings import Node, meant, tree
+from holdfast.services.kernel.expressions.own_values import Hashing
+from holdfast.services.kernel.expressions.refused import Refused, check_pattern
 
 _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")

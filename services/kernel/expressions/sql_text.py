@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.kernel.expressions.own_calls import with_own_calls
+from holdfast.services.kernel.expressions.own_calls import with_own_calls
 
 TRUE, FALSE = "(0 = 0)", "(0 = 1)"
 """How a truth value is written that does not stand behind IS."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from services.kernel.fidelity.topology import Alive, Parts, Tasks, Topology
+from holdfast.services.kernel.fidelity.topology import Alive, Parts, Tasks, Topology
 
 
 def fidelity(topology: Topology, alive: Alive, correlated: bool = True) -> Parts:

@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import floor
 
-from schemas.plans import Edge, OperatorPlan, Plan
-from schemas.topics import edge as edge_of
-from services.kernel.fidelity.topology import Feed, Node, Substream, Topology, topology
-from services.kernel.operators import catalogue
-from services.kernel.plans.layout import writers
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan
+from holdfast.schemas.topics import edge as edge_of
+from holdfast.services.kernel.fidelity.topology import Feed, Node, Substream, Topology, topology
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plans.layout import writers
 
 SURVIVING = frozenset({"active-standby", "active-replication", "hybrid", "adaptive"})
 """Schemes under which a unit outside the budget counts as there: a copy of it takes over."""

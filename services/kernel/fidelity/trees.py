@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby, product
 
-from services.kernel.fidelity.topology import Tasks, Topology
+from holdfast.services.kernel.fidelity.topology import Tasks, Topology
 
 MOST = 5_000
 Trees = frozenset[frozenset[int]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.kernel.functions.aggregates import AGGREGATES
-from services.kernel.functions.function import Function
-from services.kernel.functions.numbers import NUMBERS
-from services.kernel.functions.texts import TEXTS
-from services.kernel.functions.times import TIMES
-from services.kernel.functions.values import VALUES
+from holdfast.services.kernel.functions.aggregates import AGGREGATES
+from holdfast.services.kernel.functions.function import Function
+from holdfast.services.kernel.functions.numbers import NUMBERS
+from holdfast.services.kernel.functions.texts import TEXTS
+from holdfast.services.kernel.functions.times import TIMES
+from holdfast.services.kernel.functions.values import VALUES
 
 GROUPS: Mapping[str, tuple[Function, ...]] = {
     "Aggregates": AGGREGATES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kernel.functions.function import Function
+from holdfast.services.kernel.functions.function import Function
 
 NUMBERS = (
     Function("ABS(value: number) -> number", "The value without its sign.", "ABS(-2)", 2),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from services.kernel.functions.aggregates import EXAMPLE_ROWS
-from services.kernel.functions.catalogue import GROUPS
-from services.kernel.functions.function import Function
+from holdfast.services.kernel.functions.aggregates import EXAMPLE_ROWS
+from holdfast.services.kernel.functions.catalogue import GROUPS
+from holdfast.services.kernel.functions.function import Function
 
 _HEAD = """# Functions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kernel.functions.function import Function
+from holdfast.services.kernel.functions.function import Function
 
 TEXTS = (
     Function("CONCAT(part: any...) -> text", "The parts one behind the other; null parts are left out.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kernel.functions.function import Function
+from holdfast.services.kernel.functions.function import Function
 
 _T = "TIMESTAMP '2024-02-29 10:11:12'"
 TIMES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kernel.functions.function import Function
+from holdfast.services.kernel.functions.function import Function
 
 _LIST = "STRING_TO_ARRAY('c,a,a', ',')"
 VALUES = (

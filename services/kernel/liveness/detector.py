@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
-from services.kernel.liveness.attention import Attention
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
+from holdfast.services.kernel.liveness.attention import Attention
 
 MIN_GRACE_US = 30_000
 MAX_GRACE_BEATS = 2

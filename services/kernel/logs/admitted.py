@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from schemas import plans
-from schemas.plans import Ended, Plan, Record, Rejection, Retirement, Skip, Snapshot
-from schemas.retired import Retired
-from schemas.topics import Partition
-from services.kernel.logs.decided import LastValid
-from services.kernel.plans.soundness import unsound
+from holdfast.schemas import plans
+from holdfast.schemas.plans import Ended, Plan, Record, Rejection, Retirement, Skip, Snapshot
+from holdfast.schemas.retired import Retired
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.decided import LastValid
+from holdfast.services.kernel.plans.soundness import unsound
 
 Skipped = Mapping[Partition, frozenset[int]]
 """Offsets of records that a person has decided to pass over, by partition."""

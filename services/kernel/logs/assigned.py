@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.assignments import (
+from holdfast.schemas.assignments import (
     Assignment,
     Change,
     CheckpointPolicy,
@@ -23,10 +23,10 @@ from schemas.assignments import (
     generation_of,
     job_key_of,
 )
-from schemas.formats import FIRST
-from schemas.incidents import Incident
-from schemas.outages import Outage
-from schemas.retired import Retired, submitted
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.retired import Retired, submitted
 
 
 class Assigned:

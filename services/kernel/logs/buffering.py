@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.assignments import job_key
-from schemas.plans import Plan
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.policies import ALIGNED, in_force
+from holdfast.schemas.assignments import job_key
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.policies import ALIGNED, in_force
 
 UPSTREAM = "upstream"
 """Every unit retains what it sends until the next global checkpoint."""

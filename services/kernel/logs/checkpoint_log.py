@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback
-from schemas.decided import Id
-from services.kernel.errors import StateCorrupted
+from holdfast.schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.errors import StateCorrupted
 
 
 @dataclass(frozen=True, slots=True)

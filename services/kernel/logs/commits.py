@@ -10,14 +10,14 @@ from collections.abc import Callable, Container, Mapping
 
 import msgspec
 
-from schemas import dead_letters
-from schemas.commits import DEAD, Commit, CommitRecord, Fence, Heard, Positions, decode, is_frame
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.dead_letters import DeadLetter
-from schemas.decided import Id
-from schemas.frames import Header, unpack
-from services.kernel.codecs.frames import payload_of
-from services.kernel.errors import StateCorrupted
+from holdfast.schemas import dead_letters
+from holdfast.schemas.commits import DEAD, Commit, CommitRecord, Fence, Heard, Positions, decode, is_frame
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.decided import Id
+from holdfast.schemas.frames import Header, unpack
+from holdfast.services.kernel.codecs.frames import payload_of
+from holdfast.services.kernel.errors import StateCorrupted
 
 MOST_EPOCHS = 1_000_000
 """A record may be at most this many epochs ahead of the one before; an epoch is one assignment of the unit."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from schemas.leaps import widest
-from schemas.plans import Counts
-from schemas.progress import Progress
+from holdfast.schemas.leaps import widest
+from holdfast.schemas.plans import Counts
+from holdfast.schemas.progress import Progress
 
 
 def furthest(records: Iterable[Progress]) -> dict[str, Progress]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from schemas.cuts import CutRecord, CutsSnapshot, Known, Leading, Snapshot, TaskCuts
+from holdfast.schemas.cuts import CutRecord, CutsSnapshot, Known, Leading, Snapshot, TaskCuts
 
 KEPT_CUTS = 1_024
 """Valid records that can be taken back: a snapshot says how the log stood a little before it is read."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from schemas.cuts import (
+from holdfast.schemas.cuts import (
     LOADED_WATERMARK,
     NO_WATERMARK,
     Control,
@@ -27,12 +27,12 @@ from schemas.cuts import (
     Snapshot,
     TaskCuts,
 )
-from schemas.decided import Id
-from schemas.plans import Plan
-from services.kernel.logs.cut_snapshots import Snapshots
-from services.kernel.logs.decided import LastValid
-from services.kernel.logs.raises import Raises, may_raise
-from services.kernel.plans.layout import commit_logs, task_name
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.cut_snapshots import Snapshots
+from holdfast.services.kernel.logs.decided import LastValid
+from holdfast.services.kernel.logs.raises import Raises, may_raise
+from holdfast.services.kernel.plans.layout import commit_logs, task_name
 
 
 def beginning(first: Mapping[str, Mapping[int, int]], topics: Mapping[str, str] | None = None) -> CutsSnapshot:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from schemas.decided import Id
+from holdfast.schemas.decided import Id
 
 
 class LastValid:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.plans import Plan, UnitPlan
-from services.kernel.logs.policies import ALIGNED, planned
-from services.kernel.logs.raises import may_raise
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import OperatorKind
+from holdfast.schemas.plans import Plan, UnitPlan
+from holdfast.services.kernel.logs.policies import ALIGNED, planned
+from holdfast.services.kernel.logs.raises import may_raise
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import OperatorKind
 
 SKIPPED = "skipped"
 """Of the counts in a marker: records of the batches that its unit has skipped, since the start."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.progress import Progress
+from holdfast.schemas.progress import Progress
 
 
 def newest(progress: Mapping[str, Progress], lines: Mapping[str, int], since: int, above: int) -> int | None:

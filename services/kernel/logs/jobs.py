@@ -12,14 +12,14 @@ from operator import attrgetter
 
 import msgspec
 
-from schemas import commands
-from schemas.commands import Command
-from schemas.job_settings import POLICY_NAMES, SCHEME_NAMES
-from schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snapshot
-from schemas.retired import Retired, submitted
-from schemas.topics import generation
-from services.kernel.logs.admitted import Admitted, decode
-from services.kernel.logs.past import Past
+from holdfast.schemas import commands
+from holdfast.schemas.commands import Command
+from holdfast.schemas.job_settings import POLICY_NAMES, SCHEME_NAMES
+from holdfast.schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snapshot
+from holdfast.schemas.retired import Retired, submitted
+from holdfast.schemas.topics import generation
+from holdfast.services.kernel.logs.admitted import Admitted, decode
+from holdfast.services.kernel.logs.past import Past
 
 EVERY, MANY = 200, 100
 """Records of both logs between two snapshots, at least, and jobs from which on it is more: see `Pace`."""

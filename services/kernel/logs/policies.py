@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.assignments import CheckpointPolicy, job_key
-from schemas.job_settings import CheckpointSettings
-from schemas.plans import Plan
-from schemas.retired import submitted
-from services.kernel.logs.assigned import Assigned
+from holdfast.schemas.assignments import CheckpointPolicy, job_key
+from holdfast.schemas.job_settings import CheckpointSettings
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.retired import submitted
+from holdfast.services.kernel.logs.assigned import Assigned
 
 ALIGNED = "aligned"
 """The policy under which there are global checkpoints."""

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 
 from msgspec import structs
 
-from schemas.cuts import Leading, Leads, Raised, TaskRaised
-from schemas.plans import Plan, UnitPlan
-from services.kernel.operators import catalogue
+from holdfast.schemas.cuts import Leading, Leads, Raised, TaskRaised
+from holdfast.schemas.plans import Plan, UnitPlan
+from holdfast.services.kernel.operators import catalogue
 
 
 class Raises:

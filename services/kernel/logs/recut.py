@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas.commits import Commit, decode
-from schemas.dead_letters import DeadLetter
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.commits import CommitLog, CommitReader, Fits, Refuse
+from holdfast.schemas.commits import Commit, decode
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.commits import CommitLog, CommitReader, Fits, Refuse
 
 
 @dataclass(frozen=True, slots=True)

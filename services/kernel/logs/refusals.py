@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schemas.events import Event
-from schemas.topics import Partition
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
 
 KIND = "record-refused"
 QUIET_MS = 10_000.0

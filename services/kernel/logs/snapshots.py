@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 from zlib import crc32
 
-from schemas.topics import Partition
+from holdfast.schemas.topics import Partition
 
 MAX_BYTES = 8 * 1024 * 1024
 """A larger snapshot is not written: Kafka takes records of 16 MiB."""

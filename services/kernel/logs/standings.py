@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from schemas.assignments import (
+from holdfast.schemas.assignments import (
     STOP,
     Assignment,
     Change,
@@ -24,12 +24,12 @@ from schemas.assignments import (
     Standing,
     generation_of,
 )
-from schemas.formats import FIRST
-from schemas.incidents import IncidentStanding
-from schemas.outages import OutageStanding
-from schemas.retired import Retired
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.past import Past
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.incidents import IncidentStanding
+from holdfast.schemas.outages import OutageStanding
+from holdfast.schemas.retired import Retired
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.past import Past
 
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs.keys import canonical_floats
-from services.kernel.operators import collected, distinct, exact_sums, picks, quantiles, spread
-from services.kernel.operators.collected import COLLECTING
-from services.kernel.operators.picks import PICKS
-from services.kernel.operators.spread import VARIANCES
+from holdfast.services.kernel.codecs.keys import canonical_floats
+from holdfast.services.kernel.operators import collected, distinct, exact_sums, picks, quantiles, spread
+from holdfast.services.kernel.operators.collected import COLLECTING
+from holdfast.services.kernel.operators.picks import PICKS
+from holdfast.services.kernel.operators.spread import VARIANCES
 
 Column = list[Any] | np.ndarray
 """Arrays: of exact sums, see exact_sums.py."""

@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from schemas.job_operators import Aggregate
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import schema, text_of
-from services.kernel.expressions.parsing import ExpressionError
-from services.kernel.operators import accumulators, aggregate_texts
-from services.kernel.operators.calendar_windows import zone_problem
-from services.kernel.operators.computed import Computed
-from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
-from services.kernel.operators.operator import Operator
-from services.kernel.operators.rowwise import Screened, stops
-from services.kernel.operators.running import EACH
-from services.kernel.operators.sessions import Sessions
-from services.kernel.operators.totals import Totals
-from services.kernel.operators.window_shapes import Session, shape_of
-from services.kernel.operators.windows import BOUNDS, Windows
-from services.kernel.state.table import Tables
+from holdfast.schemas.job_operators import Aggregate
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import schema, text_of
+from holdfast.services.kernel.expressions.parsing import ExpressionError
+from holdfast.services.kernel.operators import accumulators, aggregate_texts
+from holdfast.services.kernel.operators.calendar_windows import zone_problem
+from holdfast.services.kernel.operators.computed import Computed
+from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.operators.rowwise import Screened, stops
+from holdfast.services.kernel.operators.running import EACH
+from holdfast.services.kernel.operators.sessions import Sessions
+from holdfast.services.kernel.operators.totals import Totals
+from holdfast.services.kernel.operators.window_shapes import Session, shape_of
+from holdfast.services.kernel.operators.windows import BOUNDS, Windows
+from holdfast.services.kernel.state.table import Tables
 
 
 class AggregateKind(OperatorKind):

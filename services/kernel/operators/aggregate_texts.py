@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import polars as pl
 
-from services.kernel.expressions import advice
-from services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
-from services.kernel.expressions.parsing import may_fail as expression_may_fail
-from services.kernel.functions.catalogue import AGGREGATE_BY_NAME
-from services.kernel.operators.accumulators import FUNCTIONS, Aggregate
-from services.kernel.operators.collected import COLLECTING
-from services.kernel.operators.picks import PICKS
-from services.kernel.operators.result_types import result
-from services.kernel.suggestions import did_you_mean
+from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
+from holdfast.services.kernel.expressions.parsing import may_fail as expression_may_fail
+from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME
+from holdfast.services.kernel.operators.accumulators import FUNCTIONS, Aggregate
+from holdfast.services.kernel.operators.collected import COLLECTING
+from holdfast.services.kernel.operators.picks import PICKS
+from holdfast.services.kernel.operators.result_types import result
+from holdfast.services.kernel.suggestions import did_you_mean
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _FILTER = re.compile(r"\s*FILTER\s*\(\s*WHERE\b", re.IGNORECASE)

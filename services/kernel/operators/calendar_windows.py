@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from schemas.cuts import NO_WATERMARK
-from services.kernel.operators.kind import Held
-from services.kernel.suggestions import did_you_mean
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.kernel.operators.kind import Held
+from holdfast.services.kernel.suggestions import did_you_mean
 
 _DAY_US = 24 * 3600 * 1_000_000
 _LAST_US = 253_402_300_800_000_000

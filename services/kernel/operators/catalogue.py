@@ -10,21 +10,21 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from schemas.cuts import NO_WATERMARK
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import TIME, schema
-from services.kernel.operators.aggregate import AggregateKind
-from services.kernel.operators.dedup import DedupKind
-from services.kernel.operators.filter import FilterKind
-from services.kernel.operators.join import JoinKind
-from services.kernel.operators.kind import Fields, Kind, OperatorKind, SinkKind, SourceKind, Stream
-from services.kernel.operators.operator import BatchContext, Operator
-from services.kernel.operators.python import PythonKind
-from services.kernel.operators.select import SelectKind
-from services.kernel.operators.spark import SparkKind
-from services.kernel.operators.top import TopKind
-from services.kernel.operators.union import UnionKind
-from services.kernel.state.table import Tables
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import TIME, schema
+from holdfast.services.kernel.operators.aggregate import AggregateKind
+from holdfast.services.kernel.operators.dedup import DedupKind
+from holdfast.services.kernel.operators.filter import FilterKind
+from holdfast.services.kernel.operators.join import JoinKind
+from holdfast.services.kernel.operators.kind import Fields, Kind, OperatorKind, SinkKind, SourceKind, Stream
+from holdfast.services.kernel.operators.operator import BatchContext, Operator
+from holdfast.services.kernel.operators.python import PythonKind
+from holdfast.services.kernel.operators.select import SelectKind
+from holdfast.services.kernel.operators.spark import SparkKind
+from holdfast.services.kernel.operators.top import TopKind
+from holdfast.services.kernel.operators.union import UnionKind
+from holdfast.services.kernel.state.table import Tables
 
 __all__ = ["KINDS", "OPERATORS", "Build", "Stream", "build", "describe", "warm_up"]
 
@@ -77,8 +77,8 @@ class _NoTables:
 
 def warm_up(operator: OperatorPlan, inputs: Sequence[Fields]) -> None:
     """Runs one made-up batch of nulls through a throw-away task, so that lazy imports and first kernels are paid."""
-    from services.kernel.state.image import MemoryImage  # a warm-up alone needs a store
-    from services.kernel.state.keyed import StateStore
+    from holdfast.services.kernel.state.image import MemoryImage  # a warm-up alone needs a store
+    from holdfast.services.kernel.state.keyed import StateStore
 
     if not OPERATORS[operator.kind].warms_up:
         return

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.expressions.parsing import computing
-from services.kernel.operators.operator import BatchContext, Operator, Outcome
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.expressions.parsing import computing
+from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
 
 
 class Computed:

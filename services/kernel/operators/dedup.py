@@ -22,18 +22,18 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from schemas.cuts import NO_WATERMARK
-from schemas.job_operators import Dedup as DedupSpec
-from schemas.plans import OperatorPlan
-from services.kernel.codecs import keys as canonical_keys
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.operators.held_rows import HeldRows
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
-from services.kernel.operators.late import split_late
-from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
-from services.kernel.operators.time_prefix import prefix_of, time_of
-from services.kernel.state.table import Tables
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.job_operators import Dedup as DedupSpec
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.operators.held_rows import HeldRows
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.late import split_late
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
+from holdfast.services.kernel.state.table import Tables
 
 _SECOND_US = 1_000_000
 

@@ -16,8 +16,8 @@ import polars as pl
 import pyarrow.compute as pc
 import xxhash
 
-from services.kernel.codecs.keys import canonical_floats
-from services.kernel.operators.grouped_values import sorted_within
+from holdfast.services.kernel.codecs.keys import canonical_floats
+from holdfast.services.kernel.operators.grouped_values import sorted_within
 
 EXACT_UP_TO = 10_000
 _KEPT = EXACT_UP_TO + 1

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from schemas.job_operators import Filter
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import schema
-from services.kernel.expressions.advice import in_words
-from services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
-from services.kernel.operators.operator import Operator
-from services.kernel.operators.rowwise import filtered, stops
-from services.kernel.state.table import Tables
+from holdfast.schemas.job_operators import Filter
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.expressions.advice import in_words
+from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.operators.rowwise import filtered, stops
+from holdfast.services.kernel.state.table import Tables
 
 
 class FilterKind(OperatorKind):

@@ -13,11 +13,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from services.kernel.codecs.keys import canonical_floats
-from services.kernel.expressions.parsing import computing
-from services.kernel.operators import acero, exact_sums
-from services.kernel.operators.accumulators import Aggregate, Columns, as_list
-from services.kernel.operators.exact_sums import Memories
+from holdfast.services.kernel.codecs.keys import canonical_floats
+from holdfast.services.kernel.expressions.parsing import computing
+from holdfast.services.kernel.operators import acero, exact_sums
+from holdfast.services.kernel.operators.accumulators import Aggregate, Columns, as_list
+from holdfast.services.kernel.operators.exact_sums import Memories
 
 acero.load()
 

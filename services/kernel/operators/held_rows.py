@@ -11,9 +11,9 @@ from heapq import heappop, heappush
 
 import polars as pl
 
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.operators.operator import TIME
-from services.kernel.state.table import Table
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.operators.operator import TIME
+from holdfast.services.kernel.state.table import Table
 
 
 class HeldRows:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from schemas.job_operators import Join as JoinSpec
-from schemas.plans import OperatorPlan, Problem
-from services.kernel.codecs.fields import DELETED, dtype, optional, schema, with_time
-from services.kernel.operators.join_range import Range, range_of
-from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Passing, Problems, Stream
-from services.kernel.operators.operator import Operator
-from services.kernel.operators.stream_join import LEFT_ONLY, Join
-from services.kernel.operators.table_join import TableJoin
-from services.kernel.state.table import Tables
-from services.kernel.suggestions import suggest
+from holdfast.schemas.job_operators import Join as JoinSpec
+from holdfast.schemas.plans import OperatorPlan, Problem
+from holdfast.services.kernel.codecs.fields import DELETED, dtype, optional, schema, with_time
+from holdfast.services.kernel.operators.join_range import Range, range_of
+from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.operators.stream_join import LEFT_ONLY, Join
+from holdfast.services.kernel.operators.table_join import TableJoin
+from holdfast.services.kernel.state.table import Tables
+from holdfast.services.kernel.suggestions import suggest
 
 
 class JoinKind(OperatorKind):

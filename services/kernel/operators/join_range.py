@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 
 _SECOND_US = 1_000_000
 

@@ -13,10 +13,10 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.operators.operator import TIME
-from services.kernel.operators.sorted_runs import Numbers, Run, SortedRuns, run_of
-from services.kernel.state.table import Table
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.operators.operator import TIME
+from holdfast.services.kernel.operators.sorted_runs import Numbers, Run, SortedRuns, run_of
+from holdfast.services.kernel.state.table import Table
 
 _MATCHED = {b"L": b"M", b"R": b"N"}
 """Under which names the state holds which rows of a side have matched."""

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
-from schemas.job_operators import OperatorSpec
-from schemas.plans import OperatorPlan, Problem
-from services.kernel.codecs.fields import dtype
-from services.kernel.errors import JobRejected
-from services.kernel.expressions.parsing import ExpressionError
-from services.kernel.operators.operator import Operator
-from services.kernel.state.table import Tables
-from services.kernel.suggestions import suggest
+from holdfast.schemas.job_operators import OperatorSpec
+from holdfast.schemas.plans import OperatorPlan, Problem
+from holdfast.services.kernel.codecs.fields import dtype
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.expressions.parsing import ExpressionError
+from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.state.table import Tables
+from holdfast.services.kernel.suggestions import suggest
 
 Fields = dict[str, str]
 """Type text by column."""

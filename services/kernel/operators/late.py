@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from services.kernel.codecs.encoding import encode_json
-from services.kernel.operators.operator import TIME, Refused
+from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.operators.operator import TIME, Refused
 
 _NO_TIMES = pl.Series(TIME, [], dtype=pl.Int64)
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import polars as pl
 
-from schemas.cuts import TaskRaised
-from services.kernel.codecs.fields import TIME
+from holdfast.schemas.cuts import TaskRaised
+from holdfast.services.kernel.codecs.fields import TIME
 
 __all__ = ["TIME", "BatchContext", "Operator", "Outcome", "Refused"]
 

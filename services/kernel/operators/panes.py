@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from services.kernel.operators.accumulators import Columns, as_list
-from services.kernel.operators.grouping import Grouping
+from holdfast.services.kernel.operators.accumulators import Columns, as_list
+from holdfast.services.kernel.operators.grouping import Grouping
 
 MAX_KEPT = 500_000
 """Keys of all panes that are kept; what does not fit is taken from the state again."""

@@ -17,19 +17,19 @@ from typing import Any
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
-from schemas.job_operators import Python
-from schemas.plans import OperatorPlan
-from services.kernel.codecs import fields as field_types
-from services.kernel.codecs.encoding import encode_json
-from services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
-from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
-from services.kernel.operators.raises import Found, Places
-from services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, load
-from services.kernel.operators.user_output import OutputShape
-from services.kernel.operators.user_state import KeyedTable, State
-from services.kernel.state.table import Tables
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
+from holdfast.schemas.job_operators import Python
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
+from holdfast.services.kernel.operators.raises import Found, Places
+from holdfast.services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, load
+from holdfast.services.kernel.operators.user_output import OutputShape
+from holdfast.services.kernel.operators.user_state import KeyedTable, State
+from holdfast.services.kernel.state.table import Tables
 
 __all__ = ["CodeUnavailable", "Context", "KeyedTable", "PythonOperator", "PythonTask", "State", "load", "restrict"]
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs.keys import canonical_floats
-from services.kernel.operators.grouped_values import sorted_within
+from holdfast.services.kernel.codecs.keys import canonical_floats
+from holdfast.services.kernel.operators.grouped_values import sorted_within
 
 EXACT_UP_TO = 10_000
 _DROPPED = 46

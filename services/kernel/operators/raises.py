@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from schemas.cuts import RaisedRows, TaskRaised
+from holdfast.schemas.cuts import RaisedRows, TaskRaised
 
 MAX_REASONS = 256 * 1024
 """Characters, of all the reasons in one batch of a task; if they are more, each is cut."""

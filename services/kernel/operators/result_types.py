@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from services.kernel.expressions import advice
-from services.kernel.expressions.parsing import ExpressionError
-from services.kernel.operators.collected import COLLECTING
-from services.kernel.operators.spread import VARIANCES
+from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions.parsing import ExpressionError
+from holdfast.services.kernel.operators.collected import COLLECTING
+from holdfast.services.kernel.operators.spread import VARIANCES
 
 
 def result(function: str, kind: pl.DataType, text: str) -> pl.DataType:

@@ -14,12 +14,12 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from services.kernel.codecs.encoding import encode_json
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.errors import InvalidRecord
-from services.kernel.expressions.parsing import compile_expression, computing, name_of, source_of
-from services.kernel.operators.inline import where
-from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
+from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.errors import InvalidRecord
+from holdfast.services.kernel.expressions.parsing import compile_expression, computing, name_of, source_of
+from holdfast.services.kernel.operators.inline import where
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 
 Compute = Callable[[pl.DataFrame], pl.DataFrame]
 

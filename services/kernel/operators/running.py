@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
-from services.kernel.operators import exact_sums
-from services.kernel.operators.accumulators import Aggregate, Column, Columns
-from services.kernel.operators.exact_sums import Memories
-from services.kernel.operators.grouping import Grouping, State
+from holdfast.services.kernel.operators import exact_sums
+from holdfast.services.kernel.operators.accumulators import Aggregate, Column, Columns
+from holdfast.services.kernel.operators.exact_sums import Memories
+from holdfast.services.kernel.operators.grouping import Grouping, State
 
 _SMALL = 2**16
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from schemas.job_operators import Select
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import schema, text_of
-from services.kernel.expressions.parsing import (
+from holdfast.schemas.job_operators import Select
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import schema, text_of
+from holdfast.services.kernel.expressions.parsing import (
     ExpressionError,
     compile_expression,
     is_bare,
@@ -18,11 +18,11 @@ from services.kernel.expressions.parsing import (
     result_type,
     source_of,
 )
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
-from services.kernel.operators.operator import Operator
-from services.kernel.operators.rowwise import selected, stops
-from services.kernel.operators.windows import BOUNDS
-from services.kernel.state.table import Tables
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.operators.rowwise import selected, stops
+from holdfast.services.kernel.operators.windows import BOUNDS
+from holdfast.services.kernel.state.table import Tables
 
 
 class SelectKind(OperatorKind):

@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs import keys as canonical_keys
-from services.kernel.codecs.fields import with_time
-from services.kernel.operators.accumulators import Aggregate, Columns, as_list
-from services.kernel.operators.grouping import Grouping, State
-from services.kernel.operators.late import split_late
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.window_shapes import Session
-from services.kernel.operators.windows import BOUNDS, END, START
-from services.kernel.state.table import Tables
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.codecs.fields import with_time
+from holdfast.services.kernel.operators.accumulators import Aggregate, Columns, as_list
+from holdfast.services.kernel.operators.grouping import Grouping, State
+from holdfast.services.kernel.operators.late import split_late
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.window_shapes import Session
+from holdfast.services.kernel.operators.windows import BOUNDS, END, START
+from holdfast.services.kernel.state.table import Tables
 
 _SEGMENT = "_segment"
 Open = tuple[int, int, State]

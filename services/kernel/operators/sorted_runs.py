@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs.keys import canonical_floats
-from services.kernel.operators.operator import TIME
+from holdfast.services.kernel.codecs.keys import canonical_floats
+from holdfast.services.kernel.operators.operator import TIME
 
 Numbers = np.ndarray
 _GROWTH = 3

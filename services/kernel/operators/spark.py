@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.job_operators import Spark
-from schemas.plans import OperatorPlan, Problem
-from services.kernel.errors import JobRejected
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Stream
-from services.kernel.operators.operator import Operator
-from services.kernel.state.table import Tables
+from holdfast.schemas.job_operators import Spark
+from holdfast.schemas.plans import OperatorPlan, Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Stream
+from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.state.table import Tables
 
 
 class SparkKind(OperatorKind):

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from services.kernel.operators import exact_sums
-from services.kernel.operators.exact_sums import Exact, Memories
+from holdfast.services.kernel.operators import exact_sums
+from holdfast.services.kernel.operators.exact_sums import Exact, Memories
 
 VARIANCES = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 _SPLIT = 2.0**27 + 1

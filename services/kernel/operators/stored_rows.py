@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.state.table import Value
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.state.table import Value
 
 
 class StoredRows:

@@ -17,13 +17,13 @@ from itertools import groupby
 import numpy as np
 import polars as pl
 
-from services.kernel.codecs.fields import with_time
-from services.kernel.operators.join_range import Range
-from services.kernel.operators.kept_rows import KeptRows
-from services.kernel.operators.late import split_late
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.sorted_runs import Numbers, Run, taken
-from services.kernel.state.table import Tables
+from holdfast.services.kernel.codecs.fields import with_time
+from holdfast.services.kernel.operators.join_range import Range
+from holdfast.services.kernel.operators.kept_rows import KeptRows
+from holdfast.services.kernel.operators.late import split_late
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.sorted_runs import Numbers, Run, taken
+from holdfast.services.kernel.state.table import Tables
 
 Half = tuple[Run, Numbers]
 """One side of pairs: rows of a run, by position."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
-from services.kernel.codecs import keys
-from services.kernel.codecs.fields import DELETED, with_time
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.stored_rows import StoredRows
-from services.kernel.state.table import Tables
+from holdfast.schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
+from holdfast.services.kernel.codecs import keys
+from holdfast.services.kernel.codecs.fields import DELETED, with_time
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.stored_rows import StoredRows
+from holdfast.services.kernel.state.table import Tables
 
 
 class TableJoin:

@@ -11,15 +11,15 @@ from typing import Protocol
 
 import polars as pl
 
-from schemas.job_operators import Top as TopSpec
-from schemas.plans import OperatorPlan
-from services.kernel.codecs import keys as canonical_keys
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
-from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
-from services.kernel.operators.stored_rows import StoredRows
-from services.kernel.operators.windows import BOUNDS, END, START
-from services.kernel.state.table import Table, Tables
+from holdfast.schemas.job_operators import Top as TopSpec
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.stored_rows import StoredRows
+from holdfast.services.kernel.operators.windows import BOUNDS, END, START
+from holdfast.services.kernel.state.table import Table, Tables
 
 RANK = "rank"
 _KEY = "_key"

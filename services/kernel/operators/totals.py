@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK
-from services.kernel.codecs import keys as canonical_keys
-from services.kernel.codecs.fields import with_time
-from services.kernel.codecs.keys import canonical_floats
-from services.kernel.operators.accumulators import Aggregate, Columns
-from services.kernel.operators.grouping import Grouping
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.running import after_each
-from services.kernel.state.table import Tables
+from holdfast.schemas.cuts import END_WATERMARK
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.codecs.fields import with_time
+from holdfast.services.kernel.codecs.keys import canonical_floats
+from holdfast.services.kernel.operators.accumulators import Aggregate, Columns
+from holdfast.services.kernel.operators.grouping import Grouping
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.running import after_each
+from holdfast.services.kernel.state.table import Tables
 
 _LATEST = "_latest"
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from schemas.job_operators import Union as UnionSpec
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import dtype, optional, schema, with_time
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
-from services.kernel.operators.operator import BatchContext, Operator, Outcome
-from services.kernel.state.table import Tables
+from holdfast.schemas.job_operators import Union as UnionSpec
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import dtype, optional, schema, with_time
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
+from holdfast.services.kernel.state.table import Tables
 
 
 class UnionKind(OperatorKind):

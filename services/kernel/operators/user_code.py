@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from services.kernel.errors import HoldfastError
-from services.kernel.operators.user_state import State
-from services.kernel.suggestions import did_you_mean
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.operators.user_state import State
+from holdfast.services.kernel.suggestions import did_you_mean
 
 
 class CodeUnavailable(HoldfastError, ValueError):

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from services.kernel.codecs.fields import dtype, nullable, schema, text_of, widens, with_time
-from services.kernel.codecs.plain_values import within_calendar
-from services.kernel.operators.operator import TIME
+from holdfast.services.kernel.codecs.fields import dtype, nullable, schema, text_of, widens, with_time
+from holdfast.services.kernel.codecs.plain_values import within_calendar
+from holdfast.services.kernel.operators.operator import TIME
 
 
 class OutputError(Exception):

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from services.kernel.state.table import Table, Tables
+from holdfast.services.kernel.state.table import Table, Tables
 
 Scalar = None | bool | int | float | str | bytes | datetime | date | Decimal
 Key = Scalar | tuple[Scalar, ...]

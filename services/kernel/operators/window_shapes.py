@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from schemas.cuts import NO_WATERMARK
-from services.kernel.operators.calendar_windows import Calendar
-from services.kernel.operators.kind import Held
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.kernel.operators.calendar_windows import Calendar
+from holdfast.services.kernel.operators.kind import Held
 
 _SECOND_US = 1_000_000
 

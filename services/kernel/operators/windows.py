@@ -12,17 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK
-from services.kernel.codecs import keys as canonical_keys
-from services.kernel.codecs.fields import with_time
-from services.kernel.operators.accumulators import Aggregate
-from services.kernel.operators.grouping import Grouping
-from services.kernel.operators.late import split_late
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.panes import GrowingPane, Pane, Panes, merged
-from services.kernel.operators.time_prefix import prefix_of, time_of
-from services.kernel.operators.window_shapes import Cumulative, Grid
-from services.kernel.state.table import Tables
+from holdfast.schemas.cuts import END_WATERMARK
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.codecs.fields import with_time
+from holdfast.services.kernel.operators.accumulators import Aggregate
+from holdfast.services.kernel.operators.grouping import Grouping
+from holdfast.services.kernel.operators.late import split_late
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.panes import GrowingPane, Pane, Panes, merged
+from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
+from holdfast.services.kernel.operators.window_shapes import Cumulative, Grid
+from holdfast.services.kernel.state.table import Tables
 
 BOUNDS = START, END = "window_start", "window_end"
 """The columns that name the window of a row."""

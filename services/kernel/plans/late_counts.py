@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.cuts import NO_WATERMARK
-from schemas.plans import Edge, OperatorPlan
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import Passing
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.plans import Edge, OperatorPlan
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Passing
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
-from schemas.topics import JobTopics, Partition
-from services.kernel.plans.late_counts import Counted, counted
-from services.kernel.plans.reach import reach
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.plans.late_counts import Counted, counted
+from holdfast.services.kernel.plans.reach import reach
 
 
 @dataclass(frozen=True, slots=True)

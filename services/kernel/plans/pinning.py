@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from schemas.assignments import Change, unit_key
-from schemas.plans import OperatorPlan, Plan, UnitPlan
-from services.kernel.versions import text_of
+from holdfast.schemas.assignments import Change, unit_key
+from holdfast.schemas.plans import OperatorPlan, Plan, UnitPlan
+from holdfast.services.kernel.versions import text_of
 
 
 class Fit(Enum):

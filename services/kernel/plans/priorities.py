@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.plans import OperatorPlan, Plan
+from holdfast.schemas.plans import OperatorPlan, Plan
 
 LEAST = 1
 

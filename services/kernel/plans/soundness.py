@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.job_operators import OPERATORS
-from schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
-from schemas.topics import JobTopics
-from services.kernel.plans.layout import data_topics, readers
-from services.kernel.plurals import plural
+from holdfast.schemas.job_operators import OPERATORS
+from holdfast.schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.plans.layout import data_topics, readers
+from holdfast.services.kernel.plurals import plural
 
 KINDS = frozenset({"source", "sink", *OPERATORS})
 ROUTINGS = frozenset({"forward", "merge", "spread", "keyed"})

@@ -5,9 +5,9 @@ Source: MECHANISMS R3, docs/decisions/0112.
 
 from __future__ import annotations
 
-from schemas.plans import Plan
-from services.kernel.plans.layout import writers
-from services.kernel.plans.reach import reach
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.plans.layout import writers
+from holdfast.services.kernel.plans.reach import reach
 
 
 def upstream(plan: Plan) -> dict[str, frozenset[str]]:

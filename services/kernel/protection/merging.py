@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from services.kernel.protection.expected import Protected
+from holdfast.services.kernel.protection.expected import Protected
 
 ALIKE = 2.0
 """The larger ratio may be so many times the smaller one. The paper names no limit."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.kernel.protection.expected import of_workers
+from holdfast.services.kernel.protection.expected import of_workers
 
 HALF = 0.5
 LITERAL = 1.0

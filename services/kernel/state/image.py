@@ -9,7 +9,7 @@ import bisect
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from schemas.checkpoints import Entry
+from holdfast.schemas.checkpoints import Entry
 
 
 class Image(Protocol):

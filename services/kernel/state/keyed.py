@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.checkpoints import Entry
-from services.kernel.errors import StateCorrupted
-from services.kernel.state.image import Image
-from services.kernel.state.table import Value
+from holdfast.schemas.checkpoints import Entry
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.state.image import Image
+from holdfast.services.kernel.state.table import Value
 
 MAX_CACHED_VALUES = 4_000_000
 MAX_PIECE_ENTRIES, MAX_PIECE_BYTES = 10_000, 1024 * 1024
@@ -69,7 +69,7 @@ def bytes_of(entries: Iterable[Entry]) -> int:
 
 
 class StateTable:
-    """One table; implements services.kernel.state.table.Table.
+    """One table; implements holdfast.services.kernel.state.table.Table.
 
     added: how many keys it has more than the image had when it was last read, or fewer.
     """
@@ -402,7 +402,7 @@ class StateStore:
 
 
 class TaskTables:
-    """The tables of one task; implements services.kernel.state.table.Tables."""
+    """The tables of one task; implements holdfast.services.kernel.state.table.Tables."""
 
     def __init__(self, store: StateStore, task: str) -> None:
         self._store = store

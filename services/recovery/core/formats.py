@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schemas import formats
-from schemas.heartbeats import Heartbeat, HeartbeatRecord
+from holdfast.schemas import formats
+from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
 
 LIVE_US = 10_000_000
 

@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from schemas.assignments import Change, Standing, job_key_of
-from services.kernel.liveness.attention import Attention
-from services.kernel.liveness.detector import Detector
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.standings import Standings
-from services.recovery.core.adaptive.controller import Adaptive
-from services.recovery.core.formats import Readers
-from services.recovery.core.instability import Instability
-from services.recovery.core.job.asks import Asks
-from services.recovery.core.job.incidents import Incidents
-from services.recovery.core.job.policies import OpenPolicies
-from services.recovery.core.job.rollbacks import Rollbacks
-from services.recovery.core.job.wants import Wants
-from services.recovery.core.outages.noting import Outages
-from services.recovery.core.placement.reassignment import Reassignment
-from services.recovery.core.placement.relieving import Relieving
-from services.recovery.core.placement.sharing import Sharing
-from services.recovery.core.replication.replanning import Replication
-from services.recovery.core.unit import protection
-from services.recovery.core.unit.blame import SUSPECT_US
-from services.recovery.core.unit.changing import Covering
-from services.recovery.core.unit.crashes import Crashes
-from services.recovery.core.unit.proving import Proofs
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import Stance
-from services.recovery.core.unit.terms import Terms
+from holdfast.schemas.assignments import Change, Standing, job_key_of
+from holdfast.services.kernel.liveness.attention import Attention
+from holdfast.services.kernel.liveness.detector import Detector
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.recovery.core.adaptive.controller import Adaptive
+from holdfast.services.recovery.core.formats import Readers
+from holdfast.services.recovery.core.instability import Instability
+from holdfast.services.recovery.core.job.asks import Asks
+from holdfast.services.recovery.core.job.incidents import Incidents
+from holdfast.services.recovery.core.job.policies import OpenPolicies
+from holdfast.services.recovery.core.job.rollbacks import Rollbacks
+from holdfast.services.recovery.core.job.wants import Wants
+from holdfast.services.recovery.core.outages.noting import Outages
+from holdfast.services.recovery.core.placement.reassignment import Reassignment
+from holdfast.services.recovery.core.placement.relieving import Relieving
+from holdfast.services.recovery.core.placement.sharing import Sharing
+from holdfast.services.recovery.core.replication.replanning import Replication
+from holdfast.services.recovery.core.unit import protection
+from holdfast.services.recovery.core.unit.blame import SUSPECT_US
+from holdfast.services.recovery.core.unit.changing import Covering
+from holdfast.services.recovery.core.unit.crashes import Crashes
+from holdfast.services.recovery.core.unit.proving import Proofs
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import Stance
+from holdfast.services.recovery.core.unit.terms import Terms
 
 MOST_UNITS = 2**30
 

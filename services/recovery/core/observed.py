@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.assignments import Assignment, Change, ReplicationPlan
-from schemas.heartbeats import HeartbeatRecord
-from schemas.incidents import Incident
-from schemas.outages import Outage
-from schemas.plans import Decision, Retirement
-from services.kernel.logs.standings import Standings
-from services.recovery.core.replication.answering import Answer
+from holdfast.schemas.assignments import Assignment, Change, ReplicationPlan
+from holdfast.schemas.heartbeats import HeartbeatRecord
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.plans import Decision, Retirement
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.recovery.core.replication.answering import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from schemas.assignments import Change
-from services.kernel.plans.pinning import Fit
-from services.recovery.core.known import Known
-from services.recovery.core.placement.room import Candidate, Room
-from services.recovery.core.unit import protection, reasons, switching
-from services.recovery.core.unit.situation import Situation
+from holdfast.schemas.assignments import Change
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.placement.room import Candidate, Room
+from holdfast.services.recovery.core.unit import protection, reasons, switching
+from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list[Change]:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.assignments import Assignment, Change, Copy, job_key
-from schemas.heartbeats import FAULTED, Exit, Heartbeat, HeartbeatRecord
-from schemas.incidents import Incident
-from schemas.plans import Decision, Ended, Plan, Retirement
-from services.kernel.logs.standings import Standings
-from services.recovery.core.job.incident import story_line as incident_line
-from services.recovery.core.known import Known
-from services.recovery.core.unit import reasons
-from services.recovery.core.unit.schemes import OF_DRIVERS
-from services.recovery.core.unit.stance import unexplained
-from services.recovery.core.unit.switching import story_line
-from services.recovery.core.unit.terms import Asked, terms
+from holdfast.schemas.assignments import Assignment, Change, Copy, job_key
+from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat, HeartbeatRecord
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.plans import Decision, Ended, Plan, Retirement
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.recovery.core.job.incident import story_line as incident_line
+from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.unit import reasons
+from holdfast.services.recovery.core.unit.schemes import OF_DRIVERS
+from holdfast.services.recovery.core.unit.stance import unexplained
+from holdfast.services.recovery.core.unit.switching import story_line
+from holdfast.services.recovery.core.unit.terms import Asked, terms
 
 STORY_LINES = 1_000
 

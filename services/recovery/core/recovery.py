@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.assignments import Change
-from schemas.heartbeats import Exit
-from schemas.incidents import Incident
-from services.kernel.liveness.attention import LOOP_US
-from services.recovery.core import observed, survey
-from services.recovery.core.instability import Period
-from services.recovery.core.known import Known, Watched
-from services.recovery.core.placement.reassignment import Reassignment
-from services.recovery.core.placement.room import Room
-from services.recovery.core.proposing import propose, room
-from services.recovery.core.reading import Reading
-from services.recovery.core.unit import reassigning, switching
-from services.recovery.core.unit.proving import BATCHES
-from services.recovery.core.unit.terms import Asked, AskedMove
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.heartbeats import Exit
+from holdfast.schemas.incidents import Incident
+from holdfast.services.kernel.liveness.attention import LOOP_US
+from holdfast.services.recovery.core import observed, survey
+from holdfast.services.recovery.core.instability import Period
+from holdfast.services.recovery.core.known import Known, Watched
+from holdfast.services.recovery.core.placement.reassignment import Reassignment
+from holdfast.services.recovery.core.placement.room import Room
+from holdfast.services.recovery.core.proposing import propose, room
+from holdfast.services.recovery.core.reading import Reading
+from holdfast.services.recovery.core.unit import reassigning, switching
+from holdfast.services.recovery.core.unit.proving import BATCHES
+from holdfast.services.recovery.core.unit.terms import Asked, AskedMove
 
 BEAT_US = 100_000
 SWEEP_US, WHOLE_US = 100_000, 1_000_000

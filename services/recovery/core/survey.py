@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.kernel.liveness.detector import Detector
-from services.kernel.plans.pinning import Fit
-from services.kernel.protection.reassigning import Backed
-from services.recovery.core.known import Known
-from services.recovery.core.placement.balancing import Host, Placement
-from services.recovery.core.placement.domains import Domains
-from services.recovery.core.placement.room import Candidate, Room, standbys
-from services.recovery.core.placement.sharing import Claim, Held
-from services.recovery.core.placement.upkeep import Upkeep
-from services.recovery.core.unit import protection, reassigning
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import Stance
+from holdfast.services.kernel.liveness.detector import Detector
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.kernel.protection.reassigning import Backed
+from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.placement.balancing import Host, Placement
+from holdfast.services.recovery.core.placement.domains import Domains
+from holdfast.services.recovery.core.placement.room import Candidate, Room, standbys
+from holdfast.services.recovery.core.placement.sharing import Claim, Held
+from holdfast.services.recovery.core.placement.upkeep import Upkeep
+from holdfast.services.recovery.core.unit import protection, reassigning
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import Stance
 
 
 def _fleet(detector: Detector) -> list[Host]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from schemas.plans import MICRO_BATCH, REAL_TIME
+from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME
 
 _HOLDING = frozenset(
     {

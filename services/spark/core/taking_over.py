@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from services.kernel.logs.commits import CommitLog
+from holdfast.services.kernel.logs.commits import CommitLog
 
 
 @dataclass(frozen=True, slots=True)

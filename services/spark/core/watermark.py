@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.commits import Heard
-from schemas.cuts import NO_WATERMARK
+from holdfast.schemas.commits import Heard
+from holdfast.schemas.cuts import NO_WATERMARK
 
 MAX_PARTITIONS = 128
 """So many are distinguished; of a topic with more, several share a watermark, which is the highest of theirs."""

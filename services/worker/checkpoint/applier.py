@@ -10,13 +10,13 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from schemas.checkpoints import KEYS, Marker, unpack
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.checkpoint_log import Run
-from services.worker.checkpoint import parts
-from services.worker.checkpoint.pieces import timed_pieces
-from services.worker.checkpoint.unit_image import UnitImage
-from services.worker.core.spent import Spent
+from holdfast.schemas.checkpoints import KEYS, Marker, unpack
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.checkpoint_log import Run
+from holdfast.services.worker.checkpoint import parts
+from holdfast.services.worker.checkpoint.pieces import timed_pieces
+from holdfast.services.worker.checkpoint.unit_image import UnitImage
+from holdfast.services.worker.core.spent import Spent
 
 JUMP_BATCHES = 256
 """A copy that processes and is this far behind another's marker continues from there instead of catching up."""

@@ -9,18 +9,18 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from schemas.checkpoints import Marker, decode
-from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.logs.decided import Author
-from services.kernel.state.keyed import StateStore
-from services.log.protocol import Appender
-from services.worker.checkpoint.applier import Applier
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.unit_image import UnitImage
-from services.worker.checkpoint.writer import LogWriter
-from services.worker.core.spent import Spent
+from holdfast.schemas.checkpoints import Marker, decode
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.log.protocol import Appender
+from holdfast.services.worker.checkpoint.applier import Applier
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.unit_image import UnitImage
+from holdfast.services.worker.checkpoint.writer import LogWriter
+from holdfast.services.worker.core.spent import Spent
 
 
 class Checkpointer:

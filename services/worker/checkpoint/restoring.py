@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas.checkpoints import KEYS, CheckpointRecord, Marker, Part, decode, unpack
-from schemas.cuts import CutsSnapshot
-from schemas.topics import Partition
-from services.hosting.blocking import further
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.checkpoint_log import CheckpointLog, restore
-from services.kernel.state.image import Image
-from services.log.protocol import Log
+from holdfast.schemas.checkpoints import KEYS, CheckpointRecord, Marker, Part, decode, unpack
+from holdfast.schemas.cuts import CutsSnapshot
+from holdfast.schemas.topics import Partition
+from holdfast.services.hosting.blocking import further
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, restore
+from holdfast.services.kernel.state.image import Image
+from holdfast.services.log.protocol import Log
 
 
 @dataclass(frozen=True, slots=True)

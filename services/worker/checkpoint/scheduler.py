@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
-from services.worker.checkpoint.policies.policy import Kind, Policy, Sight
+from holdfast.services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
+from holdfast.services.worker.checkpoint.policies.policy import Kind, Policy, Sight
 
 
 class Scheduler:

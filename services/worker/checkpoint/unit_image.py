@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schemas.checkpoints import Entry
-from services.kernel.state.keyed import Capture, StateStore
+from holdfast.schemas.checkpoints import Entry
+from holdfast.services.kernel.state.keyed import Capture, StateStore
 
 SETTLED_ENTRIES = 1_000
 

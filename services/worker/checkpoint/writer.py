@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from schemas.checkpoints import Marker, Position, encode
-from schemas.cuts import CutsSnapshot, Gap
-from schemas.decided import Id
-from schemas.leaps import Leap
-from schemas.topics import Partition
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.logs.decided import Author
-from services.log.protocol import Appender
-from services.worker.checkpoint.parts import Parts
-from services.worker.checkpoint.pieces import timed_pieces
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.unit_image import UnitImage
-from services.worker.core.checkpointing import (
+from holdfast.schemas.checkpoints import Marker, Position, encode
+from holdfast.schemas.cuts import CutsSnapshot, Gap
+from holdfast.schemas.decided import Id
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.log.protocol import Appender
+from holdfast.services.worker.checkpoint.parts import Parts
+from holdfast.services.worker.checkpoint.pieces import timed_pieces
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.unit_image import UnitImage
+from holdfast.services.worker.core.checkpointing import (
     Abandoned,
     Action,
     Checkpointing,
@@ -32,7 +32,7 @@ from services.worker.core.checkpointing import (
     Phase,
     Settled,
 )
-from services.worker.core.spent import Spent
+from holdfast.services.worker.core.spent import Spent
 
 
 @dataclass(frozen=True, slots=True)

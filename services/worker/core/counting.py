@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from services.worker.core import cutting
+from holdfast.services.worker.core import cutting
 
 STILL_MS = 300.0
 """A unit that processes nothing for so long, though there is something all the while, may have no place: then it is

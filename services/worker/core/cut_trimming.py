@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.cuts import Known
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.worker.core.trimming import acknowledged
+from holdfast.schemas.cuts import Known
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.core.trimming import acknowledged
 
 FEWEST_RECORDS, RECORDS_A_TASK = 64, 16
 """Records between two snapshots: a snapshot is about as large as a record for each source task."""

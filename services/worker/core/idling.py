@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.cuts import NO_WATERMARK
+from holdfast.schemas.cuts import NO_WATERMARK
 
 ASK_MS = 250.0
 """How often a source task looks whether to ask Kafka; it asks only where the answer could move a watermark."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from services.worker.core.spent import Spent
+from holdfast.services.worker.core.spent import Spent
 
 MOST_DONE = 512
 """Batches that are out are remembered so long: their arrival is published within 100 ms."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from schemas.assignments import Flags
-from schemas.heartbeats import FAULTED
-from services.hosting.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.heartbeats import FAULTED
+from holdfast.services.hosting.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
 
 __all__ = ["Broke", "Placed", "Unlisted", "Unplaced"]
 

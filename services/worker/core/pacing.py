@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from services.worker.core.cutting import Rhythm
+from holdfast.services.worker.core.cutting import Rhythm
 
 DELIVERY_MS = 15.0
 """From the last unit's batch to a reader of the results: a transaction, measured by `bench latency`."""

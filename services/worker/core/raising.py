@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from schemas.cuts import Leading, Raised, TaskRaised
-from schemas.decided import Id
+from holdfast.schemas.cuts import Leading, Raised, TaskRaised
+from holdfast.schemas.decided import Id
 
 
 class Step(Enum):

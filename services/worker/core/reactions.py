@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import PurePath
 from traceback import extract_tb
 
-from services.kernel.errors import (
+from holdfast.services.kernel.errors import (
     Divergence,
     Fenced,
     Indefinite,
@@ -26,7 +26,7 @@ from services.kernel.errors import (
     Unreachable,
     WorkerUnfit,
 )
-from services.kernel.operators.user_code import CodeUnavailable
+from holdfast.services.kernel.operators.user_code import CodeUnavailable
 
 MOST_FRAMES, MOST_TEXT = 8, 2_000
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.cuts import CutsSnapshot
+from holdfast.schemas.cuts import CutsSnapshot
 
 
 class Restarts:

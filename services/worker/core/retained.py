@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.worker.core.cutting import Lead
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.core.cutting import Lead
 
 LONG_MS = 2_000.0
 """A job that is held back for so long says so; for less, a checkpoint of its readers was on its way."""

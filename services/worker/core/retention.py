@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.job_settings import CorrelatedFailure, FaultTolerance
-from services.kernel.plurals import plural
+from holdfast.schemas.job_settings import CorrelatedFailure, FaultTolerance
+from holdfast.services.kernel.plurals import plural
 
 _TOLERANCE, _FAILURE = FaultTolerance(), CorrelatedFailure()
 LINED = ("source", "adaptive")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from schemas.checkpoints import Entry
-from services.worker.core.edges import EdgeCounts
+from holdfast.schemas.checkpoints import Entry
+from holdfast.services.worker.core.edges import EdgeCounts
 
 MANY_ENTRIES = 1_000_000
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from schemas.progress import Progress
-from schemas.topics import Partition
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
 
 
 def acknowledged(

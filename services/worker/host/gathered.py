@@ -6,8 +6,8 @@ between them, send a request each.
 
 from __future__ import annotations
 
-from schemas.topics import Partition
-from services.log.protocol import Appender
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.protocol import Appender
 
 
 class Gathered:

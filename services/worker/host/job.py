@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from schemas.assignments import CheckpointPolicy, Copy, job_key, unit_key
-from schemas.plans import Plan, SourcePlan
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
-from services.kernel.errors import TooManyDeadLetters
-from services.kernel.logs.admitted import Skipped
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.buffering import UPSTREAM, buffering, only_sources_retain
-from services.kernel.logs.gaps import skipping_units
-from services.kernel.logs.policies import ALIGNED, planned
-from services.kernel.logs.raises import may_raise
-from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, senders, unit_layouts
-from services.kernel.plurals import plural
-from services.log.protocol import Chunk
-from services.worker.core.counting import Counting
-from services.worker.core.cutting import Rhythm
-from services.worker.core.retained import Bound
-from services.worker.core.trimming import later
-from services.worker.host.presence import Presence
+from holdfast.schemas.assignments import CheckpointPolicy, Copy, job_key, unit_key
+from holdfast.schemas.plans import Plan, SourcePlan
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
+from holdfast.services.kernel.errors import TooManyDeadLetters
+from holdfast.services.kernel.logs.admitted import Skipped
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering, only_sources_retain
+from holdfast.services.kernel.logs.gaps import skipping_units
+from holdfast.services.kernel.logs.policies import ALIGNED, planned
+from holdfast.services.kernel.logs.raises import may_raise
+from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_above, readers, senders, unit_layouts
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.core.counting import Counting
+from holdfast.services.worker.core.cutting import Rhythm
+from holdfast.services.worker.core.retained import Bound
+from holdfast.services.worker.core.trimming import later
+from holdfast.services.worker.host.presence import Presence
 
 if TYPE_CHECKING:  # their library is there only if somebody wants traces
-    from services.worker.host.spans import Spans, UnitSpans
+    from holdfast.services.worker.host.spans import Spans, UnitSpans
 
 TAKEN_BACK_BATCHES = 1_024
 """A unit that reports to be this far behind its own progress: that progress was forged, or this report is a zombie's.

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas.assignments import Copy
-from schemas.costs import Costs
-from schemas.heartbeats import FAULTED, Exit, Heartbeat, decode
-from schemas.topics import Partition
-from services.hosting.blocking import Blocking
-from services.kernel.logs.assigned import Assigned
-from services.log.protocol import Chunk, Log
-from services.worker.host.subscriptions import Subscriptions
+from holdfast.schemas.assignments import Copy
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat, decode
+from holdfast.schemas.topics import Partition
+from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.log.protocol import Chunk, Log
+from holdfast.services.worker.host.subscriptions import Subscriptions
 
 SILENT_MS = 2_000.0
 FORGOTTEN_MS = 10_000.0

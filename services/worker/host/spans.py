@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
-from services.kernel.dataflow.walk import Walked
+from holdfast.services.kernel.dataflow.walk import Walked
 
 LAST_S = 1.0
 """How long a process that ends waits for its last spans to be sent."""

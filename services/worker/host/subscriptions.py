@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from schemas.topics import Partition
-from services.log.protocol import Chunk
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.protocol import Chunk
 
 
 class Subscriber(Protocol):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schemas.events import Event
-from services.hosting.blocking import Blocking
-from services.hosting.doing import Doing
-from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from services.kernel.logs.decided import Author
-from services.kernel.logs.refusals import Refusals
-from services.kernel.state.image import Image
-from services.log.protocol import Appender, Log
-from services.worker.checkpoint.scheduler import Scheduler
-from services.worker.host.gathered import Gathered
-from services.worker.host.presence import Presence
-from services.worker.host.subscriptions import Subscriber, Subscriptions
-from services.worker.host.topic_watch import TopicWatch
-from services.worker.isolated.isolation import Isolation
+from holdfast.schemas.events import Event
+from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.kernel.state.image import Image
+from holdfast.services.log.protocol import Appender, Log
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.host.gathered import Gathered
+from holdfast.services.worker.host.presence import Presence
+from holdfast.services.worker.host.subscriptions import Subscriber, Subscriptions
+from holdfast.services.worker.host.topic_watch import TopicWatch
+from holdfast.services.worker.isolated.isolation import Isolation
 
 __all__ = ["Subscriber", "Subscriptions", "Surroundings"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from services.hosting.blocking import Blocking
-from services.log.logger import get_logger
-from services.log.protocol import Described, Log
+from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Described, Log
 
 LOOK_MS = 1_000.0
 """Between two requests; so long a new partition waits, and its first records with it."""

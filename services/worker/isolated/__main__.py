@@ -33,7 +33,7 @@ def _load(niceness: int) -> None:
     """Takes a core for a second, which others may need more."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)  # of this thread alone
-    import services.worker.isolated.serving  # noqa: F401
+    import holdfast.services.worker.isolated.serving  # noqa: F401
 
 
 def main() -> None:
@@ -46,9 +46,9 @@ def main() -> None:
     loading = threading.Thread(target=_load, args=(niceness,), name="loading")
     loading.start()
     loading.join()
-    from services.kernel import lazy_modules
-    from services.worker.isolated.channel import inherited
-    from services.worker.isolated.serving import serve
+    from holdfast.services.kernel import lazy_modules
+    from holdfast.services.worker.isolated.channel import inherited
+    from holdfast.services.worker.isolated.serving import serve
 
     lazy_modules.resolve()
     serve(inherited(descriptors))

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from services.kernel.plurals import plural
+from holdfast.services.kernel.plurals import plural
 
 HEADER = struct.Struct("<8sQQ")
 MAGIC = b"holdfast"

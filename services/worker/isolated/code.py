@@ -11,20 +11,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from schemas.plans import OperatorPlan
-from services.hosting.watchdog import COLD
-from services.kernel.errors import InvalidRecord, Retriable
-from services.kernel.operators import catalogue
-from services.kernel.operators.kind import Fields
-from services.kernel.operators.operator import Operator
-from services.kernel.operators.user_code import CodeUnavailable
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.plurals import plural
-from services.kernel.state.table import Tables
-from services.worker.isolated.code_process import CodeEnded, CodeProcess
-from services.worker.isolated.isolation import Isolation
-from services.worker.isolated.messages import Open
-from services.worker.isolated.task import IsolatedTask
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.hosting.watchdog import COLD
+from holdfast.services.kernel.errors import InvalidRecord, Retriable
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Fields
+from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.operators.user_code import CodeUnavailable
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.state.table import Tables
+from holdfast.services.worker.isolated.code_process import CodeEnded, CodeProcess
+from holdfast.services.worker.isolated.isolation import Isolation
+from holdfast.services.worker.isolated.messages import Open
+from holdfast.services.worker.isolated.task import IsolatedTask
 
 T = TypeVar("T")
 

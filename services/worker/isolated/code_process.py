@@ -19,13 +19,13 @@ from contextlib import suppress
 
 import msgspec
 
-from services.hosting.memory import MIB, NEAR
-from services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
-from services.kernel.operators.user_code import CodeUnavailable
-from services.log.usage import resident_bytes
-from services.worker.isolated.channel import Channel, Garbage, PeerEnded, pair
-from services.worker.isolated.isolation import Isolation
-from services.worker.isolated.messages import (
+from holdfast.services.hosting.memory import MIB, NEAR
+from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
+from holdfast.services.kernel.operators.user_code import CodeUnavailable
+from holdfast.services.log.usage import resident_bytes
+from holdfast.services.worker.isolated.channel import Channel, Garbage, PeerEnded, pair
+from holdfast.services.worker.isolated.isolation import Isolation
+from holdfast.services.worker.isolated.messages import (
     Batch,
     Found,
     FromCode,
@@ -108,7 +108,7 @@ class CodeProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         environment |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         numbers = (os.getpid(), niceness, *descriptors)
-        command = [sys.executable, "-m", "services.worker.isolated", *map(str, numbers)]
+        command = [sys.executable, "-m", "holdfast.services.worker.isolated", *map(str, numbers)]
         try:
             process = _starting.submit(
                 subprocess.Popen, command, env=environment, stdin=subprocess.DEVNULL, pass_fds=descriptors

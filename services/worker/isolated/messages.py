@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from schemas.plans import OperatorPlan
-from services.kernel.operators.operator import BatchContext, Outcome
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.operators.operator import BatchContext, Outcome
 
 
 class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):

@@ -10,15 +10,15 @@ import gc
 
 import polars as pl
 
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.errors import HoldfastError, InvalidRecord
-from services.kernel.operators.catalogue import OPERATORS
-from services.kernel.operators.operator import BatchContext
-from services.kernel.operators.python import PythonTask, restrict
-from services.worker.isolated.channel import Channel, MessageTooLarge, PeerEnded
-from services.worker.isolated.messages import (
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.errors import HoldfastError, InvalidRecord
+from holdfast.services.kernel.operators.catalogue import OPERATORS
+from holdfast.services.kernel.operators.operator import BatchContext
+from holdfast.services.kernel.operators.python import PythonTask, restrict
+from holdfast.services.worker.isolated.channel import Channel, MessageTooLarge, PeerEnded
+from holdfast.services.worker.isolated.messages import (
     Batch,
     Done,
     Found,
@@ -32,7 +32,7 @@ from services.worker.isolated.messages import (
     decode_from_worker,
     encode,
 )
-from services.worker.isolated.tables import KeysOfBatch, KnownTables
+from holdfast.services.worker.isolated.tables import KeysOfBatch, KnownTables
 
 
 def serve(channel: Channel) -> None:

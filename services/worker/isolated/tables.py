@@ -13,9 +13,9 @@ from functools import cached_property
 
 import polars as pl
 
-from services.kernel.codecs import keys
-from services.kernel.state.table import Value
-from services.worker.isolated.messages import Found, Get, More, Page, Put, Scan
+from holdfast.services.kernel.codecs import keys
+from holdfast.services.kernel.state.table import Value
+from holdfast.services.worker.isolated.messages import Found, Get, More, Page, Put, Scan
 
 MOST_KNOWN_BYTES = 64 * 1024 * 1024
 """Of keys and values that are kept from batch to batch; with more, the process begins again to ask."""
@@ -41,7 +41,7 @@ class KeysOfBatch:
 
 
 class KnownTable:
-    """One table; implements services.kernel.state.table.Table. Values are bytes: user_state.py encodes them."""
+    """One table; implements services/kernel/state/table.py Table. Values are bytes: user_state.py encodes them."""
 
     def __init__(self, number: int, tables: KnownTables) -> None:
         self._number, self._tables = number, tables
@@ -97,7 +97,7 @@ class KnownTable:
 
 
 class KnownTables:
-    """Of one task; implements services.kernel.state.table.Tables. writes: of the batch; keys: of its rows."""
+    """Of one task; implements holdfast.services.kernel.state.table.Tables. writes: of the batch; keys: of its rows."""
 
     def __init__(self, task: str, ask: Ask) -> None:
         self.task, self.ask = task, ask

@@ -1,4 +1,4 @@
-"""A Python operator's task whose code runs in another process. Implements services.kernel.operators.operator.Operator.
+"""A Python operator's task whose code runs in another process. It is an `Operator`.
 
 The state lies here. The process asks for what it does not know yet, and says with the outcome what it has written; a
 batch whose process ends in the middle has changed nothing.
@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import polars as pl
 
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.operators.operator import BatchContext, Outcome
-from services.kernel.operators.raises import NOTHING
-from services.kernel.state.table import Table, Tables
-from services.worker.isolated.code_process import CodeEnded, CodeProcess, Patience, error_of
-from services.worker.isolated.messages import Batch, Done, Found, Get, More, Opened, Page, Raised, Scan
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.operators.operator import BatchContext, Outcome
+from holdfast.services.kernel.operators.raises import NOTHING
+from holdfast.services.kernel.state.table import Table, Tables
+from holdfast.services.worker.isolated.code_process import CodeEnded, CodeProcess, Patience, error_of
+from holdfast.services.worker.isolated.messages import Batch, Done, Found, Get, More, Opened, Page, Raised, Scan
 
 PAGE_BYTES = 4 * 1024 * 1024
 """Of the entries of a table that go over at once."""

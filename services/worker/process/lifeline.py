@@ -9,7 +9,7 @@ import ctypes
 import mmap
 import os
 
-from services.hosting.traces import BYTES, OFFSET, Traces
+from holdfast.services.hosting.traces import BYTES, OFFSET, Traces
 
 VARIABLE = "HOLDFAST_LIFELINE"
 

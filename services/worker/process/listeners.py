@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas import progress
-from schemas.topics import Partition
-from services.kernel.logs.refusals import Refusals
-from services.log.logger import get_logger
-from services.log.protocol import Chunk
-from services.worker.host.job import JobView
+from holdfast.schemas import progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.host.job import JobView
 
 _log = get_logger()
 

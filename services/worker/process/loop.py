@@ -9,42 +9,42 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from schemas.costs import Costs
-from schemas.events import Event
-from schemas.heartbeats import CopyState
-from schemas.plans import Plan
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.blocking import Blocking, Inline
-from services.hosting.copies import Copies
-from services.hosting.decisions import Decisions
-from services.hosting.doing import Doing
-from services.hosting.identity import Identity
-from services.hosting.lags import Taken
-from services.hosting.publishing import EventPublisher
-from services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from services.kernel.errors import WorkerUnfit
-from services.kernel.logs.admitted import Skipped
-from services.kernel.logs.decided import Author
-from services.kernel.logs.refusals import Refusals
-from services.kernel.state.image import Image
-from services.log.protocol import Chunk, Log
-from services.worker.checkpoint.scheduler import Scheduler
-from services.worker.core.cutting import REST_AFTER_MS
-from services.worker.core.lifecycle import State
-from services.worker.host.gathered import Gathered
-from services.worker.host.job import JobView
-from services.worker.host.presence import Presence
-from services.worker.host.surroundings import Surroundings
-from services.worker.host.topic_watch import TopicWatch
-from services.worker.isolated.isolation import Isolation
-from services.worker.process.listeners import Herald, Ignored, ProgressReader
-from services.worker.process.paced import PacedReader
-from services.worker.process.subscriptions import SharedReader
-from services.worker.unit.copy import UnitCopy
-from services.worker.unit.running import Running
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.blocking import Blocking, Inline
+from holdfast.services.hosting.copies import Copies
+from holdfast.services.hosting.decisions import Decisions
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.lags import Taken
+from holdfast.services.hosting.publishing import EventPublisher
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.errors import WorkerUnfit
+from holdfast.services.kernel.logs.admitted import Skipped
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.kernel.logs.refusals import Refusals
+from holdfast.services.kernel.state.image import Image
+from holdfast.services.log.protocol import Chunk, Log
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.core.cutting import REST_AFTER_MS
+from holdfast.services.worker.core.lifecycle import State
+from holdfast.services.worker.host.gathered import Gathered
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.presence import Presence
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.topic_watch import TopicWatch
+from holdfast.services.worker.isolated.isolation import Isolation
+from holdfast.services.worker.process.listeners import Herald, Ignored, ProgressReader
+from holdfast.services.worker.process.paced import PacedReader
+from holdfast.services.worker.process.subscriptions import SharedReader
+from holdfast.services.worker.unit.copy import UnitCopy
+from holdfast.services.worker.unit.running import Running
 
 if TYPE_CHECKING:
-    from services.worker.host.spans import Spans
+    from holdfast.services.worker.host.spans import Spans
 
 MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
 """How long a turn waits for news that no reader brings: acknowledgements, and what was asked. At rest, as a job is

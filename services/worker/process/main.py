@@ -9,25 +9,25 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from services.hosting.blocking import BlockingThreads
-from services.hosting.doing import Doing
-from services.hosting.ending import Ending
-from services.hosting.identity import Identity
-from services.hosting.process import clock_ms, open_cluster, serve, time_ms
-from services.kernel import lazy_modules
-from services.kernel.operators.python import restrict
-from services.log.logger import get_logger
-from services.log.private import keep_private
-from services.log.registry import of_this_process
-from services.log.service_log import open_service_log
-from services.worker.process.collector import Collector
-from services.worker.process.lifeline import hold
-from services.worker.process.loop import Worker
-from services.worker.process.rocks import MIB, RocksImage, RocksMemory
-from services.worker.process.settings import WorkerSettings
+from holdfast.services.hosting.blocking import BlockingThreads
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.ending import Ending
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
+from holdfast.services.kernel import lazy_modules
+from holdfast.services.kernel.operators.python import restrict
+from holdfast.services.log.logger import get_logger
+from holdfast.services.log.private import keep_private
+from holdfast.services.log.registry import of_this_process
+from holdfast.services.log.service_log import open_service_log
+from holdfast.services.worker.process.collector import Collector
+from holdfast.services.worker.process.lifeline import hold
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.process.rocks import MIB, RocksImage, RocksMemory
+from holdfast.services.worker.process.settings import WorkerSettings
 
 if TYPE_CHECKING:
-    from services.worker.host.spans import Spans
+    from holdfast.services.worker.host.spans import Spans
 
 _log = get_logger()
 
@@ -96,7 +96,7 @@ def _spans(settings: WorkerSettings) -> Spans | None:
     if not settings.traces:
         return None
     try:
-        from services.worker.host.spans import open_spans
+        from holdfast.services.worker.host.spans import open_spans
     except ImportError as error:
         _log.warning("no traces are sent", cause=str(error), fix="pip install 'holdfast-streams[traces]'")
         return None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from schemas.topics import Partition
-from services.log.protocol import Chunk, Reader
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.protocol import Chunk, Reader
 
 BULK, HURRY_MS = 4_000, 1.0
 """A look that brings so many records is followed by the next one: there is a backlog."""

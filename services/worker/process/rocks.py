@@ -21,8 +21,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from schemas.checkpoints import Entry
-from services.kernel.errors import WorkerUnfit
+from holdfast.schemas.checkpoints import Entry
+from holdfast.services.kernel.errors import WorkerUnfit
 
 MIB = 1024 * 1024
 WRITE_BUFFER_BYTES = 16 * MIB

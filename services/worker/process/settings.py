@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from services.hosting.settings import HostSettings
-from services.worker.isolated.isolation import Isolation
+from holdfast.services.hosting.settings import HostSettings
+from holdfast.services.worker.isolated.isolation import Isolation
 
 SHORTER = 0.8
 """Of the worker's own patience: a process that hangs is ended before the worker's loop, which waits for it, seems to

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from schemas.topics import Partition
-from services.kernel.errors import PositionGone
-from services.log.protocol import Chunk, Reader
-from services.worker.host.surroundings import Subscriber
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import PositionGone
+from holdfast.services.log.protocol import Chunk, Reader
+from holdfast.services.worker.host.surroundings import Subscriber
 
 
 class SharedReader:

@@ -11,17 +11,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from schemas.delivered import Delivered
-from schemas.delivered import encode as encode_delivered
-from schemas.topics import JobTopics, Partition
-from services.hosting.blocking import Blocking, Call, Done
-from services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
-from services.log.protocol import Log, Rows, Transactor
-from services.worker.sinks.fitting import FittingRows
-from services.worker.sinks.meter import Meter
-from services.worker.sinks.portions import Batch, Portion
-from services.worker.sinks.position import Positions
-from services.worker.sinks.refusals import Refusals
+from holdfast.schemas.delivered import Delivered
+from holdfast.schemas.delivered import encode as encode_delivered
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.hosting.blocking import Blocking, Call, Done
+from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
+from holdfast.services.log.protocol import Log, Rows, Transactor
+from holdfast.services.worker.sinks.fitting import FittingRows
+from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.portions import Batch, Portion
+from holdfast.services.worker.sinks.position import Positions
+from holdfast.services.worker.sinks.refusals import Refusals
 
 MAX_WAITING_BATCHES = 64
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from schemas.cuts import END_WATERMARK
-from schemas.dead_letters import DeadLetter
-from schemas.dead_letters import encode as encode_dead
-from schemas.topics import JobTopics
-from services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
-from services.kernel.dataflow.unit import SinkRows
-from services.kernel.errors import InvalidRecord, Refused, Retriable
-from services.log.protocol import Log, Rows
-from services.log.record_sizes import CLIENT_BYTES, largest
-from services.worker.sinks.meter import Meter
-from services.worker.sinks.portions import Batch
-from services.worker.sinks.refusals import Refusals
-from services.worker.sinks.too_large import split_large
+from holdfast.schemas.cuts import END_WATERMARK
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.dead_letters import encode as encode_dead
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
+from holdfast.services.kernel.dataflow.unit import SinkRows
+from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
+from holdfast.services.log.protocol import Log, Rows
+from holdfast.services.log.record_sizes import CLIENT_BYTES, largest
+from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.portions import Batch
+from holdfast.services.worker.sinks.refusals import Refusals
+from holdfast.services.worker.sinks.too_large import split_large
 
 DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set one
 

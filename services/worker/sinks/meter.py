@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from services.worker.core.spent import Spent
+from holdfast.services.worker.core.spent import Spent
 
 LOOKED_AT = 64
 """Of the rows of a sink in a batch, so many at most tell how large the others are."""

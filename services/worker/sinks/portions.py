@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schemas.dead_letters import DeadLetter
-from services.kernel.dataflow.unit import SinkRows
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.services.kernel.dataflow.unit import SinkRows
 
 MAX_BATCHES_A_TRANSACTION = 16
 MAX_TRANSACTION_BYTES = 8 * 1024 * 1024

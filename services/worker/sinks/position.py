@@ -12,15 +12,15 @@ from itertools import pairwise
 
 import msgspec
 
-from schemas import delivered
-from schemas.cuts import Cut, Snapshot
-from schemas.decided import Id
-from schemas.delivered import Delivered
-from schemas.topics import Partition
-from services.kernel.logs.cut_snapshots import newest_in
-from services.log.cut_logs import scan_cuts
-from services.log.protocol import Log, Message
-from services.worker.core.cutting import MAX_LEAD_BATCHES
+from holdfast.schemas import delivered
+from holdfast.schemas.cuts import Cut, Snapshot
+from holdfast.schemas.decided import Id
+from holdfast.schemas.delivered import Delivered
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.cut_snapshots import newest_in
+from holdfast.services.log.cut_logs import scan_cuts
+from holdfast.services.log.protocol import Log, Message
+from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
 
 FIRST_STRETCH = 256
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from services.kernel.errors import InvalidRecord, Refused
-from services.kernel.plurals import plural
+from holdfast.services.kernel.errors import InvalidRecord, Refused
+from holdfast.services.kernel.plurals import plural
 
 MOST_REFUSALS = 20
 """So many refusals of the same batch, without a row committed between them, end the job: about a minute."""

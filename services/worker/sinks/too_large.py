@@ -6,10 +6,10 @@ from itertools import repeat
 
 import msgspec
 
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
-from services.kernel.plurals import plural
-from services.log.protocol import Rows
-from services.log.record_sizes import CLIENT_BYTES, size_alone
+from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.protocol import Rows
+from holdfast.services.log.record_sizes import CLIENT_BYTES, size_alone
 
 ROW_BYTES = 64 * 1024
 """So much of the row is kept in the dead letter."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from services.worker.core.latency import arrived_ms
+from holdfast.services.worker.core.latency import arrived_ms
 
 LONG_MS = 1_000
 """Records that wait for so long without a cut are reported before it."""

@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from schemas import cuts
-from schemas.cuts import CutsSnapshot, Snapshot
-from schemas.plans import REAL_TIME, Plan
-from schemas.topics import Partition
-from services.kernel.logs.cuts import CutLog
-from services.kernel.plans.layout import commit_logs, spark_plan, task_name
-from services.log.cut_logs import commit_at, snapshot_at
-from services.log.protocol import Log
-from services.worker.core.cut_trimming import CutTrimming
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.rows import DECISIONS
+from holdfast.schemas import cuts
+from holdfast.schemas.cuts import CutsSnapshot, Snapshot
+from holdfast.schemas.plans import REAL_TIME, Plan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.cuts import CutLog
+from holdfast.services.kernel.plans.layout import commit_logs, spark_plan, task_name
+from holdfast.services.log.cut_logs import commit_at, snapshot_at
+from holdfast.services.log.protocol import Log
+from holdfast.services.worker.core.cut_trimming import CutTrimming
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.rows import DECISIONS
 
 LOOK_MS = 1_000
 

@@ -11,27 +11,27 @@ from functools import partial
 
 import msgspec
 
-from schemas import cuts
-from schemas.assignments import Flags
-from schemas.cuts import Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
-from schemas.events import Event
-from schemas.topics import Partition
-from services.kernel.errors import TopicChanged, Unreachable
-from services.kernel.logs.cuts import of_plan
-from services.kernel.plans.layout import UnitLayout
-from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.core.cutting import LOOK_MS, REST_AFTER_MS, Lead, Sight, due, wait_ms
-from services.worker.core.pacing import Pace
-from services.worker.core.restarts import Restarts
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.arrivals import Arrivals
-from services.worker.sources.feed import Feed
-from services.worker.sources.feeds import feed_of, table_tasks
-from services.worker.sources.missing import lost
-from services.worker.sources.replaced import TopicGuard, gone, stopped
-from services.worker.sources.silences import Silences
-from services.worker.sources.user_topic import SourceFeed
+from holdfast.schemas import cuts
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.cuts import Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import TopicChanged, Unreachable
+from holdfast.services.kernel.logs.cuts import of_plan
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.core.cutting import LOOK_MS, REST_AFTER_MS, Lead, Sight, due, wait_ms
+from holdfast.services.worker.core.pacing import Pace
+from holdfast.services.worker.core.restarts import Restarts
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.arrivals import Arrivals
+from holdfast.services.worker.sources.feed import Feed
+from holdfast.services.worker.sources.feeds import feed_of, table_tasks
+from holdfast.services.worker.sources.missing import lost
+from holdfast.services.worker.sources.replaced import TopicGuard, gone, stopped
+from holdfast.services.worker.sources.silences import Silences
+from holdfast.services.worker.sources.user_topic import SourceFeed
 
 STANDBY_LOOK_MS = 100.0
 """How often a copy that does not cut, or waits for its own cut, looks at a topic that is read on demand."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from schemas.cuts import Cut, Range, TaskCuts
-from schemas.leaps import Leap
-from schemas.topics import Partition
-from services.kernel.dataflow.cut_records import Brought
-from services.kernel.plans.layout import TaskLayout
-from services.log.protocol import Chunk
-from services.worker.core.idling import Idling, Standing
+from holdfast.schemas.cuts import Cut, Range, TaskCuts
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.cut_records import Brought
+from holdfast.services.kernel.plans.layout import TaskLayout
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.core.idling import Idling, Standing
 
 
 class Feed(ABC):

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.cuts import TaskCuts
-from schemas.plans import REAL_TIME
-from schemas.topics import Partition
-from services.kernel.codecs.registered import KINDS, AbsentSchemas
-from services.kernel.errors import NoRegistry
-from services.kernel.plans.layout import TaskLayout, spark_plan, task_name
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.feed import Feed
-from services.worker.sources.fetched import Fetched
-from services.worker.sources.recut import RecutFeed
-from services.worker.sources.rows import RowsFeed
-from services.worker.sources.user_topic import SourceFeed
+from holdfast.schemas.cuts import TaskCuts
+from holdfast.schemas.plans import REAL_TIME
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs.registered import KINDS, AbsentSchemas
+from holdfast.services.kernel.errors import NoRegistry
+from holdfast.services.kernel.plans.layout import TaskLayout, spark_plan, task_name
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.feed import Feed
+from holdfast.services.worker.sources.fetched import Fetched
+from holdfast.services.worker.sources.recut import RecutFeed
+from holdfast.services.worker.sources.rows import RowsFeed
+from holdfast.services.worker.sources.user_topic import SourceFeed
 
 
 def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: Surroundings) -> Feed:

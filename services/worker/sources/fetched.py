@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from services.hosting.blocking import Blocking
-from services.kernel.codecs.registered import Schemas, WriterSchema, ids
-from services.kernel.errors import HoldfastError
+from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.kernel.codecs.registered import Schemas, WriterSchema, ids
+from holdfast.services.kernel.errors import HoldfastError
 
 PAUSE_S = 1.0
 """Between two questions to a registry that is away."""

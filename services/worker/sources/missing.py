@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from schemas.cuts import Range
-from schemas.topics import Partition
-from services.hosting.blocking import Blocking
-from services.kernel.errors import Unreachable
-from services.kernel.plans.layout import SourceShare
-from services.log.protocol import Log
+from holdfast.schemas.cuts import Range
+from holdfast.schemas.topics import Partition
+from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.kernel.errors import Unreachable
+from holdfast.services.kernel.plans.layout import SourceShare
+from holdfast.services.log.protocol import Log
 
 PATIENCE_MS = 10_000.0
 """Records that a cut names were there for its author: they come in milliseconds, or after an outage."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schemas.cuts import NO_WATERMARK, Cut, Range, TaskCuts
-from services.kernel.dataflow.cut_records import Brought, CommitCuts
-from services.kernel.logs.commits import Refuse
-from services.kernel.logs.recut import MicroBatch, Recut
-from services.kernel.plans.layout import TaskLayout
-from services.log.protocol import Chunk
-from services.worker.sources.feed import Feed
+from holdfast.schemas.cuts import NO_WATERMARK, Cut, Range, TaskCuts
+from holdfast.services.kernel.dataflow.cut_records import Brought, CommitCuts
+from holdfast.services.kernel.logs.commits import Refuse
+from holdfast.services.kernel.logs.recut import MicroBatch, Recut
+from holdfast.services.kernel.plans.layout import TaskLayout
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.sources.feed import Feed
 
 
 class RecutFeed(Feed):

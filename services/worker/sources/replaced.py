@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schemas.cuts import Replaced, TaskCuts
-from services.kernel.logs.cuts import CutLog
-from services.worker.host.topic_watch import TopicWatch
+from holdfast.schemas.cuts import Replaced, TaskCuts
+from holdfast.services.kernel.logs.cuts import CutLog
+from holdfast.services.worker.host.topic_watch import TopicWatch
 
 _STOPPED = (
     "topic {topic} of source {source} was deleted and created again (its id was {was}, it is {found}): nothing is read "

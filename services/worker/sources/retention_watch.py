@@ -8,18 +8,18 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from schemas.checkpoints import Marker
-from schemas.cuts import CutsSnapshot
-from schemas.events import Event
-from schemas.topics import Partition
-from services.kernel.logs.cuts import beginning_of
-from services.kernel.logs.policies import ALIGNED
-from services.kernel.plans.layout import task_name
-from services.log.logger import get_logger
-from services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.cutter import Cutter
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.cuts import CutsSnapshot
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.cuts import beginning_of
+from holdfast.services.kernel.logs.policies import ALIGNED
+from holdfast.services.kernel.plans.layout import task_name
+from holdfast.services.log.logger import get_logger
+from holdfast.services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.cutter import Cutter
 
 LOOK_MS = 10_000.0
 """Between two looks."""

@@ -11,15 +11,15 @@ from functools import partial
 
 import polars as pl
 
-from schemas.cuts import Cut, Range, TaskCuts
-from schemas.plans import SparkPlan
-from services.kernel.codecs.marked import AT, REACHED, Refuse, RowReader
-from services.kernel.dataflow import watermark
-from services.kernel.dataflow.cut_records import Brought, LaneCuts
-from services.kernel.logs.commits import CommitLog
-from services.kernel.plans.layout import TaskLayout
-from services.log.protocol import Chunk
-from services.worker.sources.feed import Feed
+from holdfast.schemas.cuts import Cut, Range, TaskCuts
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.kernel.codecs.marked import AT, REACHED, Refuse, RowReader
+from holdfast.services.kernel.dataflow import watermark
+from holdfast.services.kernel.dataflow.cut_records import Brought, LaneCuts
+from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.kernel.plans.layout import TaskLayout
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.sources.feed import Feed
 
 DECISIONS = 0
 """The partition of fences and of the last commit."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
-from schemas.topics import Partition
-from services.kernel.dataflow.closing import closing_us
-from services.kernel.dataflow.watermark import followed
-from services.kernel.logs.cuts import CutLog
-from services.worker.core.idling import ASK_MS, Idling, Question
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.feed import Feed
-from services.worker.sources.rows import RowsFeed
+from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.closing import closing_us
+from holdfast.services.kernel.dataflow.watermark import followed
+from holdfast.services.kernel.logs.cuts import CutLog
+from holdfast.services.worker.core.idling import ASK_MS, Idling, Question
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.feed import Feed
+from holdfast.services.worker.sources.rows import RowsFeed
 
 
 class Silences:

@@ -12,18 +12,18 @@ from typing import Any
 
 from msgspec import structs
 
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range, TaskCuts
-from schemas.leaps import Leap
-from schemas.topics import Partition
-from services.kernel.codecs.registered import NO_SCHEMAS
-from services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
-from services.kernel.dataflow.leaping import Leaping
-from services.kernel.plans.layout import TaskLayout
-from services.log.protocol import Chunk
-from services.worker.core.idling import Idling, Standing
-from services.worker.sources.feed import Feed
-from services.worker.sources.fetched import Fetched
-from services.worker.sources.waiting import Waiting, size
+from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range, TaskCuts
+from holdfast.schemas.leaps import Leap
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS
+from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
+from holdfast.services.kernel.dataflow.leaping import Leaping
+from holdfast.services.kernel.plans.layout import TaskLayout
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.core.idling import Idling, Standing
+from holdfast.services.worker.sources.feed import Feed
+from holdfast.services.worker.sources.fetched import Fetched
+from holdfast.services.worker.sources.waiting import Waiting, size
 
 _GONE = (
     "batch {batch} was cut before retention deleted offsets {first} to {last} of {partition}, and no checkpoint holds "

@@ -9,9 +9,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.kernel.dataflow.cut_records import Records
-from services.kernel.dataflow.source_records import Key
-from services.log.protocol import Chunk
+from holdfast.services.kernel.dataflow.cut_records import Records
+from holdfast.services.kernel.dataflow.source_records import Key
+from holdfast.services.log.protocol import Chunk
 
 
 @dataclass(slots=True)

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.topics import Partition
-from services.kernel.dataflow.unit import warm_up
-from services.kernel.errors import HoldfastError
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.state.image import Image
-from services.log.cut_logs import cuts_base
-from services.log.cut_ranges import records_of
-from services.log.logger import get_logger
-from services.worker.checkpoint.restoring import Rebuilt, rebuild
-from services.worker.core.reactions import cause_of
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.isolated.code import IsolatedCode
-from services.worker.sinks.position import newest_cut
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.unit import warm_up
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.state.image import Image
+from holdfast.services.log.cut_logs import cuts_base
+from holdfast.services.log.cut_ranges import records_of
+from holdfast.services.log.logger import get_logger
+from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
+from holdfast.services.worker.core.reactions import cause_of
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.isolated.code import IsolatedCode
+from holdfast.services.worker.sinks.position import newest_cut
 
 _log = get_logger()
 

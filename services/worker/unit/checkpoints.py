@@ -10,22 +10,22 @@ import math
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from schemas.checkpoints import Marker
-from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.state.keyed import StateStore
-from services.worker.checkpoint.checkpointer import Checkpointer
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.checkpoint.writer import Moment
-from services.worker.core.checkpointing import Phase
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.unit.holding import Holding
-from services.worker.unit.protection import Protection
-from services.worker.unit.trimmer import Trimmer
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.worker.checkpoint.checkpointer import Checkpointer
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.checkpoint.writer import Moment
+from holdfast.services.worker.core.checkpointing import Phase
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.unit.holding import Holding
+from holdfast.services.worker.unit.protection import Protection
+from holdfast.services.worker.unit.trimmer import Trimmer
 
 HELD_MS = 1.0
 """How long the end of another unit's capture may go unnoticed by a unit whose batches wait for it."""

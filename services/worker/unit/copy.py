@@ -10,29 +10,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from schemas.assignments import Flags
-from schemas.costs import Costs
-from schemas.events import Event as Happened
-from schemas.heartbeats import CopyState
-from schemas.topics import Partition
-from services.kernel.errors import FramesMissing, Refused, Retriable
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.state.image import Image
-from services.log.protocol import Chunk
-from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.core import lifecycle
-from services.worker.core.lifecycle import Action, Lifecycle, State
-from services.worker.core.reactions import Reaction, cause_of, reaction
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.isolated.code import CodeCrashed
-from services.worker.unit.beside import code_of, load, restoring
-from services.worker.unit.opening import Opening
-from services.worker.unit.receiving import Receiving
-from services.worker.unit.reporting import costs_of, state_of
-from services.worker.unit.running import Running
-from services.worker.unit.takeover import Takeover
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.events import Event as Happened
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import FramesMissing, Refused, Retriable
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.state.image import Image
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.core import lifecycle
+from holdfast.services.worker.core.lifecycle import Action, Lifecycle, State
+from holdfast.services.worker.core.reactions import Reaction, cause_of, reaction
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.isolated.code import CodeCrashed
+from holdfast.services.worker.unit.beside import code_of, load, restoring
+from holdfast.services.worker.unit.opening import Opening
+from holdfast.services.worker.unit.receiving import Receiving
+from holdfast.services.worker.unit.reporting import costs_of, state_of
+from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.unit.takeover import Takeover
 
 MAX_REBUILDS = 20
 PATIENT_MS = 1_000

@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
-from schemas.assignments import Flags
-from schemas.checkpoints import Marker
-from services.worker.core.edges import EdgeCounts
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.cut_trimmer import CutTrimmer
-from services.worker.sources.missing import Missing
-from services.worker.sources.retention_watch import RetentionWatch
-from services.worker.unit.intake import Intake
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.checkpoints import Marker
+from holdfast.services.worker.core.edges import EdgeCounts
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.cut_trimmer import CutTrimmer
+from holdfast.services.worker.sources.missing import Missing
+from holdfast.services.worker.sources.retention_watch import RetentionWatch
+from holdfast.services.worker.unit.intake import Intake
 
 
 class Working(Protocol):

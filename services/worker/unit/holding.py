@@ -6,10 +6,10 @@ it meets what the job has decided and how far the copy is.
 
 from __future__ import annotations
 
-from schemas.checkpoints import Marker
-from schemas.progress import MOST_MARKS
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.worker.host.job import JobView
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.progress import MOST_MARKS
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.worker.host.job import JobView
 
 
 class Holding:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 
-from schemas.checkpoints import Marker
-from schemas.topics import Partition
-from services.kernel.dataflow import walk
-from services.kernel.dataflow.inputs import Inputs
-from services.kernel.errors import StateCorrupted, Unreachable
-from services.kernel.plans.layout import UnitLayout
-from services.log.protocol import Chunk
-from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.cutter import Cutter
-from services.worker.sources.feed import Feed
-from services.worker.sources.user_topic import SourceFeed
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow import walk
+from holdfast.services.kernel.dataflow.inputs import Inputs
+from holdfast.services.kernel.errors import StateCorrupted, Unreachable
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.cutter import Cutter
+from holdfast.services.worker.sources.feed import Feed
+from holdfast.services.worker.sources.user_topic import SourceFeed
 
 MAX_INPUT_BYTES, MAX_INPUT_BATCHES = 64 * 1024 * 1024, 2_048
 SUSPENDED_INPUT_BYTES = 1024 * 1024

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.kernel.dataflow.unit import Sent
-from services.worker.sinks.portions import Batch
+from holdfast.services.kernel.dataflow.unit import Sent
+from holdfast.services.worker.sinks.portions import Batch
 
 MAX_KEPT_BATCHES = 4096
 """A copy with so much waits for the next marker: at 100 batches/s, ten times the longest way to one."""

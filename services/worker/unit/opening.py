@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.topics import Partition
-from services.kernel.plans.layout import UnitLayout
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sinks.delivery import Delivery
-from services.worker.sinks.meter import Meter
-from services.worker.sinks.portions import Portion
-from services.worker.sinks.position import Positions
-from services.worker.sinks.refusals import Refusals
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.portions import Portion
+from holdfast.services.worker.sinks.position import Positions
+from holdfast.services.worker.sinks.refusals import Refusals
 
 
 class Opening:

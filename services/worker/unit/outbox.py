@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from schemas.formats import FIRST
-from schemas.topics import Partition
-from services.kernel.dataflow.sending import Frames
-from services.kernel.dataflow.unit import Sent
-from services.kernel.plans.layout import UnitLayout
-from services.log.protocol import Appender, Delivered
-from services.worker.core.retained import Retained
-from services.worker.core.spent import Spent
+from holdfast.schemas.formats import FIRST
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.sending import Frames
+from holdfast.services.kernel.dataflow.unit import Sent
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.log.protocol import Appender, Delivered
+from holdfast.services.worker.core.retained import Retained
+from holdfast.services.worker.core.spent import Spent
 
 
 class Outbox:

@@ -9,22 +9,22 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from schemas import formats
-from schemas.checkpoints import Marker
-from schemas.dead_letters import DeadLetter
-from schemas.topics import Partition
-from services.kernel.codecs.frames import MAX_FRAME_BYTES
-from services.kernel.dataflow.unit import Produced, Sent
-from services.kernel.errors import StateCorrupted
-from services.kernel.plans.layout import UnitLayout
-from services.log.protocol import Appender
-from services.worker.core.retained import Retained
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.sinks.delivery import Delivery
-from services.worker.sinks.portions import Batch
-from services.worker.unit.kept import Kept
-from services.worker.unit.outbox import Outbox
+from holdfast.schemas import formats
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES
+from holdfast.services.kernel.dataflow.unit import Produced, Sent
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.log.protocol import Appender
+from holdfast.services.worker.core.retained import Retained
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.portions import Batch
+from holdfast.services.worker.unit.kept import Kept
+from holdfast.services.worker.unit.outbox import Outbox
 
 MAX_UNACKNOWLEDGED_BATCHES = 64
 

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.checkpoints import KEYS, Marker
-from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
-from schemas.leaps import Leap, widest
-from schemas.topics import edge as edge_of
-from services.kernel.dataflow.unit import Unit
-from services.kernel.dataflow.walk import Walked, pass_over, walk
-from services.kernel.errors import TooLarge
-from services.kernel.logs.gaps import SKIPPED
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Build
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.plurals import plural
-from services.kernel.state.keyed import StateStore
-from services.worker.checkpoint.writer import Moment
-from services.worker.core.edges import without_edges
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.unit.intake import Intake
-from services.worker.unit.outputs import Outputs
-from services.worker.unit.showing import Showing
+from holdfast.schemas.checkpoints import KEYS, Marker
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
+from holdfast.schemas.leaps import Leap, widest
+from holdfast.schemas.topics import edge as edge_of
+from holdfast.services.kernel.dataflow.unit import Unit
+from holdfast.services.kernel.dataflow.walk import Walked, pass_over, walk
+from holdfast.services.kernel.errors import TooLarge
+from holdfast.services.kernel.logs.gaps import SKIPPED
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Build
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.worker.checkpoint.writer import Moment
+from holdfast.services.worker.core.edges import without_edges
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.unit.intake import Intake
+from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.showing import Showing
 
 MIB = 1024 * 1024
 DROPPED = "dropped/"

@@ -6,11 +6,11 @@ the backup has not applied yet would be applied first. The other copies are know
 
 from __future__ import annotations
 
-from services.worker.core.load import Load
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.host.presence import NOTHING_HEARD, Heard
-from services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.core.load import Load
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.presence import NOTHING_HEARD, Heard
+from holdfast.services.worker.host.surroundings import Surroundings
 
 
 class Protection:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from schemas.checkpoints import Marker, Position
-from schemas.progress import Progress, encode
-from schemas.topics import Partition
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.cutter import Cutter
-from services.worker.unit.checkpoints import Checkpoints
-from services.worker.unit.outputs import Outputs
-from services.worker.unit.processing import Processing
-from services.worker.unit.steps import Steps
+from holdfast.schemas.checkpoints import Marker, Position
+from holdfast.schemas.progress import Progress, encode
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.cutter import Cutter
+from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.processing import Processing
+from holdfast.services.worker.unit.steps import Steps
 
 PROGRESS_MS = 100.0
 """Counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request."""

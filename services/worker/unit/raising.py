@@ -9,23 +9,23 @@ import math
 from collections.abc import Mapping
 from typing import Protocol
 
-from schemas import cuts
-from schemas.assignments import Flags
-from schemas.checkpoints import Marker
-from schemas.cuts import Leads, Raised, TaskRaised
-from schemas.decided import Id
-from schemas.topics import Partition
-from services.kernel.errors import Divergence, StateCorrupted, TooManyDeadLetters
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.plurals import plural
-from services.worker.core.raising import Sight, Step, next_step
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sources.cutter import Cutter
-from services.worker.unit.checkpoints import Checkpoints
-from services.worker.unit.outputs import Outputs
-from services.worker.unit.processing import Processing
-from services.worker.unit.turns import Turns
+from holdfast.schemas import cuts
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.cuts import Leads, Raised, TaskRaised
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import Divergence, StateCorrupted, TooManyDeadLetters
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.worker.core.raising import Sight, Step, next_step
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sources.cutter import Cutter
+from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.processing import Processing
+from holdfast.services.worker.unit.turns import Turns
 
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _HINT = "run the same versions of the code and its libraries everywhere, and submit the job again"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from schemas.topics import Partition
-from services.worker.core.spent import Spent
-from services.worker.host.surroundings import Subscriber, Subscriptions
-from services.worker.unit.running import Running
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.surroundings import Subscriber, Subscriptions
+from holdfast.services.worker.unit.running import Running
 
 RETURN_MS = 10_000
 """For so long a suspended copy stays away from an input that was too busy for it."""

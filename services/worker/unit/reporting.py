@@ -5,12 +5,12 @@ Source: PROTOCOL 5; MECHANISMS C5, A3 and P1. What each value means is in schema
 
 from __future__ import annotations
 
-from schemas.costs import Costs
-from schemas.heartbeats import CopyState
-from services.worker.core.edges import taken_in
-from services.worker.core.lifecycle import Lifecycle, State
-from services.worker.core.spent import Spent
-from services.worker.unit.running import Running
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.services.worker.core.edges import taken_in
+from holdfast.services.worker.core.lifecycle import Lifecycle, State
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.unit.running import Running
 
 
 def state_of(unit: str, core: Lifecycle, running: Running | None, stands: str = "") -> CopyState:

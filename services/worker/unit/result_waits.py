@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from schemas.plans import UnitPlan
-from services.worker.core.latency import Latency
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.unit.outputs import Outputs
+from holdfast.schemas.plans import UnitPlan
+from holdfast.services.worker.core.latency import Latency
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.unit.outputs import Outputs
 
 
 class Working(Protocol):

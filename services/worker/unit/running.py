@@ -9,31 +9,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from schemas.assignments import Flags
-from schemas.checkpoints import Marker
-from schemas.topics import Partition
-from services.kernel.operators.catalogue import Build
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.state.keyed import StateStore
-from services.log.protocol import Chunk
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.checkpoint.writer import Moment
-from services.worker.core.spent import Spent
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.sinks.delivery import Delivery
-from services.worker.unit.checkpoints import Checkpoints
-from services.worker.unit.cuts import Cuts
-from services.worker.unit.intake import Intake
-from services.worker.unit.outputs import Outputs
-from services.worker.unit.processing import Processing
-from services.worker.unit.publishing import ProgressPublisher
-from services.worker.unit.raising import Raising
-from services.worker.unit.result_waits import ResultWaits
-from services.worker.unit.skipping import Skipping
-from services.worker.unit.steps import Steps
-from services.worker.unit.turns import Task, Turns, Watched, never
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.operators.catalogue import Build
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.checkpoint.writer import Moment
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.cuts import Cuts
+from holdfast.services.worker.unit.intake import Intake
+from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.processing import Processing
+from holdfast.services.worker.unit.publishing import ProgressPublisher
+from holdfast.services.worker.unit.raising import Raising
+from holdfast.services.worker.unit.result_waits import ResultWaits
+from holdfast.services.worker.unit.skipping import Skipping
+from holdfast.services.worker.unit.steps import Steps
+from holdfast.services.worker.unit.turns import Task, Turns, Watched, never
 
 SLICE_MS = 5.0
 

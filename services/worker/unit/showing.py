@@ -5,12 +5,12 @@ Source: decision 0077. Which batches are equal is decided by recovery (services/
 
 from __future__ import annotations
 
-from services.kernel.dataflow.sending import Frames
-from services.kernel.dataflow.showing import digest
-from services.kernel.dataflow.walk import Walked
-from services.kernel.plans.layout import UnitLayout
-from services.kernel.state.keyed import StateStore
-from services.worker.host.job import JobView
+from holdfast.services.kernel.dataflow.sending import Frames
+from holdfast.services.kernel.dataflow.showing import digest
+from holdfast.services.kernel.dataflow.walk import Walked
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.worker.host.job import JobView
 
 NEWEST = 16
 """Batches in a report: more than a worker does from one heartbeat to the next, most of the time."""

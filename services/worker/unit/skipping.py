@@ -13,20 +13,20 @@ from dataclasses import replace
 from enum import Enum
 from typing import Protocol
 
-from schemas import cuts
-from schemas.checkpoints import Marker
-from schemas.cuts import Gap
-from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.writer import Moment
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
-from services.worker.unit.checkpoints import Checkpoints
-from services.worker.unit.intake import Intake
-from services.worker.unit.outputs import Outputs
-from services.worker.unit.processing import Processing
-from services.worker.unit.turns import Turns
+from holdfast.schemas import cuts
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.cuts import Gap
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.writer import Moment
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.intake import Intake
+from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.processing import Processing
+from holdfast.services.worker.unit.turns import Turns
 
 SLICE_MS = 5.0
 MOST_BATCHES = 2_048

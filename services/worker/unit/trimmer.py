@@ -5,13 +5,13 @@ Source: PROTOCOL 6 and 7, MECHANISMS S2 and H6.
 
 from __future__ import annotations
 
-from schemas import checkpoints
-from schemas.topics import Partition
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.plans.layout import UnitLayout
-from services.worker.core.trimming import acknowledged, consumed
-from services.worker.host.job import JobView
-from services.worker.host.surroundings import Surroundings
+from holdfast.schemas import checkpoints
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.worker.core.trimming import acknowledged, consumed
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import Surroundings
 
 OUTPUT_MS = 500
 ANCHOR_MS = 5_000

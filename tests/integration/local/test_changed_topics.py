@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
+from holdfast.schemas.topics import Partition, TopicSpec
 from tests.support.cluster import LocalCluster, grow
 from tests.support.commands import DEADLINE_S, until
 

@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import pytest
 
-from schemas import checkpoints, commands
-from schemas.checkpoints import Marker
-from schemas.topics import Partition, TopicSpec
-from services.audit.replaying import replay
-from services.kernel.errors import PositionGone
-from services.planning.loading import load
-from services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
+from holdfast.schemas import checkpoints, commands
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit.replaying import replay
+from holdfast.services.kernel.errors import PositionGone
+from holdfast.services.planning.loading import load
+from holdfast.services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
 from tests.support.cluster import LocalCluster
 from tests.support.orders import Order, orders
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from schemas import assignments, commands
-from schemas.assignments import Change, job_key
-from schemas.incidents import Incident
-from schemas.topics import Partition, TopicSpec
-from services.audit.replaying import replay
-from services.kernel.logs.standings import Standings
-from services.kernel.plans.upstream import upstream
-from services.log.assignments import read_standings
-from services.planning.loading import load
+from holdfast.schemas import assignments, commands
+from holdfast.schemas.assignments import Change, job_key
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit.replaying import replay
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.kernel.plans.upstream import upstream
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.planning.loading import load
 from tests.integration.local.test_checkpoint_policies import counted, markers, newest
 from tests.support.cluster import LocalCluster
 from tests.support.orders import orders
@@ -112,7 +112,7 @@ fault_tolerance:
 def controllers_frozen(cluster: LocalCluster) -> Iterator[None]:
     """No global checkpoint is stated meanwhile."""
     lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in cluster.processes()}
-    found = [pid for pid, line in lines.items() if b"services.controller" in line]
+    found = [pid for pid, line in lines.items() if b"holdfast.services.controller" in line]
     assert found
     try:
         for pid in found:

@@ -11,9 +11,9 @@ from functools import partial
 
 import pytest
 
-from schemas import commands
-from schemas.topics import Partition, TopicSpec
-from services.planning.loading import load
+from holdfast.schemas import commands
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.planning.loading import load
 from tests.support.cluster import LocalCluster
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.support.orders import PATIENT, check, orders

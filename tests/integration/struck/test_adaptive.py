@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from schemas import commands, plans
-from schemas.events import Event
-from schemas.topics import Partition, TopicSpec
-from services.audit.replaying import replay
-from services.planning.loading import load
-from services.recovery.core.unit.reasons import chosen_for_promise
+from holdfast.schemas import commands, plans
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.audit.replaying import replay
+from holdfast.services.planning.loading import load
+from holdfast.services.recovery.core.unit.reasons import chosen_for_promise
 from tests.support.commands import DEADLINE_S, until
 from tests.support.struck import Struck
 

@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import pytest
 
-from schemas.assignments import Change, Copy
-from schemas.events import Event
-from schemas.topics import Partition
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.stance import Stance
+from holdfast.schemas.assignments import Change, Copy
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.stance import Stance
 from tests.support.struck import Struck, running, tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -16,9 +16,9 @@ from itertools import pairwise
 
 import pytest
 
-from schemas.topics import Partition
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.signs import Sign
+from holdfast.schemas.topics import Partition
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.signs import Sign
 from tests.support.commands import DEADLINE_S
 from tests.support.struck import Struck, StruckJob, running, tolerant
 

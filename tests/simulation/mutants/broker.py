@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from schemas.topics import Partition
-from services.controller import ends
-from services.kernel.logs.cuts import CutLog
-from services.log.memory import MemoryLog
-from services.worker.checkpoint import restoring
-from services.worker.unit import beside
-from services.worker.unit.running import Running
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller import ends
+from holdfast.services.kernel.logs.cuts import CutLog
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.checkpoint import restoring
+from holdfast.services.worker.unit import beside
+from holdfast.services.worker.unit.running import Running
 
 
 def absent_leader_believed() -> AbstractContextManager[object]:

@@ -8,11 +8,11 @@ from unittest import mock
 
 import msgspec
 
-from services.kernel.fidelity.of_job import Planned
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.replication import answering, replanning
-from services.recovery.core.replication.answering import Answer
-from services.recovery.core.replication.replanning import Replication
+from holdfast.services.kernel.fidelity.of_job import Planned
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.replication import answering, replanning
+from holdfast.services.recovery.core.replication.answering import Answer
+from holdfast.services.recovery.core.replication.replanning import Replication
 from tests.simulation.mutants.bug import method
 
 

@@ -10,14 +10,14 @@ from unittest import mock
 
 from msgspec import structs
 
-from schemas.checkpoints import Anchor, Entry, Marker, unpack
-from services.kernel.logs.checkpoint_log import CheckpointLog, Run
-from services.kernel.state.keyed import StateTable
-from services.worker.checkpoint import restoring
-from services.worker.checkpoint.applier import Applier
-from services.worker.checkpoint.parts import Parts
-from services.worker.sinks.delivery import Delivery
-from services.worker.unit.outbox import Outbox
+from holdfast.schemas.checkpoints import Anchor, Entry, Marker, unpack
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, Run
+from holdfast.services.kernel.state.keyed import StateTable
+from holdfast.services.worker.checkpoint import restoring
+from holdfast.services.worker.checkpoint.applier import Applier
+from holdfast.services.worker.checkpoint.parts import Parts
+from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.unit.outbox import Outbox
 from tests.simulation.mutants.bug import method
 from tests.simulation.mutants.strangers import any_anchor_believed
 

@@ -11,19 +11,19 @@ from unittest import mock
 
 from msgspec import structs
 
-from schemas.cuts import CutsSnapshot
-from schemas.topics import Partition
-from services.kernel.dataflow.cut_records import Records
-from services.kernel.logs.cuts import CutLog, Share
-from services.log.memory import MemoryReader
-from services.log.protocol import Chunk
-from services.worker.core.counting import Counting
-from services.worker.host.topic_watch import TopicWatch
-from services.worker.sources.cutter import Cutter
-from services.worker.sources.replaced import TopicGuard
-from services.worker.sources.silences import Silences
-from services.worker.sources.user_topic import SourceFeed
-from services.worker.sources.waiting import Waiting
+from holdfast.schemas.cuts import CutsSnapshot
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.cut_records import Records
+from holdfast.services.kernel.logs.cuts import CutLog, Share
+from holdfast.services.log.memory import MemoryReader
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.core.counting import Counting
+from holdfast.services.worker.host.topic_watch import TopicWatch
+from holdfast.services.worker.sources.cutter import Cutter
+from holdfast.services.worker.sources.replaced import TopicGuard
+from holdfast.services.worker.sources.silences import Silences
+from holdfast.services.worker.sources.user_topic import SourceFeed
+from holdfast.services.worker.sources.waiting import Waiting
 from tests.simulation.mutants.bug import method
 
 

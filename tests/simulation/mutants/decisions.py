@@ -9,21 +9,21 @@ from zlib import crc32
 
 from msgspec import structs
 
-from schemas.assignments import Assignment, Change, Goal, GoalStanding, Snapshot, Standing
-from schemas.plans import Retirement
-from schemas.retired import Retired
-from services.controller.core.goals import Goals
-from services.controller.core.life import Phase
-from services.kernel.errors import PositionGone
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.jobs import Jobs, Submissions
-from services.kernel.logs.snapshots import Trims
-from services.kernel.logs.standings import Standings
-from services.log import jobs as log_of_jobs
-from services.log import late
-from services.log.memory import MemoryReader
-from services.log.protocol import Chunk
-from services.recovery.snapshotting import Snapshotting
+from holdfast.schemas.assignments import Assignment, Change, Goal, GoalStanding, Snapshot, Standing
+from holdfast.schemas.plans import Retirement
+from holdfast.schemas.retired import Retired
+from holdfast.services.controller.core.goals import Goals
+from holdfast.services.controller.core.life import Phase
+from holdfast.services.kernel.errors import PositionGone
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.jobs import Jobs, Submissions
+from holdfast.services.kernel.logs.snapshots import Trims
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.log import jobs as log_of_jobs
+from holdfast.services.log import late
+from holdfast.services.log.memory import MemoryReader
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.recovery.snapshotting import Snapshotting
 from tests.simulation.mutants.bug import method
 from tests.simulation.names import kind_of
 

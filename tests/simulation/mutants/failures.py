@@ -10,18 +10,18 @@ from unittest import mock
 
 from msgspec import structs
 
-from schemas.heartbeats import At, Exit
-from services.hosting.copies import Copies
-from services.kernel.liveness.detector import Detector
-from services.kernel.logs.admitted import Admitted
-from services.recovery.core.placement.balancing import _Load
-from services.recovery.core.unit import blame, moving
-from services.recovery.core.unit.crashes import Crashes
-from services.recovery.core.unit.moves import MOVES, Move
-from services.recovery.core.unit.situation import Situation
-from services.worker.core import checkpointing, lifecycle
-from services.worker.unit import intake
-from services.worker.unit.intake import Intake
+from holdfast.schemas.heartbeats import At, Exit
+from holdfast.services.hosting.copies import Copies
+from holdfast.services.kernel.liveness.detector import Detector
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.recovery.core.placement.balancing import _Load
+from holdfast.services.recovery.core.unit import blame, moving
+from holdfast.services.recovery.core.unit.crashes import Crashes
+from holdfast.services.recovery.core.unit.moves import MOVES, Move
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.worker.core import checkpointing, lifecycle
+from holdfast.services.worker.unit import intake
+from holdfast.services.worker.unit.intake import Intake
 from tests.simulation.facts import mistaken
 from tests.simulation.mutants.bug import method
 

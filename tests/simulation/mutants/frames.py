@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schemas.frames import HEADER_BYTES
-from schemas.frames import unpack as unpack_frame
-from services.kernel.dataflow.merging import InputPartition
+from holdfast.schemas.frames import HEADER_BYTES
+from holdfast.schemas.frames import unpack as unpack_frame
+from holdfast.services.kernel.dataflow.merging import InputPartition
 from tests.simulation.mutants.bug import method
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from unittest import mock
 
-from schemas.checkpoints import Marker
-from schemas.progress import Progress
-from services.kernel.logs import global_checkpoints
-from services.kernel.logs.checkpoint_log import CheckpointLog, restore
-from services.worker.checkpoint import restoring
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.progress import Progress
+from holdfast.services.kernel.logs import global_checkpoints
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, restore
+from holdfast.services.worker.checkpoint import restoring
 
 
 def acked_one_too_far() -> AbstractContextManager[object]:

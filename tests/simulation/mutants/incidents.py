@@ -7,15 +7,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from services.kernel.logs.policies import ALIGNED
-from services.recovery.core.job import incident, recovery_plan
-from services.recovery.core.job.incidents import Incidents
-from services.recovery.core.placement.room import Room
-from services.recovery.core.unit import recording
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.situation import Situation
-from services.worker.host.job import JobView
+from holdfast.services.kernel.logs.policies import ALIGNED
+from holdfast.services.recovery.core.job import incident, recovery_plan
+from holdfast.services.recovery.core.job.incidents import Incidents
+from holdfast.services.recovery.core.placement.room import Room
+from holdfast.services.recovery.core.unit import recording
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.worker.host.job import JobView
 
 
 def restored_in_the_order_of_the_file() -> AbstractContextManager[object]:

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.outages import noting
-from services.recovery.core.outages.noting import Outages
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stranding import without_leader
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.outages import noting
+from holdfast.services.recovery.core.outages.noting import Outages
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stranding import without_leader
 from tests.simulation.mutants.bug import method
 
 

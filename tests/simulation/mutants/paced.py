@@ -6,8 +6,8 @@ import math
 from contextlib import AbstractContextManager
 from unittest import mock
 
-from schemas.assignments import Flags
-from services.worker.sources.cutter import Cutter
+from holdfast.schemas.assignments import Flags
+from holdfast.services.worker.sources.cutter import Cutter
 
 
 def missing_records_not_looked_for() -> AbstractContextManager[object]:

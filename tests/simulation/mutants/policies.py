@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from schemas.assignments import CheckpointPolicy
-from services.kernel.logs.assigned import Assigned
-from services.kernel.protection.expected import Protected
-from services.kernel.protection.merging import merged
-from services.planning import checkpoints
-from services.worker.checkpoint.policies import aligned, idle, idle_minmax, sweep
-from services.worker.checkpoint.policies.aligned import Aligned
-from services.worker.checkpoint.policies.individual import Individual
-from services.worker.checkpoint.policies.policy import Sight
-from services.worker.checkpoint.policies.synchronous import Synchronous
-from services.worker.checkpoint.policies.whole_worker import WholeWorker
-from services.worker.host.job import JobView
-from services.worker.unit.checkpoints import Checkpoints
+from holdfast.schemas.assignments import CheckpointPolicy
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.protection.expected import Protected
+from holdfast.services.kernel.protection.merging import merged
+from holdfast.services.planning import checkpoints
+from holdfast.services.worker.checkpoint.policies import aligned, idle, idle_minmax, sweep
+from holdfast.services.worker.checkpoint.policies.aligned import Aligned
+from holdfast.services.worker.checkpoint.policies.individual import Individual
+from holdfast.services.worker.checkpoint.policies.policy import Sight
+from holdfast.services.worker.checkpoint.policies.synchronous import Synchronous
+from holdfast.services.worker.checkpoint.policies.whole_worker import WholeWorker
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.unit.checkpoints import Checkpoints
 
 
 def aligned_elsewhere() -> AbstractContextManager[object]:

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from schemas.checkpoints import Marker, Position
-from services.kernel.logs.buffering import lined
-from services.recovery.core.job.incidents import Incidents, _Job
-from services.worker.checkpoint import restoring
-from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.host import job
-from services.worker.unit.holding import Holding
-from services.worker.unit.publishing import ProgressPublisher
+from holdfast.schemas.checkpoints import Marker, Position
+from holdfast.services.kernel.logs.buffering import lined
+from holdfast.services.recovery.core.job.incidents import Incidents, _Job
+from holdfast.services.worker.checkpoint import restoring
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.host import job
+from holdfast.services.worker.unit.holding import Holding
+from holdfast.services.worker.unit.publishing import ProgressPublisher
 
 
 def trimmed_to_what_was_processed() -> AbstractContextManager[object]:

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from schemas import delivered
-from schemas.checkpoints import Marker
-from services.kernel.errors import Indefinite, TopicGone
-from services.log.memory import MemoryLog
-from services.worker.sinks.delivery import Delivery
-from services.worker.sinks.portions import Portion
-from services.worker.unit.intake import Intake
-from services.worker.unit.kept import Kept
-from services.worker.unit.outputs import Outputs
+from holdfast.schemas import delivered
+from holdfast.schemas.checkpoints import Marker
+from holdfast.services.kernel.errors import Indefinite, TopicGone
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.portions import Portion
+from holdfast.services.worker.unit.intake import Intake
+from holdfast.services.worker.unit.kept import Kept
+from holdfast.services.worker.unit.outputs import Outputs
 from tests.simulation.mutants.bug import method
 
 

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from services.kernel.logs.commits import CommitLog
-from services.recovery.core.unit import moving
-from services.spark import copy
-from services.spark.core import lifecycle, taking_over
-from services.spark.core.lifecycle import Action, Goal, Lifecycle, State
-from services.spark.core.taking_over import Takeover, Verdict
+from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.recovery.core.unit import moving
+from holdfast.services.spark import copy
+from holdfast.services.spark.core import lifecycle, taking_over
+from holdfast.services.spark.core.lifecycle import Action, Goal, Lifecycle, State
+from holdfast.services.spark.core.taking_over import Takeover, Verdict
 from tests.simulation.facts import mistaken
 
 

@@ -9,16 +9,16 @@ from itertools import count
 from typing import Any
 from unittest import mock
 
-from services.kernel.protection import reassigning as planning
-from services.kernel.protection.reassigning import LITERAL, reassigned
-from services.recovery.core.placement import reassignment, room, sharing
-from services.recovery.core.placement.room import Candidate, Room
-from services.recovery.core.placement.sharing import Claim, Held
-from services.recovery.core.unit import reassigning, switching, terms
-from services.recovery.core.unit.moves import MOVES, Move
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import Stance
+from holdfast.services.kernel.protection import reassigning as planning
+from holdfast.services.kernel.protection.reassigning import LITERAL, reassigned
+from holdfast.services.recovery.core.placement import reassignment, room, sharing
+from holdfast.services.recovery.core.placement.room import Candidate, Room
+from holdfast.services.recovery.core.placement.sharing import Claim, Held
+from holdfast.services.recovery.core.unit import reassigning, switching, terms
+from holdfast.services.recovery.core.unit.moves import MOVES, Move
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import Stance
 from tests.simulation.facts import mistaken
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from schemas import delivered
-from schemas.checkpoints import Anchor
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.logs.standings import Standings
-from services.recovery.core.job.wants import Wants
-from services.worker.sinks.position import Positions
+from holdfast.schemas import delivered
+from holdfast.schemas.checkpoints import Anchor
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.recovery.core.job.wants import Wants
+from holdfast.services.worker.sinks.position import Positions
 from tests.simulation.mutants.bug import method
 
 

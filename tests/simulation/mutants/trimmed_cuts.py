@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from schemas.cuts import CutsSnapshot, Known
-from schemas.plans import Plan
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.log.memory import MemoryReader
-from services.log.protocol import Chunk, Log
-from services.worker.core.cut_trimming import CutTrimming
-from services.worker.core.trimming import acknowledged
-from services.worker.sources import cut_trimmer
-from services.worker.sources.cut_trimmer import CutTrimmer
+from holdfast.schemas.cuts import CutsSnapshot, Known
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.memory import MemoryReader
+from holdfast.services.log.protocol import Chunk, Log
+from holdfast.services.worker.core.cut_trimming import CutTrimming
+from holdfast.services.worker.core.trimming import acknowledged
+from holdfast.services.worker.sources import cut_trimmer
+from holdfast.services.worker.sources.cut_trimmer import CutTrimmer
 
 
 def cuts_trimmed_too_far() -> AbstractContextManager[object]:

@@ -9,11 +9,11 @@ from bench.followed import Followed, MeasureFailed, Reached, Refused
 from bench.hops import CutAt, batch_delays, pauses, split
 from bench.options import parse
 from bench.throughput import per_second
-from schemas import plans
-from schemas.decided import Id
-from schemas.plans import Problem, Rejection, Status
-from schemas.topics import ClusterTopics, Partition
-from services.log.memory import MemoryLog
+from holdfast.schemas import plans
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Problem, Rejection, Status
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.memory import MemoryLog
 
 
 def test_a_median_is_over_the_runs_that_have_the_figure() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from bench.choosing import ADAPTIVE, FIXED, Stood, Turn, Unlike, figures, order, paired, speed
 from bench.followed import MeasureFailed, Reached
-from schemas.assignments import PRIMARY, Copy
-from services.recovery.core.unit.schemes import Rung
+from holdfast.schemas.assignments import PRIMARY, Copy
+from holdfast.services.recovery.core.unit.schemes import Rung
 
 COPIES = (Copy("w1", "1", PRIMARY), Copy("w2", "1", Rung.ACTIVE.flags))
 SAME = Stood(FIXED, COPIES)

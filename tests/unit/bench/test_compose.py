@@ -16,11 +16,11 @@ from bench.compose.project import BROKERS, COMPOSE, Project
 from bench.compose.strikes import STRIKES
 from bench.figures import Figures
 from bench.followed import Followed, MeasureFailed, Refused
-from schemas import plans
-from schemas.decided import Id
-from schemas.events import Event
-from schemas.topics import ClusterTopics, Partition
-from services.log.memory import MemoryLog
+from holdfast.schemas import plans
+from holdfast.schemas.decided import Id
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.memory import MemoryLog
 
 
 @pytest.mark.parametrize("file", ["compose.yaml", "compose.small.yaml", "compose.secure.yaml"])
@@ -66,7 +66,7 @@ def test_a_container_counts_as_struck_when_the_engine_has_sent_the_signal() -> N
 
 TOP = """PID RSS COMMAND
 100 30720 /opt/holdfast/bin/python /opt/holdfast/bin/holdfast serve worker
-101 204800 /opt/holdfast/bin/python -m services.worker.process.main --worker w1-worker-1
+101 204800 /opt/holdfast/bin/python -m holdfast.services.worker.process.main --worker w1-worker-1
 102 8000 python3.11 -I -S /opt/healthcheck.py
 """
 

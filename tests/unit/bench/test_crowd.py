@@ -11,9 +11,9 @@ from bench.papers.c6 import THREE, _setting
 from bench.papers.crowd import Piece, Recovered, Turns, job
 from bench.papers.reported import Reported
 from bench.papers.spending import MODULE
-from schemas.costs import Costs
-from schemas.heartbeats import CopyState, Heartbeat
-from services.planning.loading import load
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import CopyState, Heartbeat
+from holdfast.services.planning.loading import load
 
 
 def test_each_piece_is_a_unit_with_the_operator_that_it_spends_on() -> None:

@@ -10,7 +10,7 @@ from bench.incident import HEALTHY, INTERVAL_MS, Outcome, Seen, _job, area, firs
 from bench.model.hashtags import LOST, READS, STAIRCASE
 from bench.papers import r7
 from bench.papers.figure import Verdict, verdict
-from services.planning.loading import load
+from holdfast.services.planning.loading import load
 
 
 def seen(*looks: tuple[float, int, int], healthy: float = 1.0) -> tuple[Seen, ...]:

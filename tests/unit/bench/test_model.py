@@ -14,8 +14,8 @@ from bench.model.loads import SLICE_MS, Load, added, bursty, constant
 from bench.model.machines import SPELL_MS, TAKEN, Machine, Spell, spells
 from bench.model.streams import drawn, even, names, steady, whole
 from bench.model.units import Fixed, Unit, Windowed
-from services.worker.checkpoint.policies.idle import Capture
-from services.worker.checkpoint.policies.idle_minmax import Credit
+from holdfast.services.worker.checkpoint.policies.idle import Capture
+from holdfast.services.worker.checkpoint.policies.idle_minmax import Credit
 
 ROBIN, MINMAX = "idle-roundrobin", "idle-minmax"
 

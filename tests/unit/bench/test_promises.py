@@ -11,7 +11,7 @@ from bench.model.adapting import Adapted
 from bench.promises.rounds import Promised
 from bench.promises.trials import DRILL, KILL, PROMISES_MS, UNNOTICED, Outcome, Trial, exact, left_of, report, rounds
 from bench.promises.trials import trials as trials_of
-from schemas.events import Alternative, Event
+from holdfast.schemas.events import Alternative, Event
 
 
 def made(promise_ms: int = 500, kind: str = KILL, took_ms: float = 300.0, **more: int) -> Outcome:

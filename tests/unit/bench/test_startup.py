@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from bench.startup import Aged
-from schemas.topics import Partition
-from services.log.assignments import read_standings
-from services.log.jobs import positions, read_jobs
-from services.log.memory import MemoryLog
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.jobs import positions, read_jobs
+from holdfast.services.log.memory import MemoryLog
 
 
 def aged(hours: int) -> Aged:

@@ -18,7 +18,7 @@ from bench.replicas import compared
 from bench.scale import Scale
 from bench.takeover_size import grown
 from bench.tap import Kept
-from services.log.protocol import Message
+from holdfast.services.log.protocol import Message
 
 
 def test_a_replica_that_dies_adds_the_difference_of_the_medians() -> None:

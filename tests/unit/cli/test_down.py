@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from services.cli.commands import app
+from holdfast.services.cli.commands import app
 
 
 @pytest.fixture(autouse=True)

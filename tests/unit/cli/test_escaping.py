@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.dead_letters import of_record
-from schemas.events import Event
-from services.cli import dead_letters, telling, terminal, trying
-from services.view.visible import visible, visible_json, visible_line
+from holdfast.schemas.dead_letters import of_record
+from holdfast.schemas.events import Event
+from holdfast.services.cli import dead_letters, telling, terminal, trying
+from holdfast.services.view.visible import visible, visible_json, visible_line
 
 CLI = Path(__file__).parents[3] / "services/cli"
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

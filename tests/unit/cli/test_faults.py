@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from services.node.cluster_files import Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.cluster_files import Cluster, ClusterFiles, WorkerProcess
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 DEADLINE_S = 60.0

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from typer.testing import CliRunner
 
-from services.cli.commands import COMMANDS, app, flowing
+from holdfast.services.cli.commands import COMMANDS, app, flowing
 
 
 def test_breaks_of_a_docstring_are_none_of_the_page() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.commands import COMMANDS, Command
+from holdfast.services.cli.commands import COMMANDS, Command
 
 PROBE = """
 import atexit, os, sys
 def said():
     print("LOADED", *sorted({name for name in sys.modules if sys.modules[name] is not None}), file=sys.stderr)
 atexit.register(said)
-from services.cli.__main__ import main
+from holdfast.services.cli.__main__ import main
 main()
 """
 COMPUTE = {"numpy", "pandas", "polars", "pyarrow"}
@@ -45,8 +45,8 @@ def loaded_by(folder: Path, *words: str) -> set[str]:
 def test_the_page_of_all_commands_loads_no_command_and_nothing_that_is_slow(words: list[str], tmp_path: Path) -> None:
     loaded = loaded_by(tmp_path, *words)
     assert loaded & {*COMPUTE, *SERVE, *SHOW, *SPARK, "msgspec", "pydantic", "yaml"} == set()
-    commands = {name for name in loaded if name.startswith("services.cli.")}
-    assert commands == {"services.cli.__main__", "services.cli.commands", "services.cli.terminal"}
+    commands = {name for name in loaded if name.startswith("holdfast.services.cli.")}
+    assert commands == {f"holdfast.services.cli.{name}" for name in ("__main__", "commands", "terminal")}
 
 
 @pytest.mark.slow

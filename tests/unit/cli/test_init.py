@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from services.cli import job_names, trying_again
-from services.cli.__main__ import COMPLETE
-from services.cli.commands import COMMANDS, app
-from services.cli.completion import VARIABLE
+from holdfast.services.cli import job_names, trying_again
+from holdfast.services.cli.__main__ import COMPLETE
+from holdfast.services.cli.commands import COMMANDS, app
+from holdfast.services.cli.completion import VARIABLE
 
 DEADLINE_S = 60.0
 ROWS = "user,at,amount\n" + "".join(f"{'ab'[n % 2]},2026-01-01T0{n % 5}:00:00Z,{n}\n" for n in range(20))
@@ -111,7 +111,7 @@ def test_try_watch_runs_again_and_ends_plainly_on_ctrl_c(tmp_path: Path) -> None
     job = tmp_path / "sales.yaml"
     assert init(str(job), "--from", str(tmp_path / "rows.csv"))[0] == 0
     process = subprocess.Popen(
-        [sys.executable, "-m", "services.cli", "try", str(job), "--watch"],
+        [sys.executable, "-m", "holdfast.services.cli", "try", str(job), "--watch"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None
@@ -148,7 +148,7 @@ def complete(line: str, shell: str = "bash") -> list[str]:
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)} if shell == "bash" else {}
     more = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     found = subprocess.run(
-        [sys.executable, "-m", "services.cli"], check=False, capture_output=True, text=True,
+        [sys.executable, "-m", "holdfast.services.cli"], check=False, capture_output=True, text=True,
         env={**os.environ, **words, **more, VARIABLE: f"complete_{shell}"},
     )  # fmt: skip
     assert not found.stderr

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from schemas import events, plans
-from schemas.events import Event
-from schemas.plans import Status
-from schemas.topics import ClusterTopics, Partition
-from services.cli import whereabouts
-from services.cli.commands import app
-from services.log.memory import MemoryLog
-from services.view.door import Door, Whereabouts
+from holdfast.schemas import events, plans
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Status
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.cli import whereabouts
+from holdfast.services.cli.commands import app
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.view.door import Door, Whereabouts
 
 TOPICS = ClusterTopics()
 SINCE_MS = 1_700_000_000_000

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from schemas.topics import ClusterTopics, TopicSpec
-from services.cli import sending
-from services.kernel.errors import CommandFailed
+from holdfast.schemas.topics import ClusterTopics, TopicSpec
+from holdfast.services.cli import sending
+from holdfast.services.kernel.errors import CommandFailed
 
 JOB = """
 name: job

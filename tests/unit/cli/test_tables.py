@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.plans import QueryState
-from services.cli import looking, terminal
-from services.view.lines import CopyLine, JobStatus, UnitLine, UnitProgress
+from holdfast.schemas.plans import QueryState
+from holdfast.services.cli import looking, terminal
+from holdfast.services.view.lines import CopyLine, JobStatus, UnitLine, UnitProgress
 
 LONG = "a_name_as_long_as_people_write_them_when_every_team_puts_its_own_in_front"
 CLI = Path(terminal.__file__).parent

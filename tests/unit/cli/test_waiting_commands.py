@@ -20,16 +20,16 @@ from unittest.mock import Mock
 import pytest
 from typer.testing import CliRunner
 
-from schemas import events, plans
-from schemas.events import Event
-from schemas.plans import Status
-from schemas.topics import Partition
-from services.cli import whereabouts
-from services.cli.commands import COMMANDS, app
-from services.log import answers, opening, patience
-from services.log.answers import Moved, Unacknowledged
-from services.log.memory import MemoryAppender, MemoryLog, MemoryReader, MemoryTransactor
-from services.log.protocol import Chunk, Rows
+from holdfast.schemas import events, plans
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Status
+from holdfast.schemas.topics import Partition
+from holdfast.services.cli import whereabouts
+from holdfast.services.cli.commands import COMMANDS, app
+from holdfast.services.log import answers, opening, patience
+from holdfast.services.log.answers import Moved, Unacknowledged
+from holdfast.services.log.memory import MemoryAppender, MemoryLog, MemoryReader, MemoryTransactor
+from holdfast.services.log.protocol import Chunk, Rows
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, orders
 
@@ -234,10 +234,10 @@ def run(
     monkeypatch.setenv("HOLDFAST_CLUSTER", "t")
     monkeypatch.setenv("HOLDFAST_COMMAND_PATIENCE_S", str(LIMIT_S))
     monkeypatch.setattr(whereabouts, "reach", lambda *_: None)
-    monkeypatch.setattr("services.cli.replay._as_workers_run", lambda: None)  # replaces the process
+    monkeypatch.setattr("holdfast.services.cli.replay._as_workers_run", lambda: None)  # replaces the process
     told: Mapping[str, Any] = {"clock_s": lambda: clock.now_s, "sleep": clock.sleep, "timer": clock.timer}
     monkeypatch.setattr(patience, "Patience", partial(patience.Patience, **told))
-    monkeypatch.setattr("services.log.rights.Rights", Mock())
+    monkeypatch.setattr("holdfast.services.log.rights.Rights", Mock())
     (tmp_path / "job.yaml").write_text(JOB.replace("name: orders", "name: other"))
     (tmp_path / "more.ndjson").write_text('{"shop": "a", "item": "x", "amount": 1, "at": 1600000000000}\n')
 
@@ -311,8 +311,13 @@ def same(output: str) -> str:
     return re.sub(r"\d+-[0-9a-f]{6}|[\d.,:]+", "#", output)
 
 
-DOORS = {"services/cli/whereabouts.py": {"services.log.opening"}}
-KAFKA = {"services.log.kafka", "services.log.kafka_client", "services.log.kafka_requests", "services.log.opening"}
+DOORS = {"services/cli/whereabouts.py": {"holdfast.services.log.opening"}}
+KAFKA = {
+    "holdfast.services.log.kafka",
+    "holdfast.services.log.kafka_client",
+    "holdfast.services.log.kafka_requests",
+    "holdfast.services.log.opening",
+}
 
 
 def test_no_command_reads_kafka_by_another_door() -> None:

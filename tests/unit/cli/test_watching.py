@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from schemas.topics import ClusterTopics
-from services.cli import watching, whereabouts
-from services.cli.commands import app
-from services.log.memory import MemoryLog
-from services.view.door import Door, Whereabouts
-from services.view.lines import JobStatus, UnitProgress
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.cli import watching, whereabouts
+from holdfast.services.cli.commands import app
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.view.door import Door, Whereabouts
+from holdfast.services.view.lines import JobStatus, UnitProgress
 
 UNIT = UnitProgress("a-0", "w1", "running", 1, 1, None, 5, 0, 0, 0, False)
 RUNS = JobStatus("flights", "1-aaaaaa", "running", 1, "", (), (), 1_000, 0, 0, 0, (UNIT,))

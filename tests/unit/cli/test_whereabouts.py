@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.whereabouts import _listed
-from services.kernel.errors import CommandFailed, Retriable
-from services.log.memory import MemoryLog
-from services.log.patience import Patience
-from services.log.waiting import WaitingLog
-from services.view.door import Whereabouts
+from holdfast.services.cli.whereabouts import _listed
+from holdfast.services.kernel.errors import CommandFailed, Retriable
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.patience import Patience
+from holdfast.services.log.waiting import WaitingLog
+from holdfast.services.view.door import Whereabouts
 
 WHERE = Whereabouts(Path(), "kafka:9092", "holdfast", local=False)
 LIMIT_S = 15.0

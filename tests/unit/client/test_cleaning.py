@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.client.cleaning import clean, clean_over, owned
-from services.kernel.errors import CommandFailed
-from services.log.memory import MemoryLog
-from services.view.door import Door, Whereabouts
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.client.cleaning import clean, clean_over, owned
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.view.door import Door, Whereabouts
 
 TOPICS = ClusterTopics("c")
 JOB = TOPICS.job("flights", "7-abcdef")

@@ -6,15 +6,15 @@ from typing import cast
 
 import pytest
 
-from schemas import commands, events
-from schemas.commands import Command
-from schemas.events import Event
-from schemas.topics import Partition
-from services.cli.explaining import _draw_drill
-from services.client import drilling
-from services.client.drilling import Drilled, drill_unit
-from services.kernel.errors import CommandFailed
-from services.view.door import Door
+from holdfast.schemas import commands, events
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.cli.explaining import _draw_drill
+from holdfast.services.client import drilling
+from holdfast.services.client.drilling import Drilled, drill_unit
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.view.door import Door
 from tests.unit.client.test_moving import JOB, TOPICS, Cluster
 
 PREDICTED = {"detection": 330.0, "activation": 190.0, "catching-up": 50.0, "total": 570.0}

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.client import feeding
-from services.client.feeding import Feed, split_quoted
-from services.client.unusable import UnusableFile
+from holdfast.services.client import feeding
+from holdfast.services.client.feeding import Feed, split_quoted
+from holdfast.services.client.unusable import UnusableFile
 
 ROWS: list[dict[str, Any]] = [
     {"carrier": "UA", "delay": 4, "miles": 1.5, "late": True},

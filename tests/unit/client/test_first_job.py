@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.client.feeding import Feed
-from services.client.first_job import Draft, draft
-from services.client.local_run import Finished, LocalRun, complete
-from services.kernel.errors import CommandFailed
-from services.log.logger import drop_below
-from services.planning.loading import load
+from holdfast.services.client.feeding import Feed
+from holdfast.services.client.first_job import Draft, draft
+from holdfast.services.client.local_run import Finished, LocalRun, complete
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.logger import drop_below
+from holdfast.services.planning.loading import load
 
 SHARED = Path(os.environ.get("HOLDFAST_SHARED_DATA", "/work/shared/data"))
 STREAMS = {

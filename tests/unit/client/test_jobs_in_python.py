@@ -14,11 +14,11 @@ import pytest
 
 import holdfast
 from holdfast import Job, JobRejected, aggregate, count, filter, max, parts, query, renamed, sink, source, window
-from services.client.job_files import file_of, read_job
-from services.client.unusable import UnusableFile
-from services.kernel.errors import CommandFailed
-from services.planning.converting import function_name
-from services.planning.drawing import svg
+from holdfast.services.client.job_files import file_of, read_job
+from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.planning.converting import function_name
+from holdfast.services.planning.drawing import svg
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 DELAYS = Job(
@@ -161,7 +161,7 @@ def test_an_import_loads_nothing_that_is_slow() -> None:
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     assert not {"pydantic", "polars", "yaml", "typing_extensions"} & set(first.split())
-    assert not {"pandas", "pyspark", "confluent_kafka", "services.cli"} & set(then.split())
+    assert not {"pandas", "pyspark", "confluent_kafka", "holdfast.services.cli"} & set(then.split())
 
 
 def test_the_examples_of_the_page_run() -> None:

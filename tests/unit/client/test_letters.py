@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import ClusterTopics
-from services.kernel.errors import CommandFailed
-from services.log.memory import MemoryLog
-from services.view.door import Door, Whereabouts
-from services.view.letters import find_letters
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.view.door import Door, Whereabouts
+from holdfast.services.view.letters import find_letters
 
 TOPICS = ClusterTopics("c")
 

@@ -8,18 +8,18 @@ from typing import cast
 
 import pytest
 
-from schemas import assignments, commands, events
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, unit_key
-from schemas.commands import Command
-from schemas.events import Event
-from schemas.topics import ClusterTopics, Partition
-from services.client import moving
-from services.client.moving import Moved, move_unit
-from services.kernel.errors import CommandFailed
-from services.log.memory import MemoryLog
-from services.view.door import Door
-from services.view.lines import JobLine
-from services.view.reading import Watch
+from holdfast.schemas import assignments, commands, events
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, unit_key
+from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.client import moving
+from holdfast.services.client.moving import Moved, move_unit
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.view.door import Door
+from holdfast.services.view.lines import JobLine
+from holdfast.services.view.reading import Watch
 
 TOPICS = ClusterTopics("c")
 G = "0-abcdef"

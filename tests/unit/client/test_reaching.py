@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from services.client import reaching
-from services.client.reaching import reach
-from services.kernel.errors import CommandFailed
+from holdfast.services.client import reaching
+from holdfast.services.client.reaching import reach
+from holdfast.services.kernel.errors import CommandFailed
 
 AT_ONCE_S, TRIES = 5.0, 4
 """A busy machine may hold up any one command. One that waits for Kafka is never quick: one quick refusal is proof."""

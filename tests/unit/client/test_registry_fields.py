@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from services.client.local_run import of_files
-from services.client.registry_fields import with_fields
-from services.kernel.codecs.registered import WriterSchema
-from services.kernel.errors import JobRejected, Retriable
-from services.log.client_settings import secret_files
-from services.log.patience import Patience
-from services.log.registry import Registry, RegistryUnusable, open_registry
-from services.planning.checking import check
-from services.planning.loading import interpret
+from holdfast.services.client.local_run import of_files
+from holdfast.services.client.registry_fields import with_fields
+from holdfast.services.kernel.codecs.registered import WriterSchema
+from holdfast.services.kernel.errors import JobRejected, Retriable
+from holdfast.services.log.client_settings import secret_files
+from holdfast.services.log.patience import Patience
+from holdfast.services.log.registry import Registry, RegistryUnusable, open_registry
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
 from tests.support.avro import record
 
 AVRO = json.dumps(record(("_id", "long"), ("price", ["null", "double"]), ("labels", {"type": "map", "values": "int"})))

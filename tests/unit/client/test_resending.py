@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, encode
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.client import resending
-from services.client.resending import HEADER, Resent, resend
-from services.log.memory import MemoryLog
+from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, encode
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.client import resending
+from holdfast.services.client.resending import HEADER, Resent, resend
+from holdfast.services.log.memory import MemoryLog
 
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 SOURCE = Partition("orders", 1)

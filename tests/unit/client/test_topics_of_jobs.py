@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.client.planning import missing_topics
-from services.planning.loading import load
+from holdfast.services.client.planning import missing_topics
+from holdfast.services.planning.loading import load
 
 JOB = """
 name: job

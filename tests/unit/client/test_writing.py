@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.topics import Partition, TopicSpec
-from services.client.writing import BURST_S, Writer, key_reader, paced
-from services.log.memory import MemoryLog
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.client.writing import BURST_S, Writer, key_reader, paced
+from holdfast.services.log.memory import MemoryLog
 
 
 def written(blocks: list[list[bytes]], partitions: int, key: str | None = None) -> tuple[Writer, list[list[bytes]]]:

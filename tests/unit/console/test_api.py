@@ -13,11 +13,11 @@ pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup 
 
 import httpx
 
-from schemas.topics import Partition
-from services.console.actions import Actions, Machine
-from services.console.api import api_page, make_app
-from services.console.feed import Feed
-from services.view.reading import named_job, read_all
+from holdfast.schemas.topics import Partition
+from holdfast.services.console.actions import Actions, Machine
+from holdfast.services.console.api import api_page, make_app
+from holdfast.services.console.feed import Feed
+from holdfast.services.view.reading import named_job, read_all
 from tests.support.shown_cluster import ShownCluster
 
 

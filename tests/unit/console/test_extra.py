@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from services.cli.commands import app
+from holdfast.services.cli.commands import app
 
 ROOT = Path(__file__).parents[3]
 NEEDS = re.compile(r"^\s*(?:from|import) (?:nicegui|fastapi|starlette|uvicorn|websockets|httpx)\b", re.MULTILINE)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.console import feed as feeds
-from services.console.feed import REST_S, Feed
-from services.kernel.errors import Retriable
-from services.view.live import LiveView
+from holdfast.services.console import feed as feeds
+from holdfast.services.console.feed import REST_S, Feed
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.view.live import LiveView
 from tests.support.shown_cluster import ShownCluster
 
 WAIT_S = 30.0

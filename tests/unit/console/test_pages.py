@@ -8,17 +8,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from schemas.plans import Problem
-from services.console.drafts import EXAMPLE, check
-from services.console.layering import layers
-from services.console.parts import records
-from services.console.parts.checkpoints import checkpoints
-from services.console.parts.job import job_page
-from services.console.parts.overview import health, overview
-from services.console.parts.takeovers import takeovers
-from services.planning.places import line_of
-from services.view.live import LiveView, Picture
-from services.view.rows import newest_letters, newest_rows
+from holdfast.schemas.plans import Problem
+from holdfast.services.console.drafts import EXAMPLE, check
+from holdfast.services.console.layering import layers
+from holdfast.services.console.parts import records
+from holdfast.services.console.parts.checkpoints import checkpoints
+from holdfast.services.console.parts.job import job_page
+from holdfast.services.console.parts.overview import health, overview
+from holdfast.services.console.parts.takeovers import takeovers
+from holdfast.services.planning.places import line_of
+from holdfast.services.view.live import LiveView, Picture
+from holdfast.services.view.rows import newest_letters, newest_rows
 from tests.support.shown_cluster import HOSTILE, ShownCluster
 
 

@@ -12,24 +12,24 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from schemas import assignments, cuts, events, heartbeats, plans, progress
-from schemas.assignments import Change, Goal
-from schemas.cuts import CutRecord
-from schemas.events import Event
-from schemas.heartbeats import CopyState, Exit, Heartbeat
-from schemas.plans import Decision, Plan, Status
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.controller.conductor import Conductor
-from services.controller.core.actions import Action
-from services.controller.core.controller import Controller
-from services.controller.core.events import Failed, Outcome
-from services.controller.polling import Polling
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.jobs import EVERY
-from services.log.memory import MemoryLog
-from services.recovery.polling import Polling as Recovery
+from holdfast.schemas import assignments, cuts, events, heartbeats, plans, progress
+from holdfast.schemas.assignments import Change, Goal
+from holdfast.schemas.cuts import CutRecord
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
+from holdfast.schemas.plans import Decision, Plan, Status
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.actions import Action
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.core.events import Failed, Outcome
+from holdfast.services.controller.polling import Polling
+from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.jobs import EVERY
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.recovery.polling import Polling as Recovery
 
 T = TypeVar("T")
 

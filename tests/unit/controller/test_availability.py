@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.costs import Costs
-from schemas.plans import QueryState
-from services.controller.core.availability import GRACE_MS, NEVER_MS, WINDOW_MS, Availability
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.plans import QueryState
+from holdfast.services.controller.core.availability import GRACE_MS, NEVER_MS, WINDOW_MS, Availability
 
 NEEDED = {"fine": frozenset({"s", "a"}), "poor": frozenset({"s", "b"})}
 SINKS = {"fine": frozenset({"a"}), "poor": frozenset({"b"})}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schemas import assignments
-from schemas.assignments import CheckpointPolicy
-from services.controller.core.actions import AppendPolicy
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import CheckpointPolicy
+from holdfast.services.controller.core.actions import AppendPolicy
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 EIGHT: dict[str, Any] = {"fault_tolerance": {"checkpoint": {"interval_ms": 800}}}

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from schemas import assignments
-from schemas.assignments import Assignment, GlobalCheckpoint
-from schemas.progress import Progress
-from services.controller.core.actions import AppendCheckpoint
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Assignment, GlobalCheckpoint
+from holdfast.schemas.progress import Progress
+from holdfast.services.controller.core.actions import AppendCheckpoint
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 ALIGNED: dict[str, Any] = {"fault_tolerance": {"checkpoint": {"policy": "aligned", "every_batches": 5}}}

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from schemas.cuts import Control, Cut, Range, encode
-from schemas.decided import Id
-from schemas.topics import Partition
-from services.controller.core.controller import DRAIN_AGAIN_MS
-from services.controller.ends import LOOKED_AT, ends_of_sources
-from services.kernel.errors import Retriable
-from services.log.memory import MemoryLog
+from holdfast.schemas.cuts import Control, Cut, Range, encode
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.core.controller import DRAIN_AGAIN_MS
+from holdfast.services.controller.ends import LOOKED_AT, ends_of_sources
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.memory import MemoryLog
 from tests.unit.controller import test_histories as histories
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 

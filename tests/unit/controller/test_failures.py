@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas.assignments import Change
-from services.controller.core.actions import Action, AppendGoal, CreateTopics, Draft
+from holdfast.schemas.assignments import Change
+from holdfast.services.controller.core.actions import Action, AppendGoal, CreateTopics, Draft
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.assignments import PRIMARY, Copy
-from schemas.heartbeats import CopyState, Exit, Heartbeat
-from services.controller.core.fleet import Fleet
-from services.kernel.liveness.detector import REPORT_US
+from holdfast.schemas.assignments import PRIMARY, Copy
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
+from holdfast.services.controller.core.fleet import Fleet
+from holdfast.services.kernel.liveness.detector import REPORT_US
 
 STEP_MS = 50
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.commands import COMMANDS
-from schemas.cuts import Beginning, Control
-from schemas.events import Event
-from schemas.plans import Ended, Plan, Rejection
-from schemas.topics import TopicSpec
-from services.kernel.errors import Fenced
-from services.log.protocol import Rows, Transactor
+from holdfast.schemas.commands import COMMANDS
+from holdfast.schemas.cuts import Beginning, Control
+from holdfast.schemas.events import Event
+from holdfast.schemas.plans import Ended, Plan, Rejection
+from holdfast.schemas.topics import TopicSpec
+from holdfast.services.kernel.errors import Fenced
+from holdfast.services.log.protocol import Rows, Transactor
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 
 UP = ["accepted", "starting", "running"]

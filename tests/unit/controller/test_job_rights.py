@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.rights import SERVICES, Role
-from schemas.topics import JobTopics
-from services.controller.conductor import KEPT_LOOK_MS
+from holdfast.schemas.rights import SERVICES, Role
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.controller.conductor import KEPT_LOOK_MS
 from tests.unit.controller.cluster import Cluster, job
 
 WEEK_MS = 7 * 24 * 3_600_000

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schemas.plans import Ended
-from schemas.topics import JobTopics, Partition
-from services.controller.conductor import KEPT_LOOK_MS
-from services.controller.kept import delete_over, kept
+from holdfast.schemas.plans import Ended
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.controller.conductor import KEPT_LOOK_MS
+from holdfast.services.controller.kept import delete_over, kept
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 
 WEEK_MS = 7 * 24 * 3_600_000

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from schemas.assignments import PRIMARY, RUN, STOP, Assignment, Change, Copy, Goal, GoalKind
-from schemas.commands import Command, encode
-from schemas.decided import Id
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Decision, Ended, Plan, Problem, Rejection
-from schemas.progress import Progress
-from schemas.topics import generation
-from services.controller.core import actions as do
-from services.controller.core import events as happened
-from services.controller.core.controller import Controller
-from services.controller.core.life import TRANSITIONS, Deed, Phase, Step
+from holdfast.schemas.assignments import PRIMARY, RUN, STOP, Assignment, Change, Copy, Goal, GoalKind
+from holdfast.schemas.commands import Command, encode
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Decision, Ended, Plan, Problem, Rejection
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import generation
+from holdfast.services.controller.core import actions as do
+from holdfast.services.controller.core import events as happened
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.core.life import TRANSITIONS, Deed, Phase, Step
 from tests.unit.planning import jobs
 
 P, S = Phase, Step

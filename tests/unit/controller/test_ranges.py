@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import assignments
-from schemas.assignments import Assignment, Change, Deadly, unit_key
-from schemas.cuts import Cut, Range, encode
-from schemas.decided import Id
-from schemas.topics import Partition
-from services.log import cut_ranges as ranges
-from services.log.cut_ranges import records_of
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Assignment, Change, Deadly, unit_key
+from holdfast.schemas.cuts import Cut, Range, encode
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import Partition
+from holdfast.services.log import cut_ranges as ranges
+from holdfast.services.log.cut_ranges import records_of
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 
 DEADLY = Deadly(3, "w2", 2)

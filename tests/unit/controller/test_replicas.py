@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from schemas.plans import Counts, Ended, Plan
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.controller.core import actions
-from services.controller.core.actions import Action
-from services.controller.core.life import TRANSITIONS, Phase, Step
+from holdfast.schemas.plans import Counts, Ended, Plan
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.core import actions
+from holdfast.services.controller.core.actions import Action
+from holdfast.services.controller.core.life import TRANSITIONS, Phase, Step
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 

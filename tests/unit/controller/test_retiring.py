@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, encode
-from schemas.retired import Retired
-from services.controller.core import goals
-from services.controller.core.actions import AppendDecision, AppendRetired
-from services.kernel.logs.standings import Standings
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, encode
+from holdfast.schemas.retired import Retired
+from holdfast.services.controller.core import goals
+from holdfast.services.controller.core.actions import AppendDecision, AppendRetired
+from holdfast.services.kernel.logs.standings import Standings
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 

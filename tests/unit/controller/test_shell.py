@@ -8,16 +8,16 @@ from typing import cast
 import faust
 import pytest
 
-from schemas.events import Event
-from schemas.topics import Partition
-from services.controller.appending import Appending
-from services.controller.core.actions import PublishEvent
-from services.controller.core.events import Done, Failed
-from services.controller.settings import ControllerSettings
-from services.kernel.errors import Retriable
-from services.log.backlog import Backlog
-from services.log.credentials import UnknownSecurity, credentials
-from services.log.protocol import Delivered, Log
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.appending import Appending
+from holdfast.services.controller.core.actions import PublishEvent
+from holdfast.services.controller.core.events import Done, Failed
+from holdfast.services.controller.settings import ControllerSettings
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.credentials import UnknownSecurity, credentials
+from holdfast.services.log.protocol import Delivered, Log
 
 A, B = Partition("a", 0), Partition("b", 0)
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import assignments, plans
-from schemas.assignments import Assignment, Change, Goal
-from schemas.plans import Ended
+from holdfast.schemas import assignments, plans
+from holdfast.schemas.assignments import Assignment, Change, Goal
+from holdfast.schemas.plans import Ended
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 
 

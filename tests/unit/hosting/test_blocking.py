@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.hosting.blocking import MOST_HUNG, BlockingThreads, further
-from services.kernel.errors import Retriable, WorkerUnfit
+from holdfast.services.hosting.blocking import MOST_HUNG, BlockingThreads, further
+from holdfast.services.kernel.errors import Retriable, WorkerUnfit
 from tests.support.commands import until
 
 

@@ -7,18 +7,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from schemas import assignments, plans
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
-from schemas.decided import Id
-from schemas.plans import Ended, Plan, Skip
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.copies import Copies
-from services.hosting.decisions import Decisions
-from services.hosting.identity import Identity
-from services.kernel.logs.admitted import Skipped
-from services.log.memory import MemoryLog
-from services.planning.loading import load
-from services.planning.plan import make_plan
+from holdfast.schemas import assignments, plans
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Ended, Plan, Skip
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.copies import Copies
+from holdfast.services.hosting.decisions import Decisions
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.logs.admitted import Skipped
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
 
 JOB = """
 name: j

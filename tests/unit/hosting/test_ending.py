@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from services.hosting.ending import Ending
+from holdfast.services.hosting.ending import Ending
 
 
 @dataclass

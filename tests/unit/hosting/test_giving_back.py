@@ -9,16 +9,16 @@ import threading
 
 import pytest
 
-from services.hosting.doing import Doing
-from services.hosting.giving_back import EVERY_S, GivingBack
-from services.hosting.watchdog import Watchdog
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.giving_back import EVERY_S, GivingBack
+from holdfast.services.hosting.watchdog import Watchdog
 
 DEADLINE_S = 20.0
 FREED_MIB, LEFT_MIB = 60, 20
 HOLED = f"""
 import threading
-from services.hosting.giving_back import trimming
-from services.log.usage import resident_bytes
+from holdfast.services.hosting.giving_back import trimming
+from holdfast.services.log.usage import resident_bytes
 
 stays, before = [], resident_bytes()
 

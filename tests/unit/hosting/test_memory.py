@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.heartbeats import At
-from services.hosting.doing import Doing
-from services.hosting.memory import MIB, Memory
-from services.hosting.traces import BYTES, Traces, read
-from services.hosting.watchdog import Watchdog
+from holdfast.schemas.heartbeats import At
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.memory import MIB, Memory
+from holdfast.services.hosting.traces import BYTES, Traces, read
+from holdfast.services.hosting.watchdog import Watchdog
 
 GREEDY, MODEST = "j@1-abcdef/greedy-0", "j@1-abcdef/modest-0"
 

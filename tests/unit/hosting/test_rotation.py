@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.hosting.heartbeats import COSTS_MS, MOST_COSTS, Rotation
+from holdfast.services.hosting.heartbeats import COSTS_MS, MOST_COSTS, Rotation
 
 BEAT_MS = 100
 

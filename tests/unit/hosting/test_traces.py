@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from schemas.heartbeats import At
-from services.hosting.traces import BYTES, SLOT_BYTES, SLOTS, Traces, read
+from holdfast.schemas.heartbeats import At
+from holdfast.services.hosting.traces import BYTES, SLOT_BYTES, SLOTS, Traces, read
 
 UNIT = "j@1-abcdef/u-0"
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from schemas.heartbeats import Turn
-from services.hosting.doing import Doing
-from services.hosting.watchdog import COLD, ENDS, HUNG_STATUS, Watchdog
+from holdfast.schemas.heartbeats import Turn
+from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.watchdog import COLD, ENDS, HUNG_STATUS, Watchdog
 
 PATIENCE_S = 2.0
 LOOK_MS = 100.0
@@ -99,8 +99,8 @@ def test_work_within_work_leaves_the_outer_unit() -> None:
 def test_a_process_that_hangs_ends_and_says_where_every_thread_stood() -> None:
     program = (
         "import threading\n"
-        "from services.hosting.doing import Doing\n"
-        "from services.hosting.watchdog import Watchdog\n"
+        "from holdfast.services.hosting.doing import Doing\n"
+        "from holdfast.services.hosting.watchdog import Watchdog\n"
         "def hangs_here():\n"
         "    threading.Event().wait()\n"
         "doing = Doing()\n"

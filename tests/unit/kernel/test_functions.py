@@ -11,17 +11,17 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from services.cli.commands import app
-from services.kernel.codecs.encoding import encode_json
-from services.kernel.codecs.fields import text_of
-from services.kernel.expressions.parsing import compile_expression, computing, result_type
-from services.kernel.functions import page
-from services.kernel.functions.aggregates import AGGREGATES, EXAMPLE_ROWS
-from services.kernel.functions.catalogue import BY_NAME, OF_ONE_ROW
-from services.kernel.functions.function import Function
-from services.kernel.operators import accumulators, aggregate_texts
-from services.kernel.operators.grouping import Grouping
-from services.kernel.operators.operator import TIME
+from holdfast.services.cli.commands import app
+from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.fields import text_of
+from holdfast.services.kernel.expressions.parsing import compile_expression, computing, result_type
+from holdfast.services.kernel.functions import page
+from holdfast.services.kernel.functions.aggregates import AGGREGATES, EXAMPLE_ROWS
+from holdfast.services.kernel.functions.catalogue import BY_NAME, OF_ONE_ROW
+from holdfast.services.kernel.functions.function import Function
+from holdfast.services.kernel.operators import accumulators, aggregate_texts
+from holdfast.services.kernel.operators.grouping import Grouping
+from holdfast.services.kernel.operators.operator import TIME
 from tests.support.sql_table import TABLE
 
 SYNTAX = {"CASE", "IN", "AS", "DECIMAL", "BOTH"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.kernel import lazy_modules
+from holdfast.services.kernel import lazy_modules
 
 SERVICES = Path(__file__).parents[3] / "services"
 CALL = "lazy_modules.resolve"
@@ -29,10 +29,10 @@ BEFORE = {
 }
 """Functions that resolve before they call what has threads, or runs users' code, which may."""
 WITHOUT_POLARS = (
-    "services.node.daemon",
-    "services.node.serving",
-    "services.node.broker_keeper",
-    "services.cli.commands",
+    "holdfast.services.node.daemon",
+    "holdfast.services.node.serving",
+    "holdfast.services.node.broker_keeper",
+    "holdfast.services.cli.commands",
 )
 
 SLOW = """
@@ -47,7 +47,7 @@ class Slow:
         return None
 
 import polars as pl
-from services.kernel import lazy_modules
+from holdfast.services.kernel import lazy_modules
 
 assert "numpy" not in sys.modules
 {resolve}
@@ -97,8 +97,8 @@ def test_without_that_the_second_thread_fails() -> None:
 
 def test_what_is_loaded_is_all_that_a_job_touches_and_no_pandas() -> None:
     code = (
-        "import services.kernel.operators.catalogue, sys\n"
-        "from services.kernel import lazy_modules\n"
+        "import holdfast.services.kernel.operators.catalogue, sys\n"
+        "from holdfast.services.kernel import lazy_modules\n"
         "lazy_modules.resolve()\n"
         "before = set(sys.modules)\n"
         "import polars as pl\n"
@@ -155,7 +155,7 @@ def test_every_entry_point_is_one_of_these() -> None:
         if '__name__ == "__main__"' in (text := file.read_text(encoding="utf-8")) and "def main" in text
     }
     through = {"worker/__main__.py", "cli/__main__.py", "spark/__main__.py"}
-    alone = {f"{name.removeprefix('services.').replace('.', '/')}.py" for name in WITHOUT_POLARS}
+    alone = {f"{name.removeprefix('holdfast.services.').replace('.', '/')}.py" for name in WITHOUT_POLARS}
     alone |= {"node/tether.py", "node/artifacts.py", "node/broker.py"}
     assert mains - set(FIRST) - set(BEFORE) - through - alone == set()
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Differing, Unshown, decode, encode
-from schemas.decided import Id
-from schemas.plans import OperatorPlan, Plan, UnitPlan
-from services.kernel.plans.pinning import ANY, Fit, Pin, pins
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Differing, Unshown, decode, encode
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import OperatorPlan, Plan, UnitPlan
+from holdfast.services.kernel.plans.pinning import ANY, Fit, Pin, pins
 
 UNIT = "job@1-abcdef/u-0"
 PIN = Pin(planned="polars 1")

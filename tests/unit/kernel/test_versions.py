@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.kernel import versions as pinned
-from services.kernel.versions import COMPUTES, PRETENDED, differences, text_of, versions
+from holdfast.services.kernel import versions as pinned
+from holdfast.services.kernel.versions import COMPUTES, PRETENDED, differences, text_of, versions
 
 KERNEL = Path(pinned.__file__).parent
 

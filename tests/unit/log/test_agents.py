@@ -9,8 +9,8 @@ from pathlib import Path
 import faust
 import pytest
 
-from schemas.topics import Partition
-from services.log.agents import make_app
+from holdfast.schemas.topics import Partition
+from holdfast.services.log.agents import make_app
 
 
 def test_an_app_makes_no_directories_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

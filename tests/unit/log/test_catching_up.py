@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import PositionGone
-from services.log.catching_up import Unbroken
-from services.log.memory import MemoryLog
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import PositionGone
+from holdfast.services.log.catching_up import Unbroken
+from holdfast.services.log.memory import MemoryLog
 
 DECIDED, AGED = Partition("decided", 0), Partition("aged", 0)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import commits, cuts
-from schemas.commits import Commit
-from schemas.cuts import CutsSnapshot, Range, Snapshot, TaskCuts
-from schemas.decided import Id
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import StateCorrupted
-from services.log.cut_logs import commit_base
-from services.log.memory import MemoryLog
+from holdfast.schemas import commits, cuts
+from holdfast.schemas.commits import Commit
+from holdfast.schemas.cuts import CutsSnapshot, Range, Snapshot, TaskCuts
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.log.cut_logs import commit_base
+from holdfast.services.log.memory import MemoryLog
 
 CUTS, COMMITS = Partition("cuts", 0), Partition("commits", 0)
 

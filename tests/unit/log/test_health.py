@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.decisions import Decisions
-from services.hosting.identity import Identity
-from services.kernel.errors import Retriable
-from services.log import metrics_server
-from services.log.health import STUCK_S, Check, Health, answering, reading
-from services.log.memory import MemoryLog
-from services.log.metrics_server import registry_of, serve
-from services.log.protocol import Chunk
-from services.node.ports import choose_pair
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.decisions import Decisions
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log import metrics_server
+from holdfast.services.log.health import STUCK_S, Check, Health, answering, reading
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.metrics_server import registry_of, serve
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.node.ports import choose_pair
 
 TOPICS = ClusterTopics()
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import PositionGone, Retriable, StateCorrupted
-from services.log.answers import Known
-from services.log.kafka import KafkaLog
-from services.log.kafka_client import Cluster
-from services.log.kafka_reader import KafkaReader
-from services.log.protocol import Chunk
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
+from holdfast.services.log.answers import Known
+from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.protocol import Chunk
 
 WHERE, OTHER = Partition("t", 0), Partition("t", 1)
 INVALID = -1001
@@ -113,8 +113,8 @@ def next_of(answers: list[Any]) -> Any:
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     library = Library()
     monkeypatch.setattr(Cluster, "admin", lambda self, name: library)
-    monkeypatch.setattr("services.log.kafka_requests.ANSWER_S", 0.1)
-    monkeypatch.setattr("services.log.kafka_requests.LOOK_SELDOM_S", 0.01)
+    monkeypatch.setattr("holdfast.services.log.kafka_requests.ANSWER_S", 0.1)
+    monkeypatch.setattr("holdfast.services.log.kafka_requests.LOOK_SELDOM_S", 0.01)
     return library
 
 
@@ -356,8 +356,8 @@ class Consumer:
 def reader(monkeypatch: pytest.MonkeyPatch) -> KafkaReader:
     consumer = Consumer()
     monkeypatch.setattr(Cluster, "consumer", lambda *_: consumer)
-    monkeypatch.setattr("services.log.kafka_reader.KafkaMessage", Event)
-    monkeypatch.setattr("services.log.kafka_reader.ANSWER_S", 0.05)
+    monkeypatch.setattr("holdfast.services.log.kafka_reader.KafkaMessage", Event)
+    monkeypatch.setattr("holdfast.services.log.kafka_reader.ANSWER_S", 0.05)
     reader = KafkaReader(Cluster("nowhere:1"), "test")
     reader.assign({WHERE: 5})
     return reader

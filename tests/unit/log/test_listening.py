@@ -10,11 +10,11 @@ from unittest import mock
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import PositionGone, Retriable
-from services.log.listening import follow, listen
-from services.log.memory import MemoryLog
-from services.log.protocol import Chunk
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import PositionGone, Retriable
+from holdfast.services.log.listening import follow, listen
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Chunk
 
 BEATS = Partition("heartbeats", 0)
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schemas.events import Event
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.kernel.errors import Torn
-from services.log.memory import STRETCH, MemoryLog
-from services.log.protocol import Chunk, Message, Rows
-from services.log.seal import HEADER, Fault, Keyring
-from services.log.sealed import SealedLog
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.kernel.errors import Torn
+from holdfast.services.log.memory import STRETCH, MemoryLog
+from holdfast.services.log.protocol import Chunk, Message, Rows
+from holdfast.services.log.seal import HEADER, Fault, Keyring
+from holdfast.services.log.sealed import SealedLog
 
 TOPICS = ClusterTopics()
 JOB = TOPICS.job("flights", "7-abcdef")

@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.log.client_settings import client_settings
-from services.log.memory import MemoryLog
-from services.log.opening import SecretDiffers, expect_secret
-from services.log.protocol import Log
-from services.log.seal import Keyring
-from services.log.sealed import SealedLog
-from services.log.secret import SECRET, SECRET_FILE, SecretUnusable, is_said, keyring, readable_by_others, secret_file
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.opening import SecretDiffers, expect_secret
+from holdfast.services.log.protocol import Log
+from holdfast.services.log.seal import Keyring
+from holdfast.services.log.sealed import SealedLog
+from holdfast.services.log.secret import (
+    SECRET,
+    SECRET_FILE,
+    SecretUnusable,
+    is_said,
+    keyring,
+    readable_by_others,
+    secret_file,
+)
 
 CUTS = Partition(ClusterTopics().job("flights", "7-abcdef").cuts, 0)
 OLD, NEW = "an old secret of the cluster", "a new secret of the cluster"

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.kernel.errors import Retriable
-from services.log.kafka_client import ANSWER_S
-from services.log.kafka_scan import Scanner
-from services.log.memory import MemoryLog
-from services.log.protocol import Chunk, Message, Reader
-from services.log.silence import Silence
-from services.view.reading import Watch
-from services.view.tailing import read_topic
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.kafka_client import ANSWER_S
+from holdfast.services.log.kafka_scan import Scanner
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Chunk, Message, Reader
+from holdfast.services.log.silence import Silence
+from holdfast.services.view.reading import Watch
+from holdfast.services.view.tailing import read_topic
 
 ROOT = Path(__file__).parents[3]
 ROWS = Partition("rows", 0)
@@ -106,7 +106,7 @@ def test_a_watch_gives_every_record_that_came_while_its_caller_worked() -> None:
     topics = ClusterTopics("test")
     log = MemoryLog(lambda: 0)
     log.create(topics.specs())
-    from schemas.events import Event, encode
+    from holdfast.schemas.events import Event, encode
 
     with Watch(log, topics, clock) as watch:
         appender = log.appender("test")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from services.kernel.errors import Fenced, Indefinite, Refused, Retriable
-from services.log import kafka_transactor
-from services.log.kafka_client import Cluster
-from services.log.kafka_transactor import COMMIT_S, LIBRARY_S, TRANSACTION_S, KafkaTransactor, _Session
-from services.log.protocol import Rows
+from holdfast.services.kernel.errors import Fenced, Indefinite, Refused, Retriable
+from holdfast.services.log import kafka_transactor
+from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka_transactor import COMMIT_S, LIBRARY_S, TRANSACTION_S, KafkaTransactor, _Session
+from holdfast.services.log.protocol import Rows
 from tests.support.commands import until
 
 DEADLINE_S = 20.0

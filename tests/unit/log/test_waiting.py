@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Retriable, TopicGone
-from services.log.answers import Moved
-from services.log.expecting import ANSWER_S, Expecting
-from services.log.kafka_requests import Absent, NotAllowed
-from services.log.login import LoginRefused
-from services.log.memory import MemoryLog
-from services.log.patience import FIRST_WORD_S, LOOK_AGAIN_S, Patience, Wait
-from services.log.protocol import Chunk, Message
-from services.log.waiting import WaitingLog
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import Retriable, TopicGone
+from holdfast.services.log.answers import Moved
+from holdfast.services.log.expecting import ANSWER_S, Expecting
+from holdfast.services.log.kafka_requests import Absent, NotAllowed
+from holdfast.services.log.login import LoginRefused
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.patience import FIRST_WORD_S, LOOK_AGAIN_S, Patience, Wait
+from holdfast.services.log.protocol import Chunk, Message
+from holdfast.services.log.waiting import WaitingLog
 
 WHERE = Partition("t", 0)
 

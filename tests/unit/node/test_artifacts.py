@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.cluster import _fetch_kafka
-from services.node import artifacts
-from services.node.artifacts import ArtifactSet, ArtifactsMissing, Coordinate, ensure, faults, read_set, require
+from holdfast.services.cli.cluster import _fetch_kafka
+from holdfast.services.node import artifacts
+from holdfast.services.node.artifacts import (
+    ArtifactSet,
+    ArtifactsMissing,
+    Coordinate,
+    ensure,
+    faults,
+    read_set,
+    require,
+)
 
 CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
@@ -52,7 +60,7 @@ def test_absent_altered_and_unknown_jars_are_told(wanted: ArtifactSet) -> None:
 
 
 def test_absent_jars_name_the_command_that_brings_them(wanted: ArtifactSet) -> None:
-    with pytest.raises(ArtifactsMissing, match=r"services\.node\.artifacts some"):
+    with pytest.raises(ArtifactsMissing, match=r"holdfast\.services\.node\.artifacts some"):
         require("some")
 
 

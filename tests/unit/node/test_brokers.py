@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from services.node import ports
-from services.node.broker import EmbeddedKafka
-from services.node.broker_keeper import DEAF_S, BrokerKeeper
-from services.node.brokers import Brokers
-from services.node.disk import Disk
-from services.node.processes import Child
+from holdfast.services.node import ports
+from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.broker_keeper import DEAF_S, BrokerKeeper
+from holdfast.services.node.brokers import Brokers
+from holdfast.services.node.disk import Disk
+from holdfast.services.node.processes import Child
 
 DEADLINE_S = 30.0
 

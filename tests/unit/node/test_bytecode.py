@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from services.node import bytecode
-from services.node.bytecode import FORBIDDEN, PREFIX, is_compiled, of_children
-from services.node.processes import Child
+from holdfast.services.node import bytecode
+from holdfast.services.node.bytecode import FORBIDDEN, PREFIX, is_compiled, of_children
+from holdfast.services.node.processes import Child
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,7 +77,7 @@ def test_images_and_setup_compile_everything_with_our_own_sources() -> None:
     assert "compileall -q -j 2 .venv/lib services schemas holdfast bench" in setup
 
 
-@pytest.mark.parametrize("module", ["services.node.processes", "services.node.detaching"])
+@pytest.mark.parametrize("module", ["holdfast.services.node.processes", "holdfast.services.node.detaching"])
 def test_each_way_to_start_a_process_goes_by_it(module: str) -> None:
     text = (ROOT / f"{module.replace('.', '/')}.py").read_text()
     assert "env={**of_children(), " in text

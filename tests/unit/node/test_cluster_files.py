@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
-from services.node.metrics_ports import Target
-from services.node.processes import open_log
-from services.node.restarts import DELAYS_S, STEADY_S, Restarts
+from holdfast.services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.metrics_ports import Target
+from holdfast.services.node.processes import open_log
+from holdfast.services.node.restarts import DELAYS_S, STEADY_S, Restarts
 from tests.support.processes import parent_of_one
 
 HOLDER = """
 import signal, sys
 from pathlib import Path
-from services.node.cluster_files import ClusterFiles
+from holdfast.services.node.cluster_files import ClusterFiles
 import os
 
 files = ClusterFiles(Path(sys.argv[1]))
@@ -58,7 +58,7 @@ def test_what_an_earlier_version_left_open_to_others_is_closed(tmp_path: Path) -
 PRIVATE = """
 import sys
 from pathlib import Path
-from services.log.private import keep_private
+from holdfast.services.log.private import keep_private
 keep_private()
 Path(sys.argv[1]).mkdir()
 (Path(sys.argv[1]) / "file").write_text("")

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from services.node import disk, supervisor
-from services.node.broker_keeper import BrokerKeeper, BrokerReturned
-from services.node.brokers import Brokers
-from services.node.disk import Disk, put, shortage
-from services.node.log_limits import LogLimits
-from services.node.members import Member
-from services.node.processes import Child, open_log
-from services.node.restarts import Restarts
-from services.node.saying import say
-from services.node.settings import Settings
-from services.node.supervisor import StartFailed, Supervisor
+from holdfast.services.node import disk, supervisor
+from holdfast.services.node.broker_keeper import BrokerKeeper, BrokerReturned
+from holdfast.services.node.brokers import Brokers
+from holdfast.services.node.disk import Disk, put, shortage
+from holdfast.services.node.log_limits import LogLimits
+from holdfast.services.node.members import Member
+from holdfast.services.node.processes import Child, open_log
+from holdfast.services.node.restarts import Restarts
+from holdfast.services.node.saying import say
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import StartFailed, Supervisor
 from tests.support.commands import until
 
 DEADLINE_S = 30.0
@@ -232,7 +232,7 @@ def test_a_log_is_bounded_also_where_there_is_no_room_to_put_it_aside(
 
 SAYS = """
 import logging, sys, warnings
-from services.log.service_log import open_service_log
+from holdfast.services.log.service_log import open_service_log
 import structlog
 
 open_service_log("info")

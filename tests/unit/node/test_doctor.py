@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from services.node import doctor
-from services.node.doctor import Finding, Verdict, examine
-from services.node.settings import Settings
+from holdfast.services.node import doctor
+from holdfast.services.node.doctor import Finding, Verdict, examine
+from holdfast.services.node.settings import Settings
 
 
 def finding(name: str, settings: Settings) -> Finding:

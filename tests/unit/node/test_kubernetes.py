@@ -9,8 +9,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from services.node.service import Service
-from services.node.settings import Settings
+from holdfast.services.node.service import Service
+from holdfast.services.node.settings import Settings
 
 FOLDER = Path(__file__).parents[3] / "infra" / "kubernetes"
 VERSIONS = ("1.29.0", "1.37.0")

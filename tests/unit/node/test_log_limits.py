@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.node.log_limits import MIB, LogLimits
-from services.node.processes import open_log
-from services.node.settings import Settings
+from holdfast.services.node.log_limits import MIB, LogLimits
+from holdfast.services.node.processes import open_log
+from holdfast.services.node.settings import Settings
 
 
 def say(log: Path, text: str, limits: LogLimits) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from schemas import heartbeats
-from schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
-from schemas.topics import ClusterTopics, Partition
-from services.log.memory import MemoryLog
-from services.node import clashes, naming
-from services.node.clashes import CLAIM_MS, Clash, Neighbours, claim, living_stranger, look_around, running_at
-from services.node.naming import Naming, machine_name
-from services.node.readiness import Readiness
-from services.node.settings import Settings
-from services.node.supervisor import Supervisor
+from holdfast.schemas import heartbeats
+from holdfast.schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.node import clashes, naming
+from holdfast.services.node.clashes import CLAIM_MS, Clash, Neighbours, claim, living_stranger, look_around, running_at
+from holdfast.services.node.naming import Naming, machine_name
+from holdfast.services.node.readiness import Readiness
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import Supervisor
 
 TOPICS = ClusterTopics()
 HERE, THERE = "m1:/srv/holdfast#1", "m2:/srv/holdfast#2"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.heartbeats import At
-from services.node.lifeline import lifeline
-from services.node.log_limits import LogLimits
-from services.node.processes import Child, dying_status, service_command, tail
+from holdfast.schemas.heartbeats import At
+from holdfast.services.node.lifeline import lifeline
+from holdfast.services.node.log_limits import LogLimits
+from holdfast.services.node.processes import Child, dying_status, service_command, tail
 from tests.support.processes import Watched, parent_of_one
 
 DEADLINE_S = 60.0
@@ -26,8 +26,8 @@ MUCH_BYTES = 200 * 1024 * 1024
 PARENT = """
 import signal, sys, threading
 from pathlib import Path
-from services.node.lifeline import lifeline
-from services.node.processes import Child
+from holdfast.services.node.lifeline import lifeline
+from holdfast.services.node.processes import Child
 
 def start():
     child = Child([sys.executable, "-c", "import signal; signal.pause()"], log=Path(sys.argv[1]))
@@ -180,7 +180,7 @@ def test_many_threads_can_start_children_at_once(start: Start) -> None:
     assert [ended.get(timeout=DEADLINE_S) for _ in threads] == [0] * 8
 
 
-HOLDS = "from services.worker.process.lifeline import hold; import os, signal; hold(); "
+HOLDS = "from holdfast.services.worker.process.lifeline import hold; import os, signal; hold(); "
 
 
 def test_a_lifeline_tells_of_a_process_before_its_memory_is_gone(start: Start) -> None:
@@ -218,7 +218,7 @@ def test_a_lifeline_says_what_the_process_was_at_and_how_it_ends(start: Start, d
     assert line is not None
     deaths: queue.SimpleQueue[tuple[tuple[At, ...], int | None]] = queue.SimpleQueue()
     program = (
-        "from services.worker.process.lifeline import hold; import os; traces = hold()\n"
+        "from holdfast.services.worker.process.lifeline import hold; import os; traces = hold()\n"
         f"kept = bytearray({MUCH_BYTES}); kept[::4096] = b'x' * len(kept[::4096])\n"
         "with traces.runs('j@1-abcdef/u-0', 7):\n"
         f"    {death}\n"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.rights import Role, user
-from services.controller.settings import ControllerSettings
-from services.log.client_settings import CLIENT_PREFIX, client_settings
+from holdfast.schemas.rights import Role, user
+from holdfast.services.controller.settings import ControllerSettings
+from holdfast.services.log.client_settings import CLIENT_PREFIX, client_settings
 
 ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "compose"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from services.log.client_settings import client_settings, secret_files
-from services.log.secret import SecretUnusable
-from services.node.settings import Settings, described, unknown_variables
+from holdfast.services.log.client_settings import client_settings, secret_files
+from holdfast.services.log.secret import SecretUnusable
+from holdfast.services.node.settings import Settings, described, unknown_variables
 
 
 @pytest.fixture(autouse=True)

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from services.node.members import Member
-from services.node.processes import service_command
-from services.node.spares import Spare, Spares
+from holdfast.services.node.members import Member
+from holdfast.services.node.processes import service_command
+from holdfast.services.node.spares import Spare, Spares
 from tests.support.commands import until
 
 DEADLINE_S = 60.0
 WORKER = """
 import os, signal
-from services.worker.process.lifeline import hold
-from services.worker.process.spare import become
+from holdfast.services.worker.process.lifeline import hold
+from holdfast.services.worker.process.spare import become
 if become():
     hold()
     print("runs as", os.environ["NAME"], flush=True)
@@ -37,7 +37,7 @@ class Fleet:
         self.log, self.told = folder / "worker-1.log", queue.SimpleQueue[tuple[str, str, int]]()
         self.runs = iter(map(str, range(1, 100)))
         self.member = Member(
-            "worker-1", "services.worker", self.log,
+            "worker-1", "holdfast.services.worker", self.log,
             environment=lambda run: {"NAME": f"worker-1 {run}"},
             new_run=lambda former: next(self.runs),
             ended=lambda member, run, status: self.told.put(("ended", run, status)),
@@ -47,7 +47,7 @@ class Fleet:
         self.spares = Spares([self.member])
 
     def provided(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        monkeypatch.setattr("services.node.spares.CALM_S", 0.0)
+        monkeypatch.setattr("holdfast.services.node.spares.CALM_S", 0.0)
         self.spares.provide()
         assert self.spares.pid is not None
         return self.spares.pid
@@ -110,12 +110,12 @@ def test_one_that_ends_by_itself_is_not_made_again_at_once(fleet: Fleet, monkeyp
     until(lambda: spare.gone, "it is so")
     fleet.spares.provide()
     assert fleet.spares.pid is None
-    monkeypatch.setattr("services.node.restarts.DELAYS_S", (0.0,))
+    monkeypatch.setattr("holdfast.services.node.restarts.DELAYS_S", (0.0,))
     fleet.spares._due_s = 0.0
     assert fleet.provided(monkeypatch) != first
 
 
 def test_a_worker_that_is_not_wanted_ends_without_a_word() -> None:
-    spare = Spare(service_command("services.worker"))
+    spare = Spare(service_command("holdfast.services.worker"))
     os.close(spare._telling)
     assert spare.child.wait(DEADLINE_S) == 0

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from services.cli.foreground import _draw
-from services.node.restarts import DELAYS_S
-from services.node.settings import Settings
-from services.node.supervisor import YIELD_S, Supervisor
+from holdfast.services.cli.foreground import _draw
+from holdfast.services.node.restarts import DELAYS_S
+from holdfast.services.node.settings import Settings
+from holdfast.services.node.supervisor import YIELD_S, Supervisor
 
 
 def test_as_many_recovery_replicas_run_as_the_settings_say(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cuts import END_WATERMARK
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.schemas.cuts import END_WATERMARK
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness, without_time
 
 FIELDS = {"k": "string?", "v": "int?"}

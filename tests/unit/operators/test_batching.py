@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kernel.operators.catalogue import Stream
-from services.kernel.operators.operator import TIME
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.operators.operator import TIME
 from tests.support.operators import Harness
 
 FIELDS = {"k": "string?", "f": "float?", "n": "int"}

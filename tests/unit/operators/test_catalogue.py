@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import plan
 
 NESTED = {"k": "string", "n": "int", "l": "list<int>", "t": "timestamp"}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.checkpoints import Entry
-from services.kernel.state.keyed import bytes_of
+from holdfast.schemas.checkpoints import Entry
+from holdfast.services.kernel.state.keyed import bytes_of
 from tests.support.operators import Harness
 
 SECOND = 1_000_000

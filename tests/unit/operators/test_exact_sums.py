@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kernel.codecs.fields import schema
-from services.kernel.operators.aggregate_texts import parse
-from services.kernel.operators.exact_sums import (
+from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.operators.aggregate_texts import parse
+from holdfast.services.kernel.operators.exact_sums import (
     Exact,
     Memories,
     added,
@@ -26,8 +26,8 @@ from services.kernel.operators.exact_sums import (
     split,
     values,
 )
-from services.kernel.operators.grouping import Grouping, State
-from services.kernel.state.keyed import decode_value, encode_value
+from holdfast.services.kernel.operators.grouping import Grouping, State
+from holdfast.services.kernel.state.keyed import decode_value, encode_value
 from tests.support.operators import Harness
 
 FIELDS = {"k": "string", "v": "float?"}

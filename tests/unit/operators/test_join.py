@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness
 
 LEFT = {"k": "string?", "x": "int"}

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from services.kernel.operators import aggregate_texts, collected
-from services.kernel.operators.grouping import Grouping
-from services.kernel.operators.operator import TIME
+from holdfast.services.kernel.operators import aggregate_texts, collected
+from holdfast.services.kernel.operators.grouping import Grouping
+from holdfast.services.kernel.operators.operator import TIME
 
 duckdb: Any = pytest.importorskip("duckdb")
 SCHEMA = {"k": pl.String(), "v": pl.Int64(), "w": pl.Float64(), "s": pl.String(), "ok": pl.Boolean()}

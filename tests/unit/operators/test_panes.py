@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from services.kernel.operators import panes
-from services.kernel.operators.aggregate_texts import parse
-from services.kernel.operators.grouping import Grouping
-from services.kernel.operators.panes import Pane, Panes, merged
+from holdfast.services.kernel.operators import panes
+from holdfast.services.kernel.operators.aggregate_texts import parse
+from holdfast.services.kernel.operators.grouping import Grouping
+from holdfast.services.kernel.operators.panes import Pane, Panes, merged
 
 SCHEMA = {"x": pl.Int64()}
 GROUPING = Grouping(["k"], [*parse("n", "count()", SCHEMA).aggregates, *parse("low", "min(x)", SCHEMA).aggregates])

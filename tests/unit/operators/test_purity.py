@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Context, PythonOperator, State
-from services.kernel.codecs.fields import DELETED
-from services.kernel.operators.catalogue import KINDS, Stream
+from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.kernel.operators.catalogue import KINDS, Stream
 from tests.support.other_process import OtherProcess
 from tests.support.purity import Rows, operator_sends
 

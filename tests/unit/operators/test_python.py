@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.plans import OperatorPlan
-from services.kernel.codecs import keys
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.errors import InvalidRecord, Retriable
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.python import (
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs import keys
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.errors import InvalidRecord, Retriable
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.python import (
     CodeUnavailable,
     Context,
     PythonOperator,
@@ -32,7 +32,7 @@ from services.kernel.operators.python import (
     output_fields,
     restrict,
 )
-from services.kernel.operators.user_state import KeyedTable, decode_key, encode_key
+from holdfast.services.kernel.operators.user_state import KeyedTable, decode_key, encode_key
 from tests.support.tables import DictTable, DictTables
 
 FIELDS = {"key": "string", "n": "int?"}
@@ -277,7 +277,7 @@ def test_what_cannot_be_loaded_says_why(reference: str, allow: list[str] | None,
 
 
 def test_a_package_allows_what_is_below_it() -> None:
-    assert load("services.kernel.operators.user_code:PythonOperator", ["services"]) is PythonOperator
+    assert load("holdfast.services.kernel.operators.user_code:PythonOperator", ["holdfast.services"]) is PythonOperator
 
 
 def test_a_restricted_process_loads_nothing_else() -> None:

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Context, PythonOperator, State
-from schemas.cuts import NO_WATERMARK, RaisedRows, TaskRaised
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.errors import Divergence
-from services.kernel.operators import raises
-from services.kernel.operators.catalogue import KINDS
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
-from services.kernel.operators.python import PythonTask
-from services.kernel.operators.raises import Found, Places
+from holdfast.schemas.cuts import NO_WATERMARK, RaisedRows, TaskRaised
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.errors import Divergence
+from holdfast.services.kernel.operators import raises
+from holdfast.services.kernel.operators.catalogue import KINDS
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.python import PythonTask
+from holdfast.services.kernel.operators.raises import Found, Places
 from tests.support.tables import DictTables
 
 MODULE = "code_that_raises"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.errors import InvalidRecord, JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.errors import InvalidRecord, JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness
 
 FIELDS = {"a": "int?", "b": "int?", "s": "string?"}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness, without_time
 
 Rows = list[dict[str, Any]]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.kernel.errors import InvalidRecord
-from services.kernel.operators.catalogue import KINDS
+from holdfast.services.kernel.errors import InvalidRecord
+from holdfast.services.kernel.operators.catalogue import KINDS
 from tests.support.operators import Harness
 
 MATCHES = "max(CASE WHEN REGEXP_LIKE('aa', s) THEN n ELSE 0 END)"

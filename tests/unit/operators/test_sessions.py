@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.cuts import NO_WATERMARK
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness
 
 FIELDS = {"k": "string?", "x": "float?", "n": "int"}

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.operators import distinct, quantiles
+from holdfast.services.kernel.operators import distinct, quantiles
 from tests.support.operators import Harness
 
 FIELDS = {

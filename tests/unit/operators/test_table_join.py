@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
-from services.kernel.codecs.fields import DELETED, TIME
-from services.kernel.operators.catalogue import Stream
+from holdfast.schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
+from holdfast.services.kernel.codecs.fields import DELETED, TIME
+from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness, without_time
 
 ORDERS = {"customer": "string?", "amount": "int"}

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cuts import NO_WATERMARK
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.operators.operator import TIME, BatchContext
-from services.kernel.operators.stored_rows import StoredRows
-from services.kernel.operators.top import Top
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.operators.operator import TIME, BatchContext
+from holdfast.services.kernel.operators.stored_rows import StoredRows
+from holdfast.services.kernel.operators.top import Top
 from tests.support.tables import DictTables
 
 FIELDS = {"name": "string?", "n": "float?"}
@@ -127,7 +127,7 @@ def test_what_comes_out_is_the_ranking_of_all_rows_restored_or_not(
     top, never_restored = Runner(k, row_key=row_key), Runner(k, row_key=row_key)
     shown, rows = dict[int, Any](), list[dict[str, Any]]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("services.kernel.operators.top._MIN_POOL", pool)
+        patch.setattr("holdfast.services.kernel.operators.top._MIN_POOL", pool)
         for number, batch in enumerate(batches):
             if number == crash:
                 top.restore()
@@ -141,7 +141,7 @@ def test_what_comes_out_is_the_ranking_of_all_rows_restored_or_not(
 
 
 def test_a_drained_pool_is_filled_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.kernel.operators.top._MIN_POOL", 1)
+    monkeypatch.setattr("holdfast.services.kernel.operators.top._MIN_POOL", 1)
     top = Runner(2, row_key=["name"])
     top.run([row(f"{n:03}", n) for n in range(100)])
     for n in range(99, 4, -1):

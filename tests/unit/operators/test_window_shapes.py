@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.job_operators import Window
-from services.kernel.errors import JobRejected
-from services.kernel.operators import catalogue
-from services.kernel.operators.calendar_windows import Calendar
-from services.kernel.operators.catalogue import Stream
-from services.kernel.operators.window_shapes import shape_of
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.job_operators import Window
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.calendar_windows import Calendar
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.operators.window_shapes import shape_of
 from tests.support.operators import Harness
 
 duckdb: Any = pytest.importorskip("duckdb")

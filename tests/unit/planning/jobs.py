@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.decided import Id
-from schemas.plans import Plan, Problem
-from schemas.topics import JobTopics
-from services.kernel.errors import JobRejected
-from services.kernel.operators.catalogue import Stream
-from services.planning.loading import interpret
-from services.planning.plan import make_plan
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Plan, Problem
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.plan import make_plan
 
 GENERATION = "7-abcdef"
 TOPICS = JobTopics("holdfast", "job", GENERATION)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schemas.plans import Problem
-from services.kernel.errors import JobRejected
-from services.kernel.operators.catalogue import Stream
-from services.planning.checking import check
-from services.planning.loading import interpret
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
 from tests.unit.planning.jobs import describe, job, plan, problems, query, source
 
 COUNT = {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s"}

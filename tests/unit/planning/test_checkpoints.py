@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schemas.job_settings import CheckpointSettings
-from services.kernel.logs.policies import READ
-from services.planning.checking import check
-from services.planning.loading import interpret
-from services.worker.checkpoint.policies.catalogue import POLICIES
+from holdfast.schemas.job_settings import CheckpointSettings
+from holdfast.services.kernel.logs.policies import READ
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
+from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from tests.unit.planning.jobs import job, problems
 
 KEEP = {"filter": "x > 1", "input": "s"}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from schemas.decided import Id
-from schemas.jobs import JobSpec
-from schemas.plans import Plan
-from services.planning.converting import to_python, to_yaml
-from services.planning.loading import load
-from services.planning.plan import make_plan
+from holdfast.schemas.decided import Id
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Plan
+from holdfast.services.planning.converting import to_python, to_yaml
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
 
 ROOT = Path(__file__).parents[3]
 ODD = """

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from services.kernel.errors import JobRejected
-from services.planning.checking import check
-from services.planning.loading import interpret
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
 
 FIELDS = {"v": "int", "w": "float?", "s": "string", "t": "timestamp", "b": "bool"}
 

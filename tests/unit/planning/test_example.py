@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from schemas.decided import Id
-from schemas.plans import Plan, Problem
-from services.kernel.errors import JobRejected
-from services.planning.loading import interpret
-from services.planning.plan import make_plan
-from services.planning.reading import read
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Plan, Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.plan import make_plan
+from holdfast.services.planning.reading import read
 from tests.unit.planning.jobs import GENERATION, routes, units
 
 EXAMPLE = Path(__file__).parents[2] / "support" / "jobs" / "flight-delays.yaml"

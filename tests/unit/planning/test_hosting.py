@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.decided import Id
-from schemas.plans import MICRO_BATCH, REAL_TIME, Plan
-from services.kernel.operators.catalogue import Stream
-from services.kernel.plans.layout import commit_logs, data_topics, unit_layouts
-from services.planning.loading import interpret
-from services.planning.plan import make_plan
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, Plan
+from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.plans.layout import commit_logs, data_topics, unit_layouts
+from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.plan import make_plan
 from tests.unit.planning.jobs import GENERATION, TOPICS, job, plan, problems, query, routes, source, units
 from tests.unit.planning.jobs import describe as believe
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from services.kernel.plans.layout import unit_layouts
+from holdfast.services.kernel.plans.layout import unit_layouts
 from tests.unit.planning.jobs import TOPICS, job, plan, query, source
 
 SECOND = 1_000_000

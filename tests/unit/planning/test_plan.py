@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schemas import plans
-from schemas.plans import Problem
-from schemas.topics import JobTopics, Partition
-from services.kernel.operators import catalogue
-from services.kernel.plans.layout import LocalInput, RemoteInput, data_topics, readers, unit_layouts
-from services.planning.rendering import sections, summary
+from holdfast.schemas import plans
+from holdfast.schemas.plans import Problem
+from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plans.layout import LocalInput, RemoteInput, data_topics, readers, unit_layouts
+from holdfast.services.planning.rendering import sections, summary
 from tests.unit.planning.jobs import TOPICS, job, plan, problems, query, routes, source, units
 
 WINDOW = {"size_s": 60}

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from schemas.plans import Plan
-from services.kernel.plans.layout import (
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.plans.layout import (
     LocalInput,
     RemoteInput,
     UnitLayout,

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.plans import Problem
-from services.kernel.errors import JobRejected
-from services.planning.loading import interpret, load
-from services.planning.reading import read
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning.loading import interpret, load
+from holdfast.services.planning.reading import read
 from tests.unit.planning.jobs import plan
 
 EXAMPLE = Path(__file__).parents[2] / "support" / "jobs" / "flight-delays.yaml"

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from schemas.plans import Plan
-from services.cli.commands import app
-from services.cli.replication import chart
-from services.kernel.errors import JobRejected
-from services.kernel.fidelity.of_job import Rates, edge_rates, planned
-from services.planning.replicating import predict
+from holdfast.schemas.plans import Plan
+from holdfast.services.cli.commands import app
+from holdfast.services.cli.replication import chart
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.fidelity.of_job import Rates, edge_rates, planned
+from holdfast.services.planning.replicating import predict
 from tests.support.topologies import without
 from tests.unit.planning.jobs import job, plan, query, source
 

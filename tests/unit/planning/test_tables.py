@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from services.kernel.codecs.fields import DELETED
-from services.kernel.operators import catalogue
-from services.planning.checking import check
-from services.planning.loading import interpret
+from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
 from tests.unit.planning.jobs import job, plan, problems, query, routes, source
 
 BESIDE = {"join": {"left": "s", "right": "t", "on": ["x"]}}

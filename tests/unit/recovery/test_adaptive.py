@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from schemas.assignments import Change
-from schemas.costs import Costs
-from services.recovery.core.adaptive.controller import PACE_US
-from services.recovery.core.adaptive.steadying import COOL_DOWNS
-from services.recovery.core.observed import SchemeAsked
-from services.recovery.core.unit.reasons import chosen_for_promise
-from services.recovery.core.unit.stance import Stance, stance
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.costs import Costs
+from holdfast.services.recovery.core.adaptive.controller import PACE_US
+from holdfast.services.recovery.core.adaptive.steadying import COOL_DOWNS
+from holdfast.services.recovery.core.observed import SchemeAsked
+from holdfast.services.recovery.core.unit.reasons import chosen_for_promise
+from holdfast.services.recovery.core.unit.stance import Stance, stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 COOL_DOWN_S = 2.0

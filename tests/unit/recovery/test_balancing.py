@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
+from holdfast.services.recovery.core.placement.balancing import Host, Placement, Relief, balance
 
 Units = dict[str, list[str]]
 """Of each unit the workers of its copies, the active one first."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.costs import Costs
-from schemas.heartbeats import Heartbeat
-from services.recovery.core.job.consumption import MOST, Consumption, relative
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.recovery.core.job.consumption import MOST, Consumption, relative
 
 
 def said(consumption: Consumption, time_ms: int, incarnation: str = "1", leads: bool = True, **cpu_ms: float) -> None:

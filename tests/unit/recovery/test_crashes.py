@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.assignments import Deadly, unit_key
-from schemas.heartbeats import At, CopyState, Exit, Heartbeat, Turn
-from services.recovery.core.unit.blame import SUSPECT_US
-from services.recovery.core.unit.crashes import LOADING_MS, Crash, Crashes
-from services.recovery.core.unit.stance import Stance, stance
+from holdfast.schemas.assignments import Deadly, unit_key
+from holdfast.schemas.heartbeats import At, CopyState, Exit, Heartbeat, Turn
+from holdfast.services.recovery.core.unit.blame import SUSPECT_US
+from holdfast.services.recovery.core.unit.crashes import LOADING_MS, Crash, Crashes
+from holdfast.services.recovery.core.unit.stance import Stance, stance
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 OTHER = unit_key("job", G, "u-1")

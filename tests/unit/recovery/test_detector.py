@@ -7,9 +7,9 @@ import random
 import pytest
 from pydantic import ValidationError
 
-from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
-from services.kernel.liveness.attention import LOOP_US, RECONNECT_US, UNSETTLED_US, Attention
-from services.kernel.liveness.detector import (
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
+from holdfast.services.kernel.liveness.attention import LOOP_US, RECONNECT_US, UNSETTLED_US, Attention
+from holdfast.services.kernel.liveness.detector import (
     MIN_GRACE_US,
     OVERHEARD,
     REJOIN_US,
@@ -17,9 +17,9 @@ from services.kernel.liveness.detector import (
     WARY_US,
     Detector,
 )
-from services.kernel.liveness.grace import fixed_us
-from services.recovery.core.recovery import Recovery
-from services.recovery.settings import RecoverySettings
+from holdfast.services.kernel.liveness.grace import fixed_us
+from holdfast.services.recovery.core.recovery import Recovery
+from holdfast.services.recovery.settings import RecoverySettings
 
 BEAT_US, ECHO_US = 100_000, 20_000
 FAIL_STOP_US = 30_000_000

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from schemas.assignments import Deadly
-from schemas.heartbeats import FAULTED, CopyState, Heartbeat
-from services.recovery.core.unit.blame import PAUSE_US
-from services.recovery.core.unit.crashes import LOADING_MS, MOST_FAULTS, Crashes
-from services.recovery.core.unit.stance import Stance, stance
+from holdfast.schemas.assignments import Deadly
+from holdfast.schemas.heartbeats import FAULTED, CopyState, Heartbeat
+from holdfast.services.recovery.core.unit.blame import PAUSE_US
+from holdfast.services.recovery.core.unit.crashes import LOADING_MS, MOST_FAULTS, Crashes
+from holdfast.services.recovery.core.unit.stance import Stance, stance
 from tests.unit.recovery.test_crashes import OTHER
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 

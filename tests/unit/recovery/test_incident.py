@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.assignments import Assignment, CheckpointPolicy, GlobalCheckpoint, unit_key
-from schemas.costs import Costs
-from schemas.decided import Id
-from schemas.incidents import Chosen, Incident, Place
-from schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
-from services.recovery.core.job.incident import TRANSITIONS, Move, Phase, Scene, Sign, next_record, phase
-from services.recovery.core.job.recovery_plan import Query
+from holdfast.schemas.assignments import Assignment, CheckpointPolicy, GlobalCheckpoint, unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.decided import Id
+from holdfast.schemas.incidents import Chosen, Incident, Place
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
+from holdfast.services.recovery.core.job.incident import TRANSITIONS, Move, Phase, Scene, Sign, next_record, phase
+from holdfast.services.recovery.core.job.recovery_plan import Query
 from tests.unit.recovery.world import G, Worker, World, plan
 
 P, S = Phase, Sign

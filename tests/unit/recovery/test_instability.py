@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.recovery.core.instability import Instability, Period
+from holdfast.services.recovery.core.instability import Instability, Period
 from tests.unit.recovery.world import Worker, World, plan
 
 SECOND_US = 1_000_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, unit_key
-from schemas.decided import Id
-from schemas.plans import Ended
-from services.kernel.logs.standings import Standings
-from services.recovery.core.observed import AssignmentRead, Began, CaughtUp, DecisionRead, Event
-from services.recovery.core.recovery import Recovery
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.stance import MOST, Stance
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, unit_key
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Ended
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.recovery.core.observed import AssignmentRead, Began, CaughtUp, DecisionRead, Event
+from holdfast.services.recovery.core.recovery import Recovery
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.stance import MOST, Stance
 from tests.unit.recovery.world import G, Worker, World, plan
 
 NAMES = ("z-0", "a-0", "m-0", "b-0")

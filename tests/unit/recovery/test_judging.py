@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from services.recovery.core.adaptive.estimating import MAX_MARGIN, Phases
-from services.recovery.core.adaptive.judging import (
+from holdfast.services.recovery.core.adaptive.estimating import MAX_MARGIN, Phases
+from holdfast.services.recovery.core.adaptive.judging import (
     GIVEN_UP_US,
     MOST_UNMATCHED,
     WAITS_US,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Change, Copy
-from schemas.costs import Costs
-from services.recovery.core.adaptive.costing import Work
-from services.recovery.core.adaptive.estimating import Facts
-from services.recovery.core.adaptive.measured import LOG_FACTOR, STALE_US, WINDOW_US, Measured
-from services.recovery.core.unit.schemes import Rung
+from holdfast.schemas.assignments import PRIMARY, Change, Copy
+from holdfast.schemas.costs import Costs
+from holdfast.services.recovery.core.adaptive.costing import Work
+from holdfast.services.recovery.core.adaptive.estimating import Facts
+from holdfast.services.recovery.core.adaptive.measured import LOG_FACTOR, STALE_US, WINDOW_US, Measured
+from holdfast.services.recovery.core.unit.schemes import Rung
 from tests.unit.recovery.world import UNIT
 
 S_US = 1_000_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, job_key, unit_key
-from schemas.outages import Outage
-from schemas.plans import Plan
-from schemas.retired import Retired
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.standings import Standings, plausible
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, job_key, unit_key
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.retired import Retired
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.standings import Standings, plausible
 from tests.unit.recovery.test_replication import budgeted
 from tests.unit.recovery.world import G, Worker, World
 

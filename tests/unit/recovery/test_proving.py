@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from schemas.assignments import PRIMARY, Change, Copy, Unshown
-from schemas.heartbeats import CopyState
-from services.recovery.core.unit.proving import BATCHES, KEPT, Proofs
-from services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.schemas.assignments import PRIMARY, Change, Copy, Unshown
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.services.recovery.core.unit.proving import BATCHES, KEPT, Proofs
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
 from tests.unit.recovery.test_stories import cluster, mixed, moving_mixed, story
 from tests.unit.recovery.world import NEW, OLD, OTHER, UNIT, Worker, World, plan
 

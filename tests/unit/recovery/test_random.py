@@ -8,8 +8,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from schemas.assignments import Change
-from services.recovery.core.unit.schemes import SCHEMES
+from holdfast.schemas.assignments import Change
+from holdfast.services.recovery.core.unit.schemes import SCHEMES
 from tests.unit.recovery.world import NEW, OLD, OTHER, Worker, World, plan
 
 NAMES = ("w1", "w2", "w3", "w4")

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from services.recovery.core.job.recovery_plan import Plan, Query, plan, recovered
+from holdfast.services.recovery.core.job.recovery_plan import Plan, Query, plan, recovered
 
 COST = 5
 SLOTS = 10

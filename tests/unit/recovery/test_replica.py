@@ -10,18 +10,18 @@ import pytest
 from msgspec import structs
 from prometheus_client import generate_latest
 
-from schemas import assignments, commands, events, heartbeats, plans
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, job_key, unit_key
-from schemas.events import Event
-from schemas.heartbeats import CopyState, Exit, Heartbeat
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.liveness.detector import OVERHEARD
-from services.log.backlog import Backlog
-from services.log.memory import MemoryLog
-from services.node.ports import choose_pair
-from services.recovery.core.recovery import Recovery
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.replica import Replica
+from holdfast.schemas import assignments, commands, events, heartbeats, plans
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, job_key, unit_key
+from holdfast.schemas.events import Event
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.liveness.detector import OVERHEARD
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.node.ports import choose_pair
+from holdfast.services.recovery.core.recovery import Recovery
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.replica import Replica
 from tests.unit.recovery import test_replication
 from tests.unit.recovery.test_adaptive import costs as cost_of
 from tests.unit.recovery.test_replication import budgeted

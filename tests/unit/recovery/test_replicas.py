@@ -6,11 +6,18 @@ from unittest import mock
 
 import pytest
 
-from schemas.assignments import Assignment, Change, Flags
-from schemas.heartbeats import Exit
-from services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead, SchemeAsked, Withdrawn
-from services.recovery.core.recovery import Recovery
-from services.recovery.core.unit.stance import Stance
+from holdfast.schemas.assignments import Assignment, Change, Flags
+from holdfast.schemas.heartbeats import Exit
+from holdfast.services.recovery.core.observed import (
+    AssignmentRead,
+    BeatRead,
+    CaughtUp,
+    DecisionRead,
+    SchemeAsked,
+    Withdrawn,
+)
+from holdfast.services.recovery.core.recovery import Recovery
+from holdfast.services.recovery.core.unit.stance import Stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 

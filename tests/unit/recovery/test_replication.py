@@ -8,16 +8,16 @@ from functools import partial
 import msgspec
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, ReplicationPlan, job_key, unit_key
-from schemas.costs import Costs
-from schemas.decided import Id
-from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, UnitPlan
-from services.kernel.fidelity.of_job import Rates, budget_share
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.standings import Standings
-from services.recovery.core.replication import measured, replanning
-from services.recovery.core.replication.answering import Answer, Question, answer
-from services.recovery.core.replication.replanning import REPLICA, holders
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, ReplicationPlan, job_key, unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, UnitPlan
+from holdfast.services.kernel.fidelity.of_job import Rates, budget_share
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.recovery.core.replication import measured, replanning
+from holdfast.services.recovery.core.replication.answering import Answer, Question, answer
+from holdfast.services.recovery.core.replication.replanning import REPLICA, holders
 from tests.unit.recovery.world import G, Worker, World
 
 JOB = job_key("job", G)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, GlobalCheckpoint
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.job.rollbacks import Rollbacks
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, GlobalCheckpoint
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.job.rollbacks import Rollbacks
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 SECOND = UNIT.replace("u-0", "v-0")

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
-from services.recovery.core.placement.room import Candidate, Room
+from holdfast.services.recovery.core.placement.balancing import Host, Placement, Relief, balance
+from holdfast.services.recovery.core.placement.room import Candidate, Room
 
 UNITS = [f"job@1-abcdef/n-{index}" for index in range(4)]
 

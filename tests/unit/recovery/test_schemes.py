@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schemas.assignments import Change, Flags
-from schemas.heartbeats import CopyState
-from services.kernel.plans.pinning import Pin
-from services.recovery.core.unit.changing import NEAR, STEPS, Gate, Step, caught_up
-from services.recovery.core.unit.schemes import SCHEMES, Rung
-from services.recovery.core.unit.stance import Stance, stance
-from services.recovery.core.unit.terms import Asked, Terms, terms
+from holdfast.schemas.assignments import Change, Flags
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.services.kernel.plans.pinning import Pin
+from holdfast.services.recovery.core.unit.changing import NEAR, STEPS, Gate, Step, caught_up
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.terms import Asked, Terms, terms
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 NAMES = list(SCHEMES)

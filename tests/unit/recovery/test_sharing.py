@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from services.recovery.core.placement.room import Candidate, Room
-from services.recovery.core.placement.sharing import Claim, Held, Outranked, hopeless, outranked
+from holdfast.services.recovery.core.placement.room import Candidate, Room
+from holdfast.services.recovery.core.placement.sharing import Claim, Held, Outranked, hopeless, outranked
 from tests.unit.recovery.test_stories import shared
 from tests.unit.recovery.world import G, Worker, World, plan
 
@@ -59,8 +59,8 @@ def test_a_worker_takes_as_many_standbys_as_it_may_and_primaries_as_before() -> 
 
 
 def _change(unit: str, *workers: str):  # type: ignore[no-untyped-def]
-    from schemas.assignments import PRIMARY, Change, Copy
-    from services.recovery.core.unit.schemes import Rung
+    from holdfast.schemas.assignments import PRIMARY, Change, Copy
+    from holdfast.services.recovery.core.unit.schemes import Rung
 
     first, *others = workers
     copies = Copy(first, "1", PRIMARY), *(Copy(one, "1", Rung.HOT.flags) for one in others)

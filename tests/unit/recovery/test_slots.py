@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.assignments import PRIMARY, Change, Copy, unit_key
-from schemas.incidents import Place
-from services.recovery.core.placement.room import Candidate, Room
-from services.recovery.core.unit.moves import MOVES, Move
-from services.recovery.core.unit.terms import Part
+from holdfast.schemas.assignments import PRIMARY, Change, Copy, unit_key
+from holdfast.schemas.incidents import Place
+from holdfast.services.recovery.core.placement.room import Candidate, Room
+from holdfast.services.recovery.core.unit.moves import MOVES, Move
+from holdfast.services.recovery.core.unit.terms import Part
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 THERE = Copy("b", "1", PRIMARY)

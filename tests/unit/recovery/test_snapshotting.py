@@ -6,15 +6,15 @@ from itertools import pairwise
 
 import pytest
 
-from schemas import assignments, events
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, Standing
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.snapshots import Pace
-from services.kernel.logs.standings import MANY, Standings
-from services.log.assignments import read_standings
-from services.log.backlog import Backlog
-from services.log.memory import MemoryLog
-from services.recovery.replica import Replica
+from holdfast.schemas import assignments, events
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, Standing
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.snapshots import Pace
+from holdfast.services.kernel.logs.standings import MANY, Standings
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.recovery.replica import Replica
 
 TOPICS = ClusterTopics()
 WHERE = Partition(TOPICS.assignments, 0)
@@ -130,7 +130,7 @@ def test_many_units_make_snapshots_seldom_and_what_was_not_appended_is_due_again
 
 
 def test_one_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.recovery.snapshotting.MAX_BYTES", 10)
+    monkeypatch.setattr("holdfast.services.recovery.snapshotting.MAX_BYTES", 10)
     cluster = Cluster()
     cluster.change(50)
     assert cluster.snapshots() == []

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.assignments import Copy
-from schemas.decided import Id
-from schemas.heartbeats import At, Exit
-from schemas.incidents import Incident
-from schemas.plans import Ended
-from services.recovery.core.observed import DecisionRead
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.stance import Stance, stance
-from services.recovery.core.unit.switching import TRANSITIONS
+from holdfast.schemas.assignments import Copy
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import At, Exit
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.plans import Ended
+from holdfast.services.recovery.core.observed import DecisionRead
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.switching import TRANSITIONS
 from tests.unit.recovery import test_adaptive as adaptive
 from tests.unit.recovery import test_replication as replication
 from tests.unit.recovery.world import NEW, OTHER, UNIT, G, Worker, World, plan

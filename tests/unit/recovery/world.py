@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from schemas.assignments import (
+from holdfast.schemas.assignments import (
     PRIMARY,
     Assignment,
     Change,
@@ -22,16 +22,16 @@ from schemas.assignments import (
     job_key_of,
     unit_key,
 )
-from schemas.costs import Costs
-from schemas.decided import Id
-from schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
-from schemas.incidents import Incident
-from schemas.outages import Outage
-from schemas.plans import OperatorPlan, Plan, UnitPlan
-from services.kernel.logs.assigned import Assigned
-from services.kernel.protection.reassigning import HALF
-from services.recovery.core.known import Known
-from services.recovery.core.observed import (
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.plans import OperatorPlan, Plan, UnitPlan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.protection.reassigning import HALF
+from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
     CaughtUp,
@@ -45,12 +45,12 @@ from services.recovery.core.observed import (
     SchemeAsked,
     VersionsAccepted,
 )
-from services.recovery.core.placement.reassignment import Reassignment
-from services.recovery.core.proposing import room
-from services.recovery.core.recovery import Recovery
-from services.recovery.core.replication.answering import answer
-from services.recovery.core.unit import switching
-from services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.placement.reassignment import Reassignment
+from holdfast.services.recovery.core.proposing import room
+from holdfast.services.recovery.core.recovery import Recovery
+from holdfast.services.recovery.core.replication.answering import answer
+from holdfast.services.recovery.core.unit import switching
+from holdfast.services.recovery.core.unit.stance import Stance, stance
 
 STEP_US, BEAT_US, ECHO_US = 10_000, 100_000, 20_000
 DEPLOY_US, RESTORE_US, CHECKPOINT_US = 200_000, 100_000, 500_000

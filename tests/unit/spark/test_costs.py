@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 
-from schemas.assignments import PRIMARY
-from schemas.plans import REAL_TIME
-from services.kernel.logs.decided import Author
-from services.spark.copy import SparkCopy
-from services.spark.core import lifecycle
-from services.spark.engine import Answer, BatchAsked, Committed, Deploy, Output, Run, Task, Told, Write
-from services.spark.surroundings import Surroundings
+from holdfast.schemas.assignments import PRIMARY
+from holdfast.schemas.plans import REAL_TIME
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.spark.copy import SparkCopy
+from holdfast.services.spark.core import lifecycle
+from holdfast.services.spark.engine import Answer, BatchAsked, Committed, Deploy, Output, Run, Task, Told, Write
+from holdfast.services.spark.surroundings import Surroundings
 from tests.scenario.test_recut import new_cluster
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from schemas.commits import is_frame
-from schemas.topics import Partition, TopicSpec
-from services.kernel.codecs.fields import TIME
-from services.log.memory import MemoryLog
-from services.spark import frames
-from services.spark.frames import FrameTask
+from holdfast.schemas.commits import is_frame
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.codecs.fields import TIME
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.spark import frames
+from holdfast.services.spark.frames import FrameTask
 
 COMMITS = Partition("commits", 0)
 ROWS = pa.RecordBatch.from_pydict({"number": pa.array([1, 2, 3]), TIME: pa.array([10, None, 30], pa.int64())})

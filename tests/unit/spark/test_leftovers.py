@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.spark.leftovers import LOOK_MS, Leftovers
+from holdfast.services.spark.leftovers import LOOK_MS, Leftovers
 
 
 def test_directories_of_jobs_that_are_over_are_deleted_and_no_others(tmp_path: Path) -> None:

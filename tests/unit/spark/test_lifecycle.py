@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Flags
-from services.spark.core import lifecycle as life
-from services.spark.core.lifecycle import LEADING, REPORTED, STANDING_BY, TRANSITIONS, Action, Goal, Lifecycle, State
+from holdfast.schemas.assignments import PRIMARY, Flags
+from holdfast.services.spark.core import lifecycle as life
+from holdfast.services.spark.core.lifecycle import (
+    LEADING,
+    REPORTED,
+    STANDING_BY,
+    TRANSITIONS,
+    Action,
+    Goal,
+    Lifecycle,
+    State,
+)
 
 A = Action
 STANDBY = Flags(state="virgin", receive=False, process=False, send=False, commit=False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.plans import MICRO_BATCH, REAL_TIME
-from services.spark.columns import field_type, spark_schema, spark_type
-from services.spark.core.modes import STATIC_JOIN, choice, shape
-from services.spark.faults import cause_of
-from services.spark.kafka_options import java_settings, source_options
+from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME
+from holdfast.services.spark.columns import field_type, spark_schema, spark_type
+from holdfast.services.spark.core.modes import STATIC_JOIN, choice, shape
+from holdfast.services.spark.faults import cause_of
+from holdfast.services.spark.kafka_options import java_settings, source_options
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from schemas.commits import Commit, Fence
-from schemas.cuts import NO_WATERMARK
-from schemas.decided import Id
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.commits import CommitLog
-from services.spark.checkpoint import FAR_WATERMARK_MS, Checkpoints, plan_last_batch, planned
-from services.spark.core.taking_over import Takeover, Verdict, takeover, verdict
+from holdfast.schemas.commits import Commit, Fence
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.spark.checkpoint import FAR_WATERMARK_MS, Checkpoints, plan_last_batch, planned
+from holdfast.services.spark.core.taking_over import Takeover, Verdict, takeover, verdict
 
 
 def log_of(k: int, epoch: int = 1, final: bool = False) -> CommitLog:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.commits import Heard
-from schemas.cuts import NO_WATERMARK
-from services.spark.core.watermark import listen, lowest
+from holdfast.schemas.commits import Heard
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.spark.core.watermark import listen, lowest
 
 
 def test_a_partition_that_has_said_nothing_holds_the_watermark_back() -> None:

@@ -6,17 +6,17 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from schemas import assignments, heartbeats, plans, progress
-from schemas.assignments import Assignment, Change, Copy, Flags, unit_key
-from schemas.decided import Id
-from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
-from schemas.outages import Outage
-from schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Skip, Status, UnitPlan
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics
-from services.cli.looking import status_parts
-from services.view.cluster import ClusterView, natural
-from services.view.protection import said
+from holdfast.schemas import assignments, heartbeats, plans, progress
+from holdfast.schemas.assignments import Assignment, Change, Copy, Flags, unit_key
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Skip, Status, UnitPlan
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.cli.looking import status_parts
+from holdfast.services.view.cluster import ClusterView, natural
+from holdfast.services.view.protection import said
 
 TOPICS = ClusterTopics("t")
 NOW = 1_700_000_000_000

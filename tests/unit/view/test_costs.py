@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import heartbeats
-from schemas.assignments import PRIMARY, Copy, Flags, unit_key
-from schemas.costs import Costs
-from schemas.heartbeats import Heartbeat
-from services.cli.costs import draw_costs
-from services.view.costs import RATE_MS, JobCosts, Recovery, _workers
+from holdfast.schemas import heartbeats
+from holdfast.schemas.assignments import PRIMARY, Copy, Flags, unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.cli.costs import draw_costs
+from holdfast.services.view.costs import RATE_MS, JobCosts, Recovery, _workers
 from tests.unit.view.test_cluster_view import NOW, RUN, TOPICS, Cluster
 
 UNIT = unit_key("flights", "1-aaaaaa", "late-0")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schemas.assignments import PRIMARY, Change, Copy
-from schemas.events import Alternative, Event
-from schemas.heartbeats import CopyState, Heartbeat
-from services.cli.explaining import _draw
-from services.recovery.core.unit.schemes import Rung
-from services.view.explaining import Explanation, explain
+from holdfast.schemas.assignments import PRIMARY, Change, Copy
+from holdfast.schemas.events import Alternative, Event
+from holdfast.schemas.heartbeats import CopyState, Heartbeat
+from holdfast.services.cli.explaining import _draw
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.view.explaining import Explanation, explain
 from tests.unit.recovery.test_adaptive import costs
 from tests.unit.recovery.world import UNIT, plan
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.events import Event
-from services.view.happenings import Story, summary, told
+from holdfast.schemas.events import Event
+from holdfast.services.view.happenings import Story, summary, told
 
 HYBRID_TAKES_OVER = "hybrid: the primary is gone: the secondary takes its place (worker ended) ({} commits)"
 ADDED = "hybrid: there is no secondary: a new secondary ({} commits, {})"

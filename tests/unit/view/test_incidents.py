@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from services.cli.explaining import _draw_incident
-from services.view.incidents import IncidentLine, incident_line
-from services.view.lines import CopyLine, UnitLine
+from holdfast.services.cli.explaining import _draw_incident
+from holdfast.services.view.incidents import IncidentLine, incident_line
+from holdfast.services.view.lines import CopyLine, UnitLine
 from tests.unit.recovery.test_incident import arrive, hashtags, incident, key, kill_eight, ten_workers
 from tests.unit.recovery.world import World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.view.losses import dropped_as_late, once_each
+from holdfast.services.view.losses import dropped_as_late, once_each
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import ReplicationPlan
-from services.kernel.fidelity.of_job import Rates
-from services.view.replicas import replicas
+from holdfast.schemas.assignments import ReplicationPlan
+from holdfast.services.kernel.fidelity.of_job import Rates
+from holdfast.services.view.replicas import replicas
 from tests.unit.recovery.test_replication import budgeted
 from tests.unit.recovery.world import G
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Retriable
-from services.log.memory import MemoryLog
-from services.log.protocol import Chunk, Reader
-from services.view.tailing import read_topic
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Chunk, Reader
+from holdfast.services.view.tailing import read_topic
 
 ROWS = Partition("rows", 0)
 IDLE_S = 1.0

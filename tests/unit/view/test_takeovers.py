@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.events import Event
-from services.view.takeovers import Takeovers
+from holdfast.schemas.events import Event
+from holdfast.services.view.takeovers import Takeovers
 
 GONE = "hybrid: the primary is gone: the secondary takes its place (worker ended) (worker-2 commits)"
 ADDED = "hybrid: there is no secondary: a new secondary (worker-2 commits, worker-3)"

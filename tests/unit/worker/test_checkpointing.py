@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.worker.core.checkpointing import (
+from holdfast.services.worker.core.checkpointing import (
     Abandoned,
     Action,
     Checkpointing,

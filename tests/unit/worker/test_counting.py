@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from services.worker.core.counting import STILL_MS, Counting
-from services.worker.core.cutting import MAX_LEAD_BATCHES
+from holdfast.services.worker.core.counting import STILL_MS, Counting
+from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
 
 BELOW = {"s": frozenset({"a", "b", "c"}), "a": frozenset({"b"}), "b": frozenset[str](), "c": frozenset[str]()}
 """s feeds a and c, a feeds b."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.checkpoints import Position
-from schemas.cuts import Known
-from schemas.progress import Progress
-from schemas.topics import Partition
-from services.worker.core.cut_trimming import FEWEST_RECORDS, RECORDS_A_TASK, UNANSWERED_MS, CutTrimming
+from holdfast.schemas.checkpoints import Position
+from holdfast.schemas.cuts import Known
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.core.cut_trimming import FEWEST_RECORDS, RECORDS_A_TASK, UNANSWERED_MS, CutTrimming
 
 CUTS = Partition("holdfast.j.1-aaaaaa.cuts", 0)
 ENOUGH = FEWEST_RECORDS + RECORDS_A_TASK

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.cutting import (
+from holdfast.services.worker.core.cutting import (
     FULL_LOOK_MS,
     IDLE_CUT_MS,
     LOOK_MS,

@@ -10,12 +10,12 @@ from statistics import mean
 
 import pytest
 
-from services.kernel.protection.expected import Protected
-from services.worker.checkpoint.policies.idle import CONFIRM_MS, LOOK_MS, Capture, Idle, Paste
-from services.worker.checkpoint.policies.idle_minmax import Credit, IdleMinMax, choose
-from services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
-from services.worker.checkpoint.policies.policy import REST_MS
-from services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.kernel.protection.expected import Protected
+from holdfast.services.worker.checkpoint.policies.idle import CONFIRM_MS, LOOK_MS, Capture, Idle, Paste
+from holdfast.services.worker.checkpoint.policies.idle_minmax import Credit, IdleMinMax, choose
+from holdfast.services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
+from holdfast.services.worker.checkpoint.policies.policy import REST_MS
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
 from tests.support.idle_timeline import Timed, Timeline
 
 POLICIES = (IdleMinMax.name, IdleRoundRobin.name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.cuts import NO_WATERMARK
-from services.worker.core.idling import Idling, Question, Standing
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.worker.core.idling import Idling, Question, Standing
 
 AFTER_MS, CLOSE_MS = 1_000, 5_000
 CLOSING = 10_000

@@ -18,23 +18,23 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK, RaisedRows, TaskRaised
-from schemas.plans import OperatorPlan, UnitPlan
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import RowCodec
-from services.kernel.errors import Divergence, InvalidRecord, Retriable
-from services.kernel.operators import catalogue
-from services.kernel.operators.operator import BatchContext, Operator, Outcome
-from services.kernel.operators.python import output_fields
-from services.kernel.operators.raises import NOTHING
-from services.kernel.operators.user_code import CodeUnavailable
-from services.kernel.plans.layout import TaskLayout, UnitLayout
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
-from services.worker.isolated import messages
-from services.worker.isolated.code import MOST_CRASHES, CodeCrashed, IsolatedCode
-from services.worker.isolated.code_process import CodeProcess
-from services.worker.isolated.isolation import Isolation
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, RaisedRows, TaskRaised
+from holdfast.schemas.plans import OperatorPlan, UnitPlan
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.errors import Divergence, InvalidRecord, Retriable
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.python import output_fields
+from holdfast.services.kernel.operators.raises import NOTHING
+from holdfast.services.kernel.operators.user_code import CodeUnavailable
+from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.worker.isolated import messages
+from holdfast.services.worker.isolated.code import MOST_CRASHES, CodeCrashed, IsolatedCode
+from holdfast.services.worker.isolated.code_process import CodeProcess
+from holdfast.services.worker.isolated.isolation import Isolation
 from tests.support.isolated import FIELDS
 
 pytestmark = pytest.mark.slow
@@ -335,7 +335,7 @@ def test_a_broken_store_is_no_crash_and_leaves_no_process_in_the_middle(
         raise Retriable("the store is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr("services.kernel.state.keyed.StateTable.get_many", broken)
+        patched.setattr("holdfast.services.kernel.state.keyed.StateTable.get_many", broken)
         with pytest.raises(Retriable, match="the store is gone"):
             task.run([("a", 1)])
     assert not code.pids

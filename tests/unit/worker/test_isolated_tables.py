@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from services.kernel.operators.user_state import encode_key
-from services.worker.isolated import messages, tables
-from services.worker.isolated.code_process import Patience
-from services.worker.isolated.tables import KeysOfBatch, KnownTables
+from holdfast.services.kernel.operators.user_state import encode_key
+from holdfast.services.worker.isolated import messages, tables
+from holdfast.services.worker.isolated.code_process import Patience
+from holdfast.services.worker.isolated.tables import KeysOfBatch, KnownTables
 
 TASK = "o-0"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.worker.core.latency import MOST_WAITING, Latency, arrived_ms
-from services.worker.core.spent import Spent
+from holdfast.services.worker.core.latency import MOST_WAITING, Latency, arrived_ms
+from holdfast.services.worker.core.spent import Spent
 
 
 @pytest.mark.parametrize(

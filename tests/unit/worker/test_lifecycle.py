@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Flags
-from services.worker.core import lifecycle as life
-from services.worker.core.lifecycle import TRANSITIONS, Action, Lifecycle, State
+from holdfast.schemas.assignments import PRIMARY, Flags
+from holdfast.services.worker.core import lifecycle as life
+from holdfast.services.worker.core.lifecycle import TRANSITIONS, Action, Lifecycle, State
 
 A = Action
 HOT = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from services.kernel.protection.expected import Protected
-from services.kernel.protection.merging import merged
-from services.worker.checkpoint.policies.idle import Capture, Paste
-from services.worker.checkpoint.policies.idle_minmax import IdleMinMax, choose
-from services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.kernel.protection.expected import Protected
+from holdfast.services.kernel.protection.merging import merged
+from holdfast.services.worker.checkpoint.policies.idle import Capture, Paste
+from holdfast.services.worker.checkpoint.policies.idle_minmax import IdleMinMax, choose
+from holdfast.services.worker.checkpoint.policies.policy import Kind
 from tests.support.idle_timeline import Timed, Timeline
 from tests.unit.worker.test_idle_policies import held
 

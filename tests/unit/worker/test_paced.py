@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import PositionGone
-from services.log.memory import MemoryLog
-from services.log.protocol import Chunk
-from services.worker.process.paced import BULK, HURRY_MS, LEAD_MS, PacedReader
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import PositionGone
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.process.paced import BULK, HURRY_MS, LEAD_MS, PacedReader
 
 USERS, FRAMES = Partition("users", 0), Partition("frames", 0)
 

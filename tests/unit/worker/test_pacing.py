@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.worker.core.cutting import Rhythm
-from services.worker.core.pacing import DELIVERY_MS, REMEMBERED, SAMPLES, Pace
+from holdfast.services.worker.core.cutting import Rhythm
+from holdfast.services.worker.core.pacing import DELIVERY_MS, REMEMBERED, SAMPLES, Pace
 
 LEAST = Rhythm(interval_ms=10, max_records=100, max_bytes=10_000)
 

@@ -7,17 +7,17 @@ from itertools import count
 
 import pytest
 
-from schemas.checkpoints import Entry, Part, decode, unpack
-from schemas.topics import Partition
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.logs.decided import Author
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore, bytes_of, decode_value
-from services.worker.checkpoint import parts, pieces, unit_image
-from services.worker.checkpoint.checkpointer import Checkpointer
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.writer import Moment
-from services.worker.core.spent import Spent
+from holdfast.schemas.checkpoints import Entry, Part, decode, unpack
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore, bytes_of, decode_value
+from holdfast.services.worker.checkpoint import parts, pieces, unit_image
+from holdfast.services.worker.checkpoint.checkpointer import Checkpointer
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.writer import Moment
+from holdfast.services.worker.core.spent import Spent
 
 KEYS = 1_000
 MOST_ENTRIES, MOST_BYTES, MOST_SETTLED = 50, 600, 100

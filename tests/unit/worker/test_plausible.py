@@ -5,18 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schemas import cuts, delivered
-from schemas.checkpoints import Position
-from schemas.cuts import Cut, Range
-from schemas.decided import Id
-from schemas.delivered import Delivered
-from schemas.progress import Progress
-from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog
-from services.worker.core.cutting import MAX_LEAD_BATCHES
-from services.worker.core.trimming import acknowledged
-from services.worker.host.job import TAKEN_BACK_BATCHES, JobView
-from services.worker.sinks.position import Positions
+from holdfast.schemas import cuts, delivered
+from holdfast.schemas.checkpoints import Position
+from holdfast.schemas.cuts import Cut, Range
+from holdfast.schemas.decided import Id
+from holdfast.schemas.delivered import Delivered
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
+from holdfast.services.worker.core.trimming import acknowledged
+from holdfast.services.worker.host.job import TAKEN_BACK_BATCHES, JobView
+from holdfast.services.worker.sinks.position import Positions
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB
 

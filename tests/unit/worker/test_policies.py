@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from services.worker.checkpoint.policies.policy import Kind
-from services.worker.checkpoint.policies.refresh import MAX_REPEATED, MIN_BATCHES, REFRESH_MS, REST_SWEEPS, Refresh
-from services.worker.checkpoint.policies.sweep import Sweep
-from services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.policies.refresh import (
+    MAX_REPEATED,
+    MIN_BATCHES,
+    REFRESH_MS,
+    REST_SWEEPS,
+    Refresh,
+)
+from holdfast.services.worker.checkpoint.policies.sweep import Sweep
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
 
 U = "job@1-abcdef/count-0"
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.worker.checkpoint.policies.catalogue import POLICIES
-from services.worker.checkpoint.policies.policy import Kind, Sight
-from services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
+from holdfast.services.worker.checkpoint.policies.policy import Kind, Sight
+from holdfast.services.worker.checkpoint.scheduler import Scheduler
 from tests.support.idle_timeline import Timed
 
 TICKS = 300

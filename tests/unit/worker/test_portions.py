@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from schemas.plans import OperatorPlan
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.hosting.blocking import Inline
-from services.kernel.dataflow.unit import SinkRows
-from services.kernel.errors import Fenced
-from services.kernel.plans.layout import TaskLayout
-from services.log.memory import MemoryLog, MemoryTransactor
-from services.log.protocol import Rows
-from services.worker.core.spent import Spent
-from services.worker.sinks.delivery import Delivery
-from services.worker.sinks.meter import Meter
-from services.worker.sinks.portions import MAX_BATCHES_A_TRANSACTION, MAX_TRANSACTION_BYTES, Batch, Portion
-from services.worker.sinks.position import Positions
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.hosting.blocking import Inline
+from holdfast.services.kernel.dataflow.unit import SinkRows
+from holdfast.services.kernel.errors import Fenced
+from holdfast.services.kernel.plans.layout import TaskLayout
+from holdfast.services.log.memory import MemoryLog, MemoryTransactor
+from holdfast.services.log.protocol import Rows
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.portions import MAX_BATCHES_A_TRANSACTION, MAX_TRANSACTION_BYTES, Batch, Portion
+from holdfast.services.worker.sinks.position import Positions
 
 LIFE_MS = 5_000.0
 """Of a transaction at the broker."""
@@ -85,7 +85,8 @@ def test_everything_gets_through_however_slow_the_broker_is(
 ) -> None:
     """Ten rows of a batch and its position take 4 s at worst; sixteen batches at once would always be aborted."""
     size = Batch(1, [SinkRows(TASK, pl.DataFrame({"t": ["x"] * 9}), 0)], []).size
-    monkeypatch.setattr("services.worker.sinks.portions.MAX_TRANSACTION_BYTES", size * MAX_BATCHES_A_TRANSACTION)
+    limit = "holdfast.services.worker.sinks.portions.MAX_TRANSACTION_BYTES"
+    monkeypatch.setattr(limit, size * MAX_BATCHES_A_TRANSACTION)
     log = SlowLog(row_ms)
     assert deliveries(log, Portion(), interval_ms) == 1 + log.aborted
     assert len(list(log.scan(Partition("out", 0)))) == 9 * BATCHES, "once each"

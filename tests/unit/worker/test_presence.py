@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from schemas import assignments, heartbeats
-from schemas.assignments import PRIMARY, Assignment, Change, Copy
-from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
-from schemas.topics import ClusterTopics, Partition
-from services.hosting.blocking import Inline
-from services.kernel.logs.assigned import Assigned
-from services.log.memory import MemoryLog
-from services.worker.host.presence import SILENT_MS, Presence
-from services.worker.process.subscriptions import SharedReader
+from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy
+from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.hosting.blocking import Inline
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.host.presence import SILENT_MS, Presence
+from holdfast.services.worker.process.subscriptions import SharedReader
 
 UNIT = assignments.unit_key("job", "0-abcdef", "a")
 TOPICS = ClusterTopics("t")

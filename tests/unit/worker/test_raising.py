@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.cuts import Leading, Raised, RaisedRows, TaskRaised
-from schemas.decided import Id
-from services.worker.core.raising import Sight, Step, next_step
+from holdfast.schemas.cuts import Leading, Raised, RaisedRows, TaskRaised
+from holdfast.schemas.decided import Id
+from holdfast.services.worker.core.raising import Sight, Step, next_step
 
 OURS, THEIRS = Id("a", 1), Id("b", 2)
 FOUND = {"checked-0": TaskRaised((RaisedRows(3, 4, 0),), ("no",))}

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from services import kernel, log, worker
-from services.controller import drafting
-from services.kernel.errors import CommandFailed, HoldfastError, JobRejected, Retriable
-from services.recovery.core.unit import crashes
-from services.recovery.core.unit.blame import PAUSE_US
-from services.spark.core import lifecycle as spark
-from services.worker.core.reactions import MOST_TEXT, OF_DELIVERY, REACTIONS, Reaction, cause_of, reaction
-from services.worker.isolated import code
-from services.worker.isolated.code_process import CodeEnded
-from services.worker.unit.copy import MAX_REBUILDS
+from holdfast.services import kernel, log, worker
+from holdfast.services.controller import drafting
+from holdfast.services.kernel.errors import CommandFailed, HoldfastError, JobRejected, Retriable
+from holdfast.services.recovery.core.unit import crashes
+from holdfast.services.recovery.core.unit.blame import PAUSE_US
+from holdfast.services.spark.core import lifecycle as spark
+from holdfast.services.worker.core.reactions import MOST_TEXT, OF_DELIVERY, REACTIONS, Reaction, cause_of, reaction
+from holdfast.services.worker.isolated import code
+from holdfast.services.worker.isolated.code_process import CodeEnded
+from holdfast.services.worker.unit.copy import MAX_REBUILDS
 
 TEXT = (Path(__file__).parents[3] / "docs" / "failures.md").read_text(encoding="utf-8")
 NOT_OF_COPIES = {
@@ -70,7 +70,9 @@ def kinds() -> set[type[Exception]]:
         found |= set(further)
         left += further
     return {
-        kind for kind in found if kind.__module__.startswith(("services.worker", "services.kernel", "services.log"))
+        kind
+        for kind in found
+        if kind.__module__.startswith(("holdfast.services.worker", "holdfast.services.kernel", "holdfast.services.log"))
     }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.assignments import Flags
-from schemas.topics import Partition
+from holdfast.schemas.assignments import Flags
+from holdfast.schemas.topics import Partition
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, check, orders
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.worker.checkpoint.policies.refresh import (
+from holdfast.services.worker.checkpoint.policies.refresh import (
     FREE_REPEATED,
     MAX_KEYS,
     MIN_BATCHES,

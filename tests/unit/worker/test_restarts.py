@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.cuts import CutsSnapshot
-from services.worker.core.restarts import Restarts
+from holdfast.schemas.cuts import CutsSnapshot
+from holdfast.services.worker.core.restarts import Restarts
 
 
 def log(upto: int) -> CutsSnapshot:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from schemas.checkpoints import Entry, Marker, Part, encode, pack
-from schemas.decided import Id
-from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import StateCorrupted
-from services.kernel.state.image import MemoryImage
-from services.log.memory import MemoryLog
-from services.worker.checkpoint.restoring import MAX_LOOKS, rebuild
+from holdfast.schemas.checkpoints import Entry, Marker, Part, encode, pack
+from holdfast.schemas.decided import Id
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.checkpoint.restoring import MAX_LOOKS, rebuild
 
 WHERE = Partition("checkpoints", 0)
 

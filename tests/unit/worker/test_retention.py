@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s
+from holdfast.services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s
 
 WAIT_S = 40.0
 

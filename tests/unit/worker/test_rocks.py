@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kernel.errors import WorkerUnfit
-from services.kernel.state.image import MemoryImage
-from services.worker.process.rocks import LOG_BYTES, MIB, RocksImage, RocksMemory
+from holdfast.services.kernel.errors import WorkerUnfit
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.worker.process.rocks import LOG_BYTES, MIB, RocksImage, RocksMemory
 
 keys = st.binary(max_size=3)
 entries = st.lists(st.tuples(keys, st.none() | st.binary(max_size=5)), max_size=20)
@@ -77,8 +77,8 @@ def test_what_rocksdb_logs_for_itself_is_bounded(tmp_path: Path) -> None:
 FULL = """
 import resource, sys
 from pathlib import Path
-from services.kernel.errors import WorkerUnfit
-from services.worker.process.rocks import RocksImage
+from holdfast.services.kernel.errors import WorkerUnfit
+from holdfast.services.worker.process.rocks import RocksImage
 
 image = RocksImage(Path(sys.argv[1]) / "full")
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from unittest import mock
 
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
-from schemas.decided import Id
-from schemas.plans import OperatorPlan
-from schemas.topics import Partition, TopicSpec
-from services.hosting.blocking import Inline
-from services.kernel.codecs.fields import DELETED
-from services.kernel.logs.cuts import beginning
-from services.kernel.plans.layout import SourceShare, TaskLayout
-from services.log.memory import MemoryLog
-from services.worker.sources.fetched import Fetched
-from services.worker.sources.user_topic import SourceFeed
+from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.hosting.blocking import Inline
+from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.kernel.logs.cuts import beginning
+from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.worker.sources.fetched import Fetched
+from holdfast.services.worker.sources.user_topic import SourceFeed
 from tests.support.avro import Known, avro, framed, record
 
 FIELDS = {"n": "int", "at": "timestamp"}
@@ -272,7 +272,7 @@ def test_records_whose_schema_is_not_known_yet_are_kept_out_with_all_behind_them
     put(1, 2)
     assert (source.feed.records, source.feed.positions()[0], source.feed.waits) == (0, 0, "")
     assert source.feed.keeps_out
-    with mock.patch("services.worker.sources.fetched.PAUSE_S", 0):
+    with mock.patch("holdfast.services.worker.sources.fetched.PAUSE_S", 0):
         asks.poll()
     assert (resumed, registry.asked) == ([1], [1, 1])
     put(1, 3)

@@ -14,13 +14,13 @@ from unittest import mock
 
 import pytest
 
-from schemas.assignments import PRIMARY
-from services.kernel.plans.layout import directly_above
-from services.recovery.core.unit.schemes import Rung
-from services.worker.host.job import JobView
-from services.worker.process import main
-from services.worker.process.loop import Worker
-from services.worker.process.settings import WorkerSettings
+from holdfast.schemas.assignments import PRIMARY
+from holdfast.services.kernel.plans.layout import directly_above
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.process import main
+from holdfast.services.worker.process.loop import Worker
+from holdfast.services.worker.process.settings import WorkerSettings
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, check, orders
 
@@ -30,7 +30,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from services.worker.host.spans import Spans, open_spans
+from holdfast.services.worker.host.spans import Spans, open_spans
 
 FED = orders(200)
 
@@ -138,12 +138,13 @@ def test_nobody_asked_nothing_is_loaded() -> None:
     with mock.patch.dict("os.environ"):
         assert WorkerSettings().traces is False
     assert main._spans(WorkerSettings()) is None
-    script = "import sys, services.worker.process.main; sys.exit(any('opentelemetry' in name for name in sys.modules))"
+    script = "import holdfast.services.worker.process.main, sys; "
+    script += "sys.exit(any('opentelemetry' in name for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_without_the_library_a_worker_warns_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "services.worker.host.spans", None)
+    monkeypatch.setitem(sys.modules, "holdfast.services.worker.host.spans", None)
     with mock.patch.object(main, "_log") as log:
         assert main._spans(WorkerSettings(traces=True)) is None
     assert "holdfast-streams[traces]" in log.warning.call_args.kwargs["fix"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog, MemoryReader
-from services.log.protocol import Chunk
-from services.worker.process.subscriptions import SharedReader
+from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.log.memory import MemoryLog, MemoryReader
+from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.process.subscriptions import SharedReader
 
 WHERE = Partition("in", 0)
 

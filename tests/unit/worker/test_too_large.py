@@ -9,25 +9,25 @@ from functools import partial
 import polars as pl
 import pytest
 
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, decode
-from schemas.plans import OperatorPlan
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.audit.comparing import Comparison, Counts
-from services.audit.computing import Row
-from services.hosting.blocking import Inline
-from services.kernel.dataflow.unit import SinkRows
-from services.kernel.errors import InvalidRecord, Refused, Retriable
-from services.kernel.plans.layout import TaskLayout
-from services.log.memory import MemoryLog, MemoryTransactor
-from services.log.protocol import Rows
-from services.log.record_sizes import size_alone
-from services.worker.core.spent import Spent
-from services.worker.sinks.delivery import Delivery
-from services.worker.sinks.meter import Meter, size_about
-from services.worker.sinks.portions import Batch
-from services.worker.sinks.position import Positions
-from services.worker.sinks.refusals import LAST_PAUSE_MS, MOST_REFUSALS, SAID_MS, Refusals
-from services.worker.sinks.too_large import ROW_BYTES, split_large, stands_for
+from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, decode
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.audit.comparing import Comparison, Counts
+from holdfast.services.audit.computing import Row
+from holdfast.services.hosting.blocking import Inline
+from holdfast.services.kernel.dataflow.unit import SinkRows
+from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
+from holdfast.services.kernel.plans.layout import TaskLayout
+from holdfast.services.log.memory import MemoryLog, MemoryTransactor
+from holdfast.services.log.protocol import Rows
+from holdfast.services.log.record_sizes import size_alone
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.meter import Meter, size_about
+from holdfast.services.worker.sinks.portions import Batch
+from holdfast.services.worker.sinks.position import Positions
+from holdfast.services.worker.sinks.refusals import LAST_PAUSE_MS, MOST_REFUSALS, SAID_MS, Refusals
+from holdfast.services.worker.sinks.too_large import ROW_BYTES, split_large, stands_for
 
 LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from schemas.topics import Partition
-from services.hosting.blocking import Call, Done
-from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.worker.unit.trimmer import ANCHOR_MS, OUTPUT_MS, PATIENCE, Trimmer
+from holdfast.schemas.topics import Partition
+from holdfast.services.hosting.blocking import Call, Done
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.worker.unit.trimmer import ANCHOR_MS, OUTPUT_MS, PATIENCE, Trimmer
 
 P, Q = Partition("data", 0), Partition("data", 1)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy
-from schemas.checkpoints import Position
-from schemas.progress import Progress
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.assigned import Assigned
-from services.worker.core.trimming import acknowledged, consumed, later
-from services.worker.host.job import JobView
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy
+from holdfast.schemas.checkpoints import Position
+from holdfast.schemas.progress import Progress
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.worker.core.trimming import acknowledged, consumed, later
+from holdfast.services.worker.host.job import JobView
 from tests.unit.planning import jobs
 
 DATA = Partition("data", 1)

@@ -13,8 +13,8 @@ from itertools import product
 
 import numpy as np
 
-from services.kernel.fidelity.topology import Stream, Topology
-from services.kernel.fidelity.trees import MOST, TooMany
+from holdfast.services.kernel.fidelity.topology import Stream, Topology
+from holdfast.services.kernel.fidelity.trees import MOST, TooMany
 
 Branch = frozenset[int]
 """Unit numbers."""

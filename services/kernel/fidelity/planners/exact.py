@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from services.kernel.fidelity.loss import fidelity
-from services.kernel.fidelity.planners.plan import Grown, Step
-from services.kernel.fidelity.topology import Topology
-from services.kernel.fidelity.trees import TooMany, mc_trees
-from services.kernel.plurals import plural
+from holdfast.services.kernel.fidelity.loss import fidelity
+from holdfast.services.kernel.fidelity.planners.plan import Grown, Step
+from holdfast.services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.trees import TooMany, mc_trees
+from holdfast.services.kernel.plurals import plural
 
 MOST_PAIRS = 20_000_000
 """Pairs of a plan and a tree that are tried: seconds of work."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from services.kernel.fidelity.loss import Standing, fidelity
-from services.kernel.fidelity.planners.plan import Grown, Step, presence
-from services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.loss import Standing, fidelity
+from holdfast.services.kernel.fidelity.planners.plan import Grown, Step, presence
+from holdfast.services.kernel.fidelity.topology import Topology
 
 _SLICE = 128
 """Failures that are evaluated at once."""

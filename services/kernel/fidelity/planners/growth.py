@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.kernel.fidelity.loss import Standing, taken_in
-from services.kernel.fidelity.topology import Alive, Parts, Stream, Tasks, Topology
+from holdfast.services.kernel.fidelity.loss import Standing, taken_in
+from holdfast.services.kernel.fidelity.topology import Alive, Parts, Stream, Tasks, Topology
 
 MOST_SIZE = 48
 """Of the trees that are looked at, in new units."""

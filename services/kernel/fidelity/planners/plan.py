@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.kernel.fidelity.loss import fidelity
-from services.kernel.fidelity.topology import Alive, Topology
+from holdfast.services.kernel.fidelity.loss import fidelity
+from holdfast.services.kernel.fidelity.topology import Alive, Topology
 
 
 @dataclass(frozen=True, slots=True)

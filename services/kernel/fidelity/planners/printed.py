@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from services.kernel.fidelity.loss import Standing
-from services.kernel.fidelity.planners.decomposition import (
+from holdfast.services.kernel.fidelity.loss import Standing
+from holdfast.services.kernel.fidelity.planners.decomposition import (
     Branch,
     SubTopology,
     blocks,
@@ -23,9 +23,9 @@ from services.kernel.fidelity.planners.decomposition import (
     linked,
     sub_topologies,
 )
-from services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
-from services.kernel.fidelity.planners.plan import Grown, Step, presence, value
-from services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
+from holdfast.services.kernel.fidelity.planners.plan import Grown, Step, presence, value
+from holdfast.services.kernel.fidelity.topology import Topology
 
 _EQUAL = 1e-12
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from services.kernel.fidelity.loss import Standing
-from services.kernel.fidelity.planners.greedy import greedy
-from services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
-from services.kernel.fidelity.planners.plan import Grown, Step, presence
-from services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.fidelity.loss import Standing
+from holdfast.services.kernel.fidelity.planners.greedy import greedy
+from holdfast.services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
+from holdfast.services.kernel.fidelity.planners.plan import Grown, Step, presence
+from holdfast.services.kernel.fidelity.topology import Topology
 
 EXACT_UP_TO = 250
 """Units of a topology of which every step is a search of its own; of larger ones a search gives several steps."""

@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 
-from schemas.assignments import Change
-from schemas.heartbeats import Heartbeat
-from services.kernel.liveness.detector import Detector
-from services.recovery.core.adaptive.choosing import Estimate, Verdict, better, choose
-from services.recovery.core.adaptive.costing import cost, usage
-from services.recovery.core.adaptive.estimating import MARGIN, SLACK_MS, takeover
-from services.recovery.core.adaptive.judging import Foreseen, corrected
-from services.recovery.core.adaptive.measured import Measured
-from services.recovery.core.adaptive.steadying import Steady
-from services.recovery.core.unit.adapting import adaptable, lag
-from services.recovery.core.unit.reasons import drilled, follows_failure
-from services.recovery.core.unit.schemes import SCHEMES
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.terms import Terms
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.kernel.liveness.detector import Detector
+from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict, better, choose
+from holdfast.services.recovery.core.adaptive.costing import cost, usage
+from holdfast.services.recovery.core.adaptive.estimating import MARGIN, SLACK_MS, takeover
+from holdfast.services.recovery.core.adaptive.judging import Foreseen, corrected
+from holdfast.services.recovery.core.adaptive.measured import Measured
+from holdfast.services.recovery.core.adaptive.steadying import Steady
+from holdfast.services.recovery.core.unit.adapting import adaptable, lag
+from holdfast.services.recovery.core.unit.reasons import drilled, follows_failure
+from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.terms import Terms
 
 PACE_US = 500_000
 """Between two looks at all adaptive units."""

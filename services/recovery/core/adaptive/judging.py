@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from services.recovery.core.adaptive.estimating import MARGIN, MAX_MARGIN, Phases
+from holdfast.services.recovery.core.adaptive.estimating import MARGIN, MAX_MARGIN, Phases
 
 FALLS = 0.25
 """A takeover that needed less takes so much of the difference from the margin; one that needed more sets it at once."""

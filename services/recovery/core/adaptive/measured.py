@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from schemas.assignments import Change, Copy
-from schemas.costs import Costs
-from services.recovery.core.adaptive.costing import Work
-from services.recovery.core.adaptive.estimating import Facts
+from holdfast.schemas.assignments import Change, Copy
+from holdfast.schemas.costs import Costs
+from holdfast.services.recovery.core.adaptive.costing import Work
+from holdfast.services.recovery.core.adaptive.estimating import Facts
 
 WINDOW_US = 15_000_000
 """What is used is a mean over it; the rate of records, and the events since the newest marker, are the most in it."""

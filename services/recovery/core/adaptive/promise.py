@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.job_settings import FaultTolerance
+from holdfast.schemas.job_settings import FaultTolerance
 
 _DEFAULTS = FaultTolerance()
 

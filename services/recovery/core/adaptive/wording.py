@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from schemas.events import Alternative
-from services.recovery.core.adaptive.choosing import Estimate, Verdict
+from holdfast.schemas.events import Alternative
+from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict
 
 
 def ordered(verdict: Verdict) -> list[Estimate]:

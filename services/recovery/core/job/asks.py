@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.recovery.core.unit.schemes import ADAPTIVE, SCHEMES
-from services.recovery.core.unit.terms import Asked, AskedMove
+from holdfast.services.recovery.core.unit.schemes import ADAPTIVE, SCHEMES
+from holdfast.services.recovery.core.unit.terms import Asked, AskedMove
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from schemas.heartbeats import Heartbeat
+from holdfast.schemas.heartbeats import Heartbeat
 
 MEAN_US = 30_000_000
 """What is older than this hardly counts."""

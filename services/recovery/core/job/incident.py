@@ -14,9 +14,9 @@ from functools import cached_property
 
 import msgspec
 
-from schemas.incidents import Chosen, Incident
-from services.kernel.plurals import plural
-from services.recovery.core.job.recovery_plan import Plan, Query, plan
+from holdfast.schemas.incidents import Chosen, Incident
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.recovery.core.job.recovery_plan import Plan, Query, plan
 
 NO_QUERY = ""
 """Stands for the units that no query needs: they come last."""

@@ -12,21 +12,21 @@ from typing import Any
 
 import msgspec
 
-from schemas.assignments import PRIMARY, Change, Copy, job_key, job_key_of, unit_key
-from schemas.incidents import Incident, Place
-from schemas.job_settings import CorrelatedFailure
-from schemas.plans import Plan
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.buffering import UPSTREAM, buffering, lined
-from services.kernel.plans.priorities import needed, priority
-from services.kernel.plans.upstream import upstream
-from services.recovery.core.job.consumption import Consumption
-from services.recovery.core.job.incident import AGAIN_US, Scene, next_record
-from services.recovery.core.job.recovery_plan import Query
-from services.recovery.core.placement.room import Room
-from services.recovery.core.unit import stranding
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.terms import FAIL_STOP_S, Part
+from holdfast.schemas.assignments import PRIMARY, Change, Copy, job_key, job_key_of, unit_key
+from holdfast.schemas.incidents import Incident, Place
+from holdfast.schemas.job_settings import CorrelatedFailure
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering, lined
+from holdfast.services.kernel.plans.priorities import needed, priority
+from holdfast.services.kernel.plans.upstream import upstream
+from holdfast.services.recovery.core.job.consumption import Consumption
+from holdfast.services.recovery.core.job.incident import AGAIN_US, Scene, next_record
+from holdfast.services.recovery.core.job.recovery_plan import Query
+from holdfast.services.recovery.core.placement.room import Room
+from holdfast.services.recovery.core.unit import stranding
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.terms import FAIL_STOP_S, Part
 
 GATHER_US = 200_000
 """So long a unit waits for a free slot, as further workers may have failed with its own; then it goes beyond slots."""

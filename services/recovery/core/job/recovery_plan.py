@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from services.kernel.plurals import plural
+from holdfast.services.kernel.plurals import plural
 
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 """All units need workers of one kind."""

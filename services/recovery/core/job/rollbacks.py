@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from schemas.assignments import job_key_of
-from services.kernel.logs.assigned import Assigned
+from holdfast.schemas.assignments import job_key_of
+from holdfast.services.kernel.logs.assigned import Assigned
 
 
 @dataclass(frozen=True, slots=True)

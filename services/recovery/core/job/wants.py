@@ -6,10 +6,10 @@ there is the matter of its own table (unit/switching.py). A goal of a generation
 
 from __future__ import annotations
 
-from schemas.assignments import RUN, Assignment, job_key, job_key_of, unit_key
-from schemas.plans import Plan
-from services.kernel.logs.standings import Standings
-from services.recovery.core.unit.terms import Want
+from holdfast.schemas.assignments import RUN, Assignment, job_key, job_key_of, unit_key
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.recovery.core.unit.terms import Want
 
 
 class Wants:

@@ -19,19 +19,19 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from schemas.assignments import job_key, job_key_of, unit_key
-from schemas.heartbeats import Heartbeat
-from schemas.outages import Outage
-from schemas.plans import Plan
-from services.kernel.fidelity.loss import of_queries
-from services.kernel.fidelity.of_job import planned
-from services.kernel.fidelity.topology import Topology
-from services.kernel.liveness.detector import Detector
-from services.kernel.logs.assigned import Assigned
-from services.kernel.plans.priorities import needed, tentative
-from services.recovery.core.replication.measured import Measured
-from services.recovery.core.unit import blame, stranding
-from services.recovery.core.unit.situation import Situation
+from holdfast.schemas.assignments import job_key, job_key_of, unit_key
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.fidelity.loss import of_queries
+from holdfast.services.kernel.fidelity.of_job import planned
+from holdfast.services.kernel.fidelity.topology import Topology
+from holdfast.services.kernel.liveness.detector import Detector
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.plans.priorities import needed, tentative
+from holdfast.services.recovery.core.replication.measured import Measured
+from holdfast.services.recovery.core.unit import blame, stranding
+from holdfast.services.recovery.core.unit.situation import Situation
 
 RECENT_US = 500_000
 """A unit that lags behind the newest one by less has caught up: heartbeats differ by some of that."""

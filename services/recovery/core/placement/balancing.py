@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from services.recovery.core.placement.domains import ZONE, Domains
+from holdfast.services.recovery.core.placement.domains import ZONE, Domains
 
 
 @dataclass(frozen=True, slots=True)

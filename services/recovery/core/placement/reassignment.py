@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.assignments import Change
-from schemas.heartbeats import Heartbeat
-from services.kernel.protection.reassigning import HALF, LITERAL, Backed, reassigned
-from services.recovery.core.placement.upkeep import Upkeep
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.kernel.protection.reassigning import HALF, LITERAL, Backed, reassigned
+from holdfast.services.recovery.core.placement.upkeep import Upkeep
 
 SHARES: Mapping[str, float | None] = {"half": HALF, "literal": LITERAL, "off": None}
 """By the name that a setting gives it; None: no standby moves."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
+from holdfast.services.recovery.core.placement.balancing import Host, Placement, Relief, balance
 
 LOOK_US = 1_000_000
 """Between two looks at a calm cluster that needs no balance; only workers and the time of day can change that."""

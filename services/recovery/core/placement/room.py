@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from schemas.assignments import Change, job_key_of
-from schemas.heartbeats import Heartbeat
-from services.recovery.core.placement.domains import ZONE, Domains
+from holdfast.schemas.assignments import Change, job_key_of
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.recovery.core.placement.domains import ZONE, Domains
 
 
 @dataclass(frozen=True, slots=True)

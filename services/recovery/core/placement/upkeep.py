@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from schemas.assignments import Change, Copy
-from schemas.costs import Costs
+from holdfast.schemas.assignments import Change, Copy
+from holdfast.schemas.costs import Costs
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.plans import Plan
-from services.kernel.fidelity.of_job import Rates, planned
-from services.kernel.fidelity.planners.plan import names, value
-from services.kernel.fidelity.planners.structured import structure_aware
-from services.kernel.fidelity.topology import Topology
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.fidelity.of_job import Rates, planned
+from holdfast.services.kernel.fidelity.planners.plan import names, value
+from holdfast.services.kernel.fidelity.planners.structured import structure_aware
+from holdfast.services.kernel.fidelity.topology import Topology
 
 KEPT = 0.01
 """So much output fidelity may go so that a unit of the present plan keeps its replica."""

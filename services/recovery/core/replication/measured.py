@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.assignments import unit_key
-from schemas.costs import Costs
-from schemas.plans import Plan
-from services.kernel.fidelity.of_job import Rates, edge_rates
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.costs import Costs
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.fidelity.of_job import Rates, edge_rates
 
 WINDOW_US, APART_US = 60_000_000, 5_000_000
 LEAST_US = 20_000_000

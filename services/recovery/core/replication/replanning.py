@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from schemas.assignments import ReplicationPlan, job_key, job_key_of, split_job_key, unit_key
-from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan
-from schemas.retired import submitted
-from services.kernel.fidelity.of_job import budget_share
-from services.kernel.logs.assigned import Assigned
-from services.recovery.core.replication.answering import Answer, Question
-from services.recovery.core.replication.measured import Measured
-from services.recovery.core.unit.terms import Directed
+from holdfast.schemas.assignments import ReplicationPlan, job_key, job_key_of, split_job_key, unit_key
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.retired import submitted
+from holdfast.services.kernel.fidelity.of_job import budget_share
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.recovery.core.replication.answering import Answer, Question
+from holdfast.services.recovery.core.replication.measured import Measured
+from holdfast.services.recovery.core.unit.terms import Directed
 
 PACE_US = 5_000_000
 COOL_DOWN_US = 60_000_000

@@ -5,8 +5,8 @@ Source: PROTOCOL 8. At what work its workers ended is counted in crashes.py.
 
 from __future__ import annotations
 
-from services.recovery.core.unit.crashes import OF_LOADING
-from services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.crashes import OF_LOADING
+from holdfast.services.recovery.core.unit.situation import Situation
 
 SUSPECT_US = 10_000_000
 """A unit that may have ended its worker waits at most so long until every other one is protected again."""

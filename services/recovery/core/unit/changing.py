@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from schemas.assignments import Change
-from schemas.heartbeats import CopyState
-from services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.schemas.assignments import Change
+from holdfast.schemas.heartbeats import CopyState
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
 
 
 class Gate(Enum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.assignments import PRIMARY, Copy
-from schemas.heartbeats import Heartbeat
-from services.recovery.core.placement.room import Candidate, Room
-from services.recovery.core.unit.schemes import Rung
+from holdfast.schemas.assignments import PRIMARY, Copy
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.recovery.core.placement.room import Candidate, Room
+from holdfast.services.recovery.core.unit.schemes import Rung
 
 Copies = tuple[Copy, ...]
 Rooms = Callable[[], Room]

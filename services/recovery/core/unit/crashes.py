@@ -11,8 +11,8 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, replace
 
-from schemas.assignments import Deadly
-from schemas.heartbeats import FAULTED, At, CopyState, Exit, Heartbeat, HeartbeatRecord
+from holdfast.schemas.assignments import Deadly
+from holdfast.schemas.heartbeats import FAULTED, At, CopyState, Exit, Heartbeat, HeartbeatRecord
 
 MOST_CRASHES = 3
 """So many in a row at the same place are no chance."""

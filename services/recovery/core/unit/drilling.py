@@ -5,10 +5,10 @@ Source: docs/decisions/0094. The copies of its record are those of a failure.
 
 from __future__ import annotations
 
-from services.kernel.plans.pinning import Fit
-from services.recovery.core.unit import protection, unanswered
-from services.recovery.core.unit.copies import Copies, Rooms, leading
-from services.recovery.core.unit.situation import Situation
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.recovery.core.unit import protection, unanswered
+from holdfast.services.recovery.core.unit.copies import Copies, Rooms, leading
+from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def due(s: Situation) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from schemas.assignments import Copy
-from services.recovery.core.unit import drilling, moving, protection, reassigning, stranding
-from services.recovery.core.unit.changing import next_step
-from services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import Situation
+from holdfast.schemas.assignments import Copy
+from holdfast.services.recovery.core.unit import drilling, moving, protection, reassigning, stranding
+from holdfast.services.recovery.core.unit.changing import next_step
+from holdfast.services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.situation import Situation
 
 
 class Move(Enum):

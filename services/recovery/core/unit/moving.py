@@ -8,14 +8,14 @@ new copy stands by until the second record, which is a takeover.
 
 from __future__ import annotations
 
-from schemas.assignments import Copy
-from schemas.heartbeats import Heartbeat
-from services.recovery.core.placement.domains import Domains
-from services.recovery.core.placement.room import Candidate
-from services.recovery.core.unit import unanswered
-from services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import Situation
+from holdfast.schemas.assignments import Copy
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.recovery.core.placement.domains import Domains
+from holdfast.services.recovery.core.placement.room import Candidate
+from holdfast.services.recovery.core.unit import unanswered
+from holdfast.services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.situation import Situation
 
 MOVE_US = 60_000_000
 """A new copy that has not caught up by then is given up."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.assignments import Change, Copy, Differing
-from schemas.heartbeats import DID_NOTHING, CopyState
+from holdfast.schemas.assignments import Change, Copy, Differing
+from holdfast.schemas.heartbeats import DID_NOTHING, CopyState
 
 BATCHES = 100
 """So many must be equal before a copy may lead."""

@@ -7,12 +7,12 @@ ordinary rows of switching.py, and the former standby, which is the second copy,
 
 from __future__ import annotations
 
-from services.kernel.plans.pinning import Fit
-from services.recovery.core.placement.domains import Domains
-from services.recovery.core.unit import protection
-from services.recovery.core.unit.copies import Copies, Rooms, with_flags
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import Situation
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.recovery.core.placement.domains import Domains
+from holdfast.services.recovery.core.unit import protection
+from holdfast.services.recovery.core.unit.copies import Copies, Rooms, with_flags
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.situation import Situation
 
 # -- signs ------------------------------------------------------------------------------------------------------------
 

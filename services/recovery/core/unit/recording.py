@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.assignments import Change, Copy, Deadly
-from services.recovery.core.unit import adapting, reasons, unanswered, versions
-from services.recovery.core.unit.copies import Copies, leading, with_flags
-from services.recovery.core.unit.moves import Move
-from services.recovery.core.unit.schemes import FIRST, Rung
-from services.recovery.core.unit.signs import Sign
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import Stance
+from holdfast.schemas.assignments import Change, Copy, Deadly
+from holdfast.services.recovery.core.unit import adapting, reasons, unanswered, versions
+from holdfast.services.recovery.core.unit.copies import Copies, leading, with_flags
+from holdfast.services.recovery.core.unit.moves import Move
+from holdfast.services.recovery.core.unit.schemes import FIRST, Rung
+from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import Stance
 
 
 def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from schemas.assignments import PRIMARY, Flags
+from holdfast.schemas.assignments import PRIMARY, Flags
 
 ADAPTIVE = "adaptive"
 """Asked for in place of a scheme: recovery chooses one, and changes it (core/adaptive)."""

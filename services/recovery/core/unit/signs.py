@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from services.recovery.core.unit import (
+from holdfast.services.recovery.core.unit import (
     adapting,
     blame,
     drilling,
@@ -19,8 +19,8 @@ from services.recovery.core.unit import (
     unanswered,
     versions,
 )
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import UNDER_WAY
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import UNDER_WAY
 
 
 class Sign(Enum):

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from schemas.assignments import Change, Copy, Flags
-from schemas.heartbeats import FAULTED, CopyState, Heartbeat
-from services.kernel.liveness.detector import Detector
-from services.kernel.plans.pinning import Fit
-from services.recovery.core.adaptive.choosing import Verdict
-from services.recovery.core.job.rollbacks import NOWHERE, Back
-from services.recovery.core.placement.sharing import Outranked
-from services.recovery.core.unit.changing import Covering, caught_up
-from services.recovery.core.unit.crashes import Crash
-from services.recovery.core.unit.proving import Proofs
-from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
-from services.recovery.core.unit.stance import MOST, Stance, stance
-from services.recovery.core.unit.terms import Asked, AskedMove, Directed, Part, Terms, Want
+from holdfast.schemas.assignments import Change, Copy, Flags
+from holdfast.schemas.heartbeats import FAULTED, CopyState, Heartbeat
+from holdfast.services.kernel.liveness.detector import Detector
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.recovery.core.adaptive.choosing import Verdict
+from holdfast.services.recovery.core.job.rollbacks import NOWHERE, Back
+from holdfast.services.recovery.core.placement.sharing import Outranked
+from holdfast.services.recovery.core.unit.changing import Covering, caught_up
+from holdfast.services.recovery.core.unit.crashes import Crash
+from holdfast.services.recovery.core.unit.proving import Proofs
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
+from holdfast.services.recovery.core.unit.stance import MOST, Stance, stance
+from holdfast.services.recovery.core.unit.terms import Asked, AskedMove, Directed, Part, Terms, Want
 
 _SERVES: dict[str, tuple[str, ...]] = {
     "virgin": ("deployed", "restoring", "synced", "opening", "running", "ended"),

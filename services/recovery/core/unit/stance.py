@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from schemas.assignments import PRIMARY, Change
-from services.kernel.plurals import plural
-from services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.schemas.assignments import PRIMARY, Change
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
 
 
 class Stance(Enum):

@@ -5,12 +5,12 @@ Source: MECHANISMS R2, docs/decisions/0095. What failed together is an incident,
 
 from __future__ import annotations
 
-from schemas.heartbeats import Heartbeat
-from services.kernel.plans.pinning import Fit
-from services.recovery.core.unit import blame
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import Stance
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.recovery.core.unit import blame
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import Stance
 
 
 def stranded(s: Situation) -> bool:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.assignments import Change, Copy
-from services.recovery.core.unit import blame, recording, stranding
-from services.recovery.core.unit.copies import Rooms
-from services.recovery.core.unit.moves import LOADS, MOVES, Move
-from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.signs import SIGNS, Sign
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.stance import Stance, odd_copies, stance
+from holdfast.schemas.assignments import Change, Copy
+from holdfast.services.recovery.core.unit import blame, recording, stranding
+from holdfast.services.recovery.core.unit.copies import Rooms
+from holdfast.services.recovery.core.unit.moves import LOADS, MOVES, Move
+from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.signs import SIGNS, Sign
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.stance import Stance, odd_copies, stance
 
 _T, _S, _M = Stance, Sign, Move
 

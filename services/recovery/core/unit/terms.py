@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.assignments import unit_key
-from schemas.incidents import Place
-from schemas.job_settings import CALM_MS
-from schemas.plans import Plan
-from services.kernel.logs.gaps import skipping_units
-from services.kernel.plans.pinning import ANY, Pin, pins
-from services.kernel.plans.priorities import LEAST, priorities
-from services.recovery.core.adaptive.promise import Promise, promise
-from services.recovery.core.placement.domains import ZONE
-from services.recovery.core.unit.schemes import ADAPTIVE, SCHEMES, Rung
+from holdfast.schemas.assignments import unit_key
+from holdfast.schemas.incidents import Place
+from holdfast.schemas.job_settings import CALM_MS
+from holdfast.schemas.plans import Plan
+from holdfast.services.kernel.logs.gaps import skipping_units
+from holdfast.services.kernel.plans.pinning import ANY, Pin, pins
+from holdfast.services.kernel.plans.priorities import LEAST, priorities
+from holdfast.services.recovery.core.adaptive.promise import Promise, promise
+from holdfast.services.recovery.core.placement.domains import ZONE
+from holdfast.services.recovery.core.unit.schemes import ADAPTIVE, SCHEMES, Rung
 
 FAIL_STOP_S = 30.0
 REBALANCE_S = 60.0

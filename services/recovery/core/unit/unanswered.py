@@ -5,11 +5,11 @@ Source: PROTOCOL 8. A drill is asked for as a move is: drilling.py.
 
 from __future__ import annotations
 
-from services.kernel.logs.policies import ALIGNED
-from services.kernel.plans.pinning import Fit
-from services.kernel.protection import fitting
-from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.terms import AskedMove
+from holdfast.services.kernel.logs.policies import ALIGNED
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.kernel.protection import fitting
+from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.terms import AskedMove
 
 HEARD_US = 2_000_000
 """A worker that a replica has not heard by then, after a move to it was asked for, does not answer."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypedDict
 
-from schemas.assignments import Change, Copy, Differing, Unshown
-from services.kernel.plans.pinning import Fit
-from services.kernel.plurals import plural
-from services.recovery.core.unit.situation import Situation
+from holdfast.schemas.assignments import Change, Copy, Differing, Unshown
+from holdfast.services.kernel.plans.pinning import Fit
+from holdfast.services.kernel.plurals import plural
+from holdfast.services.recovery.core.unit.situation import Situation
 
 MOST = 8
 """Versions that a record names at most of each kind, the newest."""

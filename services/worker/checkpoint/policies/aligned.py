@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from services.worker.checkpoint.policies.policy import Sight, Stateless
+from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless
 
 
 class Aligned(Stateless):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from services.worker.checkpoint.policies.aligned import Aligned
-from services.worker.checkpoint.policies.idle_minmax import IdleMinMax
-from services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
-from services.worker.checkpoint.policies.individual import Individual
-from services.worker.checkpoint.policies.policy import Policy
-from services.worker.checkpoint.policies.refresh import Refresh
-from services.worker.checkpoint.policies.sweep import Sweep
-from services.worker.checkpoint.policies.synchronous import Synchronous
-from services.worker.checkpoint.policies.whole_worker import WholeWorker
+from holdfast.services.worker.checkpoint.policies.aligned import Aligned
+from holdfast.services.worker.checkpoint.policies.idle_minmax import IdleMinMax
+from holdfast.services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
+from holdfast.services.worker.checkpoint.policies.individual import Individual
+from holdfast.services.worker.checkpoint.policies.policy import Policy
+from holdfast.services.worker.checkpoint.policies.refresh import Refresh
+from holdfast.services.worker.checkpoint.policies.sweep import Sweep
+from holdfast.services.worker.checkpoint.policies.synchronous import Synchronous
+from holdfast.services.worker.checkpoint.policies.whole_worker import WholeWorker
 
 DEFAULT = "sweep"
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from services.worker.checkpoint.policies.policy import Sight, Stateless, rest_ms
+from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless, rest_ms
 
 LOOK_MS = 5.0
 """How long a change of other units may go unnoticed while this one has something to capture or to paste."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
-from services.kernel.protection.expected import Protected, of_groups, of_unit, of_workers, reduced_by_capture
-from services.kernel.protection.merging import merged
-from services.worker.checkpoint.policies.idle import Capture, Idle, Paste, Units, oldest
-from services.worker.checkpoint.policies.policy import Kind, Sight
+from holdfast.services.kernel.protection.expected import Protected, of_groups, of_unit, of_workers, reduced_by_capture
+from holdfast.services.kernel.protection.merging import merged
+from holdfast.services.worker.checkpoint.policies.idle import Capture, Idle, Paste, Units, oldest
+from holdfast.services.worker.checkpoint.policies.policy import Kind, Sight
 
 LEAST_MS = 0.01
 """A capture that was never measured, or took no time, costs this: the choice divides by it."""

@@ -5,7 +5,7 @@ Source: MECHANISMS C3; the baseline that C6 is compared with.
 
 from __future__ import annotations
 
-from services.worker.checkpoint.policies.idle import Capture, Idle, Paste, Units
+from holdfast.services.worker.checkpoint.policies.idle import Capture, Idle, Paste, Units
 
 
 class IdleRoundRobin(Idle):

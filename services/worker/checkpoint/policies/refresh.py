@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from services.worker.checkpoint.policies.policy import Kind, Sight, Stateless
+from holdfast.services.worker.checkpoint.policies.policy import Kind, Sight, Stateless
 
 REFRESH_MS = 100
 MIN_BATCHES = 4

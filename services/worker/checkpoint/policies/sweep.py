@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from services.worker.checkpoint.policies.policy import REST_MS, Sight, Stateless
+from holdfast.services.worker.checkpoint.policies.policy import REST_MS, Sight, Stateless
 
 PATIENCE = 4
 """After so many intervals a unit captures whether its output was trimmed or not, so that acks and trimming continue."""

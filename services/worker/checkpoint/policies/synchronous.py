@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.worker.checkpoint.policies.policy import Sight, Stateless, tick_wait_ms
+from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless, tick_wait_ms
 
 
 class Synchronous(Stateless):

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.plans import OperatorPlan
-from services.kernel.codecs import arrow_records, keys
-from services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord, encode_arrow
-from services.kernel.codecs.decoding import Decoded, Decoder
-from services.kernel.codecs.fields import TIME
-from services.kernel.dataflow.sink_records import json_rows, sink_records
-from services.kernel.plans.layout import TaskLayout
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs import arrow_records, keys
+from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord, encode_arrow
+from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.fields import TIME
+from holdfast.services.kernel.dataflow.sink_records import json_rows, sink_records
+from holdfast.services.kernel.plans.layout import TaskLayout
 
 FIELDS = {
     "id": "int",

@@ -14,9 +14,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from services.kernel.codecs.avro_schemas import NoSchema, fields, parse
-from services.kernel.codecs.decoding import Decoded, Decoder
-from services.kernel.codecs.fields import nullable
+from holdfast.services.kernel.codecs.avro_schemas import NoSchema, fields, parse
+from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.fields import nullable
 from tests.support.avro import Known, avro, framed, record
 
 _LOOSE: Any = {"handle_unicode_errors": "replace"}

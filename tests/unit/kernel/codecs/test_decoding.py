@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.codecs.decoding import Decoded, Decoder
-from services.kernel.codecs.fields import TIME, schema, with_time
+from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.fields import TIME, schema, with_time
 
 FIELDS = {
     "id": "int",

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from schemas.plans import OperatorPlan
-from services.kernel.codecs.decoding import Decoded
-from services.kernel.codecs.deletions import Deletions
-from services.kernel.codecs.fields import DELETED, TIME
-from services.kernel.dataflow.source_records import SourceDecoder
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.deletions import Deletions
+from holdfast.services.kernel.codecs.fields import DELETED, TIME
+from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 
 FIELDS = {"name": "string", "n": "int?", "at": "timestamp", "d": "decimal(30,2)", "city": "string"}
 

@@ -12,11 +12,11 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.codecs.encoding import encode_json, keys
-from services.kernel.codecs.fields import schema, with_time
-from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+from holdfast.services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.encoding import encode_json, keys
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 FIELDS = {
     "s": "string?",

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.codecs.fields import dtype, members, nullable, optional, required, schema, text_of, with_time
+from holdfast.services.kernel.codecs.fields import (
+    dtype,
+    members,
+    nullable,
+    optional,
+    required,
+    schema,
+    text_of,
+    with_time,
+)
 
 UTC = pl.Datetime("us", "UTC")
 

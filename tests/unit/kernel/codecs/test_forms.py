@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.codecs.deletions import Deletions
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.deletions import Deletions
 
 FIELDS = {
     "id": "int",

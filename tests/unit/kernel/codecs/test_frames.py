@@ -13,8 +13,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.frames import HEADER_BYTES, unpack
-from services.kernel.codecs.frames import FrameCodec, Sender
+from holdfast.schemas.frames import HEADER_BYTES, unpack
+from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 
 SENDER = Sender(writer=3, generation=9, epoch=2)
 SCHEMA = pl.Schema({"k": pl.String, "n": pl.Int64, "x": pl.Float64, "b": pl.Boolean, "_time": pl.Int64})
@@ -115,7 +115,7 @@ def test_every_field_type_passes_through() -> None:
 def test_a_null_does_not_load_pandas() -> None:
     """It would in the first batch with one, in the loop of the worker: 0.2 s of CPU, and 49 MB."""
     program = (
-        "import sys, polars as pl; from services.kernel.codecs.frames import RowCodec;"
+        "import sys, polars as pl; from holdfast.services.kernel.codecs.frames import RowCodec;"
         "rows = pl.DataFrame({'n': [1, None]}); RowCodec(rows.schema).encode(rows); assert 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.codecs.fields import schema
-from services.kernel.codecs.keys import FEW_ROWS, decode, encode, partitions
+from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.codecs.keys import FEW_ROWS, decode, encode, partitions
 
 FIELDS = {
     "s": "string?",

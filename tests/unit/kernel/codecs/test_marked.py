@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.plans import SparkPlan
-from services.kernel.codecs.marked import AT, BEAT, ORIGIN, RAW, REACHED, STAMP, RowDecoder, RowReader, travels
-from services.kernel.errors import StateCorrupted
+from holdfast.schemas.plans import SparkPlan
+from holdfast.services.kernel.codecs.marked import AT, BEAT, ORIGIN, RAW, REACHED, STAMP, RowDecoder, RowReader, travels
+from holdfast.services.kernel.errors import StateCorrupted
 
 OUTPUT = {"x": "int", "f": "float", "at": "timestamp", "raw": "bytes?", "d": "decimal(10,2)?"}
 RECORDS = 60

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.kernel.codecs import json_schemas
-from services.kernel.codecs.decoding import Decoder
-from services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.codecs import json_schemas
+from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.errors import StateCorrupted
 from tests.support.avro import Known, avro, framed, record
 
 SCHEMA = record(("a", "long"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.codecs.timestamps import parse, scaled
+from holdfast.services.kernel.codecs.timestamps import parse, scaled
 
 NEW_YEAR_US = 1_356_998_400_000_000
 HOUR_US = 3_600_000_000

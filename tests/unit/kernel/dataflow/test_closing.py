@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.cuts import NO_WATERMARK
-from services.kernel.dataflow.closing import closing_us
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.kernel.dataflow.closing import closing_us
 from tests.support.memory_cluster import MemoryCluster
 
 S = 1_000_000

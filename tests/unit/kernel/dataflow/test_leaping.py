@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.leaps import Leap
-from services.kernel.dataflow.leaping import Leaping
+from holdfast.schemas.leaps import Leap
+from holdfast.services.kernel.dataflow.leaping import Leaping
 
 
 def of(times: list[int], size: int = 1000, least_us: int = 0) -> Leap | None:

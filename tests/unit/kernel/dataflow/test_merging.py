@@ -7,11 +7,11 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.cuts import END_WATERMARK
-from schemas.frames import FLAG_END, Header
-from services.kernel.dataflow import merging
-from services.kernel.dataflow.merging import InputPartition
-from services.kernel.errors import Divergence, FramesMissing, StateCorrupted
+from holdfast.schemas.cuts import END_WATERMARK
+from holdfast.schemas.frames import FLAG_END, Header
+from holdfast.services.kernel.dataflow import merging
+from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.errors import Divergence, FramesMissing, StateCorrupted
 
 GENERATION = 7
 

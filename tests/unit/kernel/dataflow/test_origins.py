@@ -8,16 +8,16 @@ from collections import defaultdict
 import msgspec
 import pytest
 
-from schemas.cuts import Cut, Range
-from schemas.dead_letters import NOWHERE, DeadLetter, Position
-from schemas.decided import Id
-from services.kernel.dataflow.cut_records import Records, TopicCuts
-from services.kernel.dataflow.origins import Origins
-from services.kernel.dataflow.unit import Unit
-from services.kernel.operators.operator import BatchContext, Refused
-from services.kernel.plans.layout import UnitLayout, unit_layouts
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
+from holdfast.schemas.cuts import Cut, Range
+from holdfast.schemas.dead_letters import NOWHERE, DeadLetter, Position
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.dataflow.cut_records import Records, TopicCuts
+from holdfast.services.kernel.dataflow.origins import Origins
+from holdfast.services.kernel.dataflow.unit import Unit
+from holdfast.services.kernel.operators.operator import BatchContext, Refused
+from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
 from tests.support.purity import GENERATION, TOPICS, planned
 
 JOB = """

@@ -9,20 +9,20 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.dead_letters import DeadLetter
-from schemas.decided import Id
-from schemas.heartbeats import DID_NOTHING
-from schemas.topics import ClusterTopics
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.dataflow.sending import Frames
-from services.kernel.dataflow.showing import MASK, digest
-from services.kernel.dataflow.unit import Produced, Sent, SinkRows
-from services.kernel.dataflow.walk import Walked
-from services.kernel.plans.layout import UnitLayout, unit_layouts
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import StateStore
-from services.planning.loading import load
-from services.planning.plan import make_plan
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.decided import Id
+from holdfast.schemas.heartbeats import DID_NOTHING
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.dataflow.sending import Frames
+from holdfast.services.kernel.dataflow.showing import MASK, digest
+from holdfast.services.kernel.dataflow.unit import Produced, Sent, SinkRows
+from holdfast.services.kernel.dataflow.walk import Walked
+from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
 
 JOB = """
 name: j

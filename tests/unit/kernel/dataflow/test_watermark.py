@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, TaskCuts
-from services.kernel.dataflow.watermark import followed, of_partitions
+from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, TaskCuts
+from holdfast.services.kernel.dataflow.watermark import followed, of_partitions
 
 
 def cuts(watermark: int, idle: bool = False, final: bool = False) -> TaskCuts:

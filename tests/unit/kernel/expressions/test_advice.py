@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
-from services.kernel.codecs.fields import schema, text_of
-from services.kernel.expressions import advice
-from services.kernel.expressions.parsing import (
+from holdfast.services.kernel.codecs.fields import schema, text_of
+from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions.parsing import (
     ExpressionError,
     compile_expression,
     name_of,
     result_type,
     source_of,
 )
-from services.kernel.functions.catalogue import AGGREGATE_BY_NAME
-from services.kernel.operators import aggregate_texts
-from services.planning.checking import check
-from services.planning.loading import interpret
+from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME
+from holdfast.services.kernel.operators import aggregate_texts
+from holdfast.services.planning.checking import check
+from holdfast.services.planning.loading import interpret
 
 FIELDS = {
     "v": "int", "w": "float?", "s": "string", "t": "timestamp", "d": "date", "b": "bool", "tags": "list<string>",

@@ -17,10 +17,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from services.kernel.codecs.encoding import encode_json
-from services.kernel.codecs.fields import text_of
-from services.kernel.codecs.plain_values import within_calendar
-from services.kernel.expressions.parsing import compile_expression, computing, result_type
+from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.fields import text_of
+from holdfast.services.kernel.codecs.plain_values import within_calendar
+from holdfast.services.kernel.expressions.parsing import compile_expression, computing, result_type
 from tests.support.sql_table import DIFFERENCES, LEAST, MOST, SCHEMA, TABLE, Entry, columns_of, rows
 
 duckdb: Any = pytest.importorskip("duckdb")

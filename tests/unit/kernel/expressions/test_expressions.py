@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.codecs.fields import schema
-from services.kernel.expressions.parsing import (
+from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.expressions.parsing import (
     ExpressionError,
     compile_expression,
     is_bare,

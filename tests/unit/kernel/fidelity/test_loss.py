@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.model.topologies import FULL, MIXED, STRUCTURED, Setting, join, random_topology, sixteen, units
-from services.kernel.fidelity.loss import Standing, fidelity, of_queries
-from services.kernel.fidelity.topology import Feed, Node, Substream, topology
+from holdfast.services.kernel.fidelity.loss import Standing, fidelity, of_queries
+from holdfast.services.kernel.fidelity.topology import Feed, Node, Substream, topology
 from tests.support.topologies import without
 
 RANDOM = st.builds(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
-from services.kernel.logs.assigned import Assigned
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
+from holdfast.services.kernel.logs.assigned import Assigned
 
 SUSPENDED = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 W1, W2 = Copy("w1", "1", PRIMARY), Copy("w2", "1", SUSPENDED)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, CheckpointPolicy, Copy, GlobalCheckpoint
-from schemas.incidents import Incident
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.buffering import lined, only_sources_retain
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, CheckpointPolicy, Copy, GlobalCheckpoint
+from holdfast.schemas.incidents import Incident
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.buffering import lined, only_sources_retain
 from tests.unit.recovery.world import UNIT, G, plan
 
 

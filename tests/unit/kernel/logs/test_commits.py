@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import dead_letters
-from schemas.commits import DEAD, Commit, Fence, Named, encode
-from schemas.cuts import NO_WATERMARK
-from schemas.dead_letters import DeadLetter
-from schemas.decided import Id
-from schemas.frames import HEADER_BYTES
-from services.kernel.codecs.fields import TIME, stream_schema
-from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.commits import CommitLog
-from services.kernel.logs.recut import MicroBatch, Recut
+from holdfast.schemas import dead_letters
+from holdfast.schemas.commits import DEAD, Commit, Fence, Named, encode
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.dead_letters import DeadLetter
+from holdfast.schemas.decided import Id
+from holdfast.schemas.frames import HEADER_BYTES
+from holdfast.services.kernel.codecs.fields import TIME, stream_schema
+from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.kernel.logs.recut import MicroBatch, Recut
 
 FIRST = {"in": {0: 5, 1: 0}}
 FIELDS = {"x": "int"}

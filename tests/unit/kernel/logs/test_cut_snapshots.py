@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from schemas.cuts import Control, Cut, CutRecord, CutsSnapshot, Known, Range, Snapshot, decode, encode
-from schemas.decided import Id
-from services.kernel.logs import cut_snapshots
-from services.kernel.logs.cut_snapshots import base_of, newest_in
-from services.kernel.logs.cuts import CutLog, beginning
+from holdfast.schemas.cuts import Control, Cut, CutRecord, CutsSnapshot, Known, Range, Snapshot, decode, encode
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.logs import cut_snapshots
+from holdfast.services.kernel.logs.cut_snapshots import base_of, newest_in
+from holdfast.services.kernel.logs.cuts import CutLog, beginning
 
 START = beginning({"flights-0": {0: 100}, "weather-0": {0: 0}})
 

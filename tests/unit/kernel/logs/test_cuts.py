@@ -7,9 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from schemas.cuts import LOADED_WATERMARK, Beginning, Control, Cut, CutsSnapshot, Range, Replaced, decode, encode
-from schemas.decided import Id
-from services.kernel.logs.cuts import CutLog, Share, beginning
+from holdfast.schemas.cuts import (
+    LOADED_WATERMARK,
+    Beginning,
+    Control,
+    Cut,
+    CutsSnapshot,
+    Range,
+    Replaced,
+    decode,
+    encode,
+)
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.logs.cuts import CutLog, Share, beginning
 
 
 def start() -> CutsSnapshot:

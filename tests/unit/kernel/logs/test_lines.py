@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from schemas.assignments import PRIMARY, Assignment, Change, CheckpointPolicy, Copy, GlobalCheckpoint, job_key
-from schemas.retired import Retired
-from services.kernel.logs.assigned import Assigned
+from holdfast.schemas.assignments import PRIMARY, Assignment, Change, CheckpointPolicy, Copy, GlobalCheckpoint, job_key
+from holdfast.schemas.retired import Retired
+from holdfast.services.kernel.logs.assigned import Assigned
 
 G = "4-abcdef"
 JOB, U, V = job_key("job", G), f"job@{G}/u-0", f"job@{G}/v-0"

@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from schemas import assignments
-from schemas.assignments import Assignment, CheckpointPolicy
-from schemas.decided import Id
-from schemas.job_settings import CheckpointSettings
-from schemas.plans import Plan
-from schemas.retired import Retired
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.policies import READ, in_force, planned
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Assignment, CheckpointPolicy
+from holdfast.schemas.decided import Id
+from holdfast.schemas.job_settings import CheckpointSettings
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.retired import Retired
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.policies import READ, in_force, planned
 
 G = "4-abcdef"
 FIRST = CheckpointPolicy("job", G, 7, "aligned", 500, 100, 10_000, 5, since=7)

@@ -6,9 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cuts import Cut, CutRecord, Leading, Leads, Raised, RaisedRows, Range, Snapshot, TaskRaised, decode, encode
-from schemas.decided import Id
-from services.kernel.logs.cuts import CutLog, beginning
+from holdfast.schemas.cuts import (
+    Cut,
+    CutRecord,
+    Leading,
+    Leads,
+    Raised,
+    RaisedRows,
+    Range,
+    Snapshot,
+    TaskRaised,
+    decode,
+    encode,
+)
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.logs.cuts import CutLog, beginning
 
 UNIT, OTHER = "checked-0", "scored-0"
 ROW = TaskRaised((RaisedRows(3, 4, 0),), ("ValueError: no",))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.events import Event
-from schemas.topics import Partition
-from services.kernel.logs.refusals import KIND, QUIET_MS, Refusals
+from holdfast.schemas.events import Event
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.logs.refusals import KIND, QUIET_MS, Refusals
 
 DATA, CUTS = Partition("t.job.0-abcdef.data.s.0", 3), Partition("t.job.0-abcdef.cuts", 0)
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import assignments
-from schemas.assignments import PRIMARY, RUN, Assignment, Change, Copy, Goal
-from schemas.retired import Retired, submitted
-from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.standings import Standings
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import PRIMARY, RUN, Assignment, Change, Copy, Goal
+from holdfast.schemas.retired import Retired, submitted
+from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.logs.standings import Standings
 
 GENERATIONS = [f"{offset}-{digits * 6}" for offset in range(4) for digits in "ab"]
 UNIT = "j@2-aaaaaa/u-0"

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback, pack, unpack
-from schemas.decided import Id
-from services.kernel.errors import StateCorrupted
-from services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
-from services.kernel.logs.decided import Author
-from services.kernel.state.image import MemoryImage
+from holdfast.schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback, pack, unpack
+from holdfast.schemas.decided import Id
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
+from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.kernel.state.image import MemoryImage
 
 
 def marker(

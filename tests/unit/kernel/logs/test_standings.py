@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import assignments
-from schemas.assignments import (
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import (
     PRIMARY,
     RUN,
     STOP,
@@ -25,15 +25,15 @@ from schemas.assignments import (
     Snapshot,
     Standing,
 )
-from schemas.incidents import Incident
-from schemas.retired import Retired
-from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.past import REMEMBERED
-from services.kernel.logs.snapshots import base_of
-from services.kernel.logs.standings import Standings, plausible
-from services.log.assignments import ASSIGNMENTS, FIRST_STRETCH, read_standings
-from services.log.late import LAST_STRETCH, begun
-from services.log.memory import MemoryLog
+from holdfast.schemas.incidents import Incident
+from holdfast.schemas.retired import Retired
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.past import REMEMBERED
+from holdfast.services.kernel.logs.snapshots import base_of
+from holdfast.services.kernel.logs.standings import Standings, plausible
+from holdfast.services.log.assignments import ASSIGNMENTS, FIRST_STRETCH, read_standings
+from holdfast.services.log.late import LAST_STRETCH, begun
+from holdfast.services.log.memory import MemoryLog
 
 WHERE = Partition(ClusterTopics().assignments, 0)
 SUSPENDED = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.decided import Id
-from schemas.plans import Edge, OperatorPlan, Plan, SparkPlan, UnitPlan
-from services.kernel.plans.priorities import priorities
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SparkPlan, UnitPlan
+from holdfast.services.kernel.plans.priorities import priorities
 
 
 def operator(name: str, kind: str = "filter", query: str = "") -> OperatorPlan:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.kernel.plans.layout import below, senders, unit_layouts
-from services.kernel.plans.upstream import upstream
+from holdfast.services.kernel.plans.layout import below, senders, unit_layouts
+from holdfast.services.kernel.plans.upstream import upstream
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB
 

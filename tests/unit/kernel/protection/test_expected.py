@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from services.kernel.protection.expected import (
+from holdfast.services.kernel.protection.expected import (
     Protected,
     of_groups,
     of_unit,

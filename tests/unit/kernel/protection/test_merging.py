@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.protection.expected import Protected
-from services.kernel.protection.merging import ALIKE, merged
+from holdfast.services.kernel.protection.expected import Protected
+from holdfast.services.kernel.protection.merging import ALIKE, merged
 
 
 def unit(load: float, capture_ms: float, backup: str = "s2") -> Protected:

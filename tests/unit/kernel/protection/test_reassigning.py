@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.protection.reassigning import HALF, LITERAL, Backed, Reassigned, reassigned
+from holdfast.services.kernel.protection.reassigning import HALF, LITERAL, Backed, Reassigned, reassigned
 
 WORKERS = ("s1", "s2", "s3", "s4")
 

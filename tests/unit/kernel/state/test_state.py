@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from schemas.checkpoints import Entry
-from services.kernel.state.image import MemoryImage
-from services.kernel.state.keyed import Capture, StateStore, decode_value, encode_value
-from services.worker.checkpoint.unit_image import UnitImage
+from holdfast.schemas.checkpoints import Entry
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import Capture, StateStore, decode_value, encode_value
+from holdfast.services.worker.checkpoint.unit_image import UnitImage
 
 keys = st.sampled_from([bytes([p, k]) for p in range(3) for k in range(4)])
 values = st.tuples(st.integers(-(2**63), 2**63 - 1), st.none() | st.text(max_size=3))
