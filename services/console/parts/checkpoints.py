@@ -18,6 +18,7 @@ from holdfast.services.console.markup import (
     table,
     text,
 )
+from holdfast.services.kernel.plurals import plural
 from holdfast.services.view.cluster import natural
 from holdfast.services.view.costs import CopyCosts, Recovery
 from holdfast.services.view.live import LiveJob
@@ -47,7 +48,7 @@ def _figures(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Re
 
 
 def _keys(leaders: dict[str, CopyCosts]) -> Node:
-    return muted(f"{sum(one.state_keys for one in leaders.values()):,} keys")
+    return muted(plural(sum(one.state_keys for one in leaders.values()), "key"))
 
 
 def _units(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Recovery]) -> Node:
