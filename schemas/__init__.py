@@ -1,1 +1,1 @@
-"""What crosses a process boundary: jobs, plans, frames, cuts, assignments, heartbeats, topic names."""
+"""Records and names that cross a process boundary: jobs, plans, frames, cuts, assignments, heartbeats, topics."""

@@ -33,7 +33,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def hosted(self) -> dict[str, object]:
-        """What a plan keeps of it besides the output."""
+        """The fields that a plan keeps of it besides the output."""
         names = ("time", "timed", "holds", "closes", "mode", "reason")
         return {name: getattr(self, name) for name in names}
 

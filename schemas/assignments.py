@@ -1,4 +1,4 @@
-"""Which copies each unit has, with which flags; goal and checkpoint policy of each job: what `assignments` holds.
+"""Copies of each unit with their flags, goal and checkpoint policy of each job: the records of `assignments`.
 
 Source: PROTOCOL 1 and 8; the flags are MECHANISMS section 4.
 """
@@ -18,7 +18,7 @@ from holdfast.schemas.retired import Retired
 
 
 class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one copy of a unit is to do. `commit` is on at exactly one copy: it cuts, commits, checkpoints and trims.
+    """Switches of one copy of a unit. `commit` is on at exactly one copy: it cuts, commits, checkpoints and trims.
 
     checkpoint_target: the checkpoints of the leader are for this copy, too, so the leader keeps the newest marker near.
     """
@@ -38,7 +38,7 @@ UnitKey = Annotated[str, msgspec.Meta(pattern="^[^@/]+@[^@/]+/[^@/]+$")]
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """One copy of a unit on one incarnation of a worker."""
+    """A copy of a unit on one incarnation of a worker."""
 
     worker: str
     incarnation: str
@@ -186,7 +186,7 @@ Generation = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,18}-[0-9a-f]{6}\Z")
 
 
 class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the controller wants of one generation of a job: that its units run, or that none has a copy any more.
+    """The controller's wish for one generation of a job: its units run, or none has a copy any more.
 
     The first goal of a generation counts until the first `stop`, which is final.
     asked: offset in `jobs.submit` of the command that asked for the stop; -1 for a goal that no command asked for.
@@ -217,12 +217,13 @@ class GoalStanding(msgspec.Struct, frozen=True):
 
 
 class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When the units of one generation of a job capture, from the moment at which a worker reads the record.
+    """The checkpoint policy of one generation of a job, in force from the moment at which a worker reads the record.
 
     asked: offset in `jobs.submit` of the job, for what its plan says, or of the command that the record answers. Valid
-    iff that is above the last valid one's, so each command is answered once. refusal: why the command is refused; the
-    record then says again what was in force. since: the command that put it in force; at most asked. The settings are
-    those of schemas/job_settings.py, CheckpointSettings.
+        iff that is above the last valid one's, so each command is answered once.
+    refusal: the reason why the command is refused; the record then says again what was in force.
+    since: the command that put the policy in force; at most asked.
+    The settings are those of schemas/job_settings.py, CheckpointSettings.
     """
 
     job: JobName
@@ -264,11 +265,12 @@ class GlobalCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReplicationPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which units of one generation of a job get a replica that processes, within its replication budget.
+    """Units of one generation of a job that get a replica that processes, within its replication budget.
 
     number: from 1 on; valid iff it is the last valid one + 1, so that of two that were made at once only one counts.
-    units: by name. fidelity: the predicted output fidelity with every other unit gone, at the rates of then; before:
-    that of the plan before at the same rates.
+    units: by name.
+    fidelity: the predicted output fidelity with every other unit gone, at the rates of then.
+    before: the fidelity of the plan before at the same rates.
     """
 
     job: JobName
@@ -324,11 +326,13 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One record: changes that are each valid or not on their own, or goals, policies, a snapshot, or what is retired.
+    """A record of changes that are each valid or not on their own, or of goals, policies, a snapshot, or what is
+    retired.
 
     retired: generations whose end is decided. Their units and goals leave the state, but for a generation of which a
-    unit has a copy: that one is kept.
+        unit has a copy: that one is kept.
     format: in which processes write from now on, valid iff it is above the last (schemas/formats.py); 0: it says none.
+
     A reader that knows no snapshots and no goals finds no changes in such a record, and continues.
     """
 
@@ -367,7 +371,7 @@ def split_job_key(key: str) -> tuple[str, str]:
 
 
 def generation_of(key: str) -> str:
-    """Of the key of a unit, or of a job."""
+    """The generation in the key of a unit or of a job."""
     return job_key_of(key).partition("@")[2]
 
 

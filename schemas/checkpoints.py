@@ -26,7 +26,7 @@ class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where to read a partition from, to continue after the marker's batch.
+    """The offset of a partition from which reading continues after the marker's batch.
 
     ended: writers whose last frame lies before: nothing more comes from them.
     """
@@ -80,7 +80,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
 
 
 KEYS = "keys"
-"""Of the counts in a marker: keys of the state, as of b."""
+"""Name of the count of keys of the state, as of b, among the counts in a marker."""
 
 
 class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):

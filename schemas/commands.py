@@ -13,17 +13,19 @@ from holdfast.schemas import reading
 
 COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "drill", "checkpoint", "rollback", "accept")
 SETTINGS = ("interval_ms", "min_interval_ms", "max_interval_ms", "merge_ms", "every_batches")
-"""Of a command `checkpoint`, beside the policy: those of schemas/job_settings.py, CheckpointSettings."""
+"""Settings of a `checkpoint` command beside the policy: those of schemas/job_settings.py, CheckpointSettings."""
 STARTS = ("", "earliest", "latest")
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One of COMMANDS, on the job of that name.
+    """A command, named in COMMANDS, on the job of that name.
 
-    drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`, drill
-    `unit`. start: for resume, where sources continue whose topics were created again: earliest or latest. checkpoint
-    needs `policy`; of its other settings, the SETTINGS, those that are left out stay as they are. rollback: of `unit`,
-    or of all units. accept: the versions that workers have now may lead the job's units, whatever bytes they give.
+    drain: a cancel that runs everything out first.
+    scheme: needs `unit` and `scheme`; move: `unit` and `worker`; drill: `unit`.
+    start: for resume, the place where sources continue whose topics were created again: earliest or latest.
+    checkpoint: needs `policy`; of its other settings, the SETTINGS, those that are left out stay as they are.
+    rollback: needs `unit`, or means all units.
+    accept: the versions that workers have now may lead the job's units, whatever bytes they give.
     """
 
     command: str
@@ -41,7 +43,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def settings(self) -> dict[str, float]:
-        """Of a checkpoint policy, those that the command names."""
+        """Settings of a checkpoint policy that the command names."""
         given = {name: getattr(self, name) for name in SETTINGS}
         return {name: value for name, value in given.items() if value is not None}
 

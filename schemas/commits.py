@@ -34,7 +34,7 @@ class Named(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Heard(msgspec.Struct, frozen=True, array_like=True):
-    """How far one input partition has come: its watermark in microseconds, and when a row last came from it."""
+    """The progress of one input partition: its watermark in microseconds, and when a row last came from it."""
 
     watermark: Micros
     at_ms: Whole
@@ -72,7 +72,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def is_frame(value: bytes) -> bool:
-    """Whether a record of the partition is a frame, and not one of this module."""
+    """True if the record of the partition is a frame, not a record of this module."""
     return value[:1] != b"{"
 
 

@@ -1,4 +1,4 @@
-"""What one copy of a unit costs, and what goes through it: counters that only grow, from which a reader derives rates.
+"""Costs of one copy of a unit, and its traffic: counters that only grow, from which a reader derives rates.
 
 Source: MECHANISMS C5 (load, capture and paste cost), A3 and A4 (phases of a recovery, use of CPU and network), P1
 (rates of streams), S3 (size of a checkpoint).
@@ -12,7 +12,7 @@ from holdfast.schemas.reading import Count
 
 
 class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of one copy. Counters of time and bytes begin with its process; those of records with the job's generation.
+    """Costs of one copy. Counters of time and bytes begin with its process; those of records with the job's generation.
 
     inputs: records and bytes taken in up to its batch, by edge: `<source>`, or `<operator>.<n>` for a topic between
     units. Bytes of a user's topic are counted about. outputs: records put out, by edge: `<operator>.<n>` or `<sink>`.

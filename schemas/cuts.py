@@ -61,7 +61,9 @@ Kind = Annotated[str, Meta(pattern="^(pause|resume|drain)$")]
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """Where a source begins to read a topic that was created again: by source task, the first offset of a partition."""
+    """The place where a source begins to read a topic that was created again: first offset by source task and
+    partition.
+    """
 
     topic_id: str
     first: dict[str, dict[Count, Count]]

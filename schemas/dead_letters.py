@@ -15,7 +15,7 @@ MAX_RAW_BYTES = 512 * 1024
 
 
 class Position(NamedTuple):
-    """Where a record of a user's topic is."""
+    """The place of a record in a user's topic."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def of_operator(self) -> bool:
-        """It stands for a row, not for a record."""
+        """True if it stands for a row of an operator, not for a record."""
         return bool(self.row) or not self.topic
 
 
@@ -51,12 +51,12 @@ NOWHERE = Position("", -1, -1)
 def of_row(
     origin: str, reason: str, batch: int, row: str, position: Position = NOWHERE, unnamed: str = ""
 ) -> DeadLetter:
-    """Of a row that an operator refused. unnamed: why there is no position."""
+    """The letter for a row that an operator refused. unnamed: why there is no position."""
     return DeadLetter(origin, reason, batch, *position, row=row, unnamed=unnamed)
 
 
 def of_record(origin: str, reason: str, batch: int, topic: str, partition: int, offset: int, raw: bytes) -> DeadLetter:
-    """Of a record that a source refused; raw: its value, of which it keeps the beginning."""
+    """The letter for a record that a source refused; raw: its value, of which the letter keeps the beginning."""
     kept, truncated = raw[:MAX_RAW_BYTES], len(raw) > MAX_RAW_BYTES
     return DeadLetter(origin, reason, batch, topic, partition, offset, kept, truncated)
 

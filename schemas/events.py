@@ -1,4 +1,4 @@
-"""What happened, for people, tests and the console.
+"""Events: records for people, tests and the console.
 
 Source: PROTOCOL 1, JOBS "events --json".
 """
@@ -23,10 +23,13 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of `holdfast events`. phases_ms: of a takeover (worker/unit/takeover.py).
+    """A line of `holdfast events`.
 
-    topic, partition, offset: of the record that a reader refused. batch: the last one that the copy has done; -1: none.
-    promise_ms: the recovery time that the user has asked for; 0: none. alternatives: every scheme, the chosen first.
+    phases_ms: of a takeover (worker/unit/takeover.py).
+    topic, partition, offset: of the record that a reader refused.
+    batch: the last one that the copy has done; -1: none.
+    promise_ms: the recovery time that the user has asked for; 0: none.
+    alternatives: every scheme, the chosen first.
     predicted_ms: of a takeover that was judged, beside phases_ms, which it took (recovery/core/adaptive/judging.py).
     """
 

@@ -23,11 +23,11 @@ def _newest() -> int:
 
 
 NEWEST = _newest()
-"""That this release reads; it also reads the one before."""
+"""The newest format that this release reads; it also reads the one before."""
 
 
 def reads(format: int) -> bool:
-    """Whether a process of this release reads what was written in this format."""
+    """True if a process of this release reads what was written in this format."""
     return max(FIRST, NEWEST - 1) <= format <= NEWEST
 
 

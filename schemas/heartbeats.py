@@ -18,14 +18,16 @@ DID_NOTHING = 0
 
 
 class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one hosted copy has reached.
+    """The state of one hosted copy, as its worker reports it.
 
-    epoch: of the assignment whose flags it has reached or is on the way to. state: deploying, deployed (operators warm,
-    no state), restoring, synced (image applied, suspended), opening, running (it processes), ended, fenced, failed,
-    faulted.
-    batch: last one processed or applied. durable: batch of the unit's newest valid marker it has read. stopped: why the
-    job continues only when a person says so. waits: for what that does not exist.
-    risk: which users' topics may delete what a recovery would read again.
+    epoch: of the assignment whose flags the copy has reached or is on the way to.
+    state: deploying, deployed (operators warm, no state), restoring, synced (image applied, suspended), opening,
+        running (it processes), ended, fenced, failed, faulted.
+    batch: last one processed or applied.
+    durable: batch of the unit's newest valid marker that the copy has read.
+    stopped: why the job continues only when a person says so.
+    waits: the thing that does not exist and that the copy waits for.
+    risk: the users' topics that may delete what a recovery would read again.
     shows: the newest batches with a digest of what they did, while a copy of the unit is to show equal bytes.
     """
 
@@ -108,7 +110,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
 
 
 class At(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a process was at when it ended. batch: of the unit; 0: what else it did for the unit, such as `loading`."""
+    """The work of a process when it ended. batch: of the unit; 0: other work for the unit, such as `loading`."""
 
     unit: str
     batch: Count = 0

@@ -17,17 +17,18 @@ UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a unit is restored."""
+    """The worker on which a unit is restored."""
 
     worker: str
     incarnation: str
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """One step of the plan: these units are restored for this query, in this order; it may need others, too.
+    """A step of the plan: these units are restored for this query, in this order; the query may need others, too.
 
-    query: empty: of no query. density: its priority for each slot, when it was chosen. places: of each unit, so that
-    two replicas that have heard of different workers do not both fill the same slot.
+    query: empty: of no query.
+    density: the query's priority for each slot, when it was chosen.
+    places: of each unit, so that two replicas that have heard of different workers do not both fill the same slot.
     """
 
     query: str
@@ -37,16 +38,22 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How one incident of a generation of a job stands. Valid iff `number` is above that of the job's last valid one.
+    """The state of one incident of a generation of a job. Valid iff `number` is above that of the job's last valid one.
 
-    workers: that have failed since it began. units: that belong to it; the others continue. planned: there is a plan.
-    chosen: the units that have a slot, in the order in which they are restored. waiting: the density of each query that
-    waits for slots. slots: that were free. beyond: no worker came for so long that slots are no limit any more.
+    workers: that have failed since it began.
+    units: that belong to it; the others continue.
+    planned: there is a plan.
+    chosen: the units that have a slot, in the order in which they are restored.
+    waiting: the density of each query that waits for slots.
+    slots: that were free.
+    beyond: no worker came for so long that slots are no limit any more.
     line: on which its units begin again, at the newest global checkpoint; 0: each begins at its own newest checkpoint.
-    blocking: none is restored before all have a slot. over: all units run.
-    above: units that have not failed and go back on that line, as they send what those need that have. complete: the
-    global checkpoint that was the newest when it began; -1: not known. consumption: what units used of a CPU before
-    they failed, where it differs from the median of the job's units, as a multiple of it; plans count by it.
+    blocking: none is restored before all have a slot.
+    over: all units run.
+    above: units that have not failed and go back on that line, as they send what those need that have.
+    complete: the global checkpoint that was the newest when it began; -1: not known.
+    consumption: the CPU that units used before they failed, where it differs from the median of the job's units, as a
+        multiple of it; plans count by it.
     """
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
@@ -78,7 +85,7 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def places(self) -> dict[str, Place]:
-        """Of the units that have a slot."""
+        """The places of the units that have a slot."""
         return {unit: place for step in self.chosen for unit, place in zip(step.units, step.places, strict=False)}
 
 

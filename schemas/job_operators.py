@@ -36,7 +36,7 @@ class OperatorSpec(JobPart):
         return (str(getattr(self, "input")),)  # noqa: B009 - subclasses without `input` override this
 
     def declared(self) -> dict[str, Any]:
-        """What the file says of it, defaults filled in, without what the plan says elsewhere."""
+        """The operator's part of the file, defaults filled in, without what the plan says elsewhere."""
         return self.model_dump(mode="json", exclude={"input", "parallelism"})
 
 
@@ -107,7 +107,7 @@ class Window(JobPart):
 
 
 _BESIDE = {"size_s": ("slide_s", "step_s", "offset_s"), "calendar": ("zone", "offset_s"), "gap_s": ()}
-"""What may stand beside what makes the shape of a window."""
+"""Settings that may stand beside the one that makes the shape of a window."""
 _NOT_BESIDE = "{other} does not go with {shape}"
 
 

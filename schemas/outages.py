@@ -17,7 +17,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
 
 
 class Outage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One outage of a unit begins or is over.
+    """The beginning or the end of one outage of a unit.
 
     number: of the outages of this unit. epoch: of the unit's last change that the author had read. upto: the newest
     batch that any unit of the job was known to have processed. fidelity: by query, the output fidelity with all units

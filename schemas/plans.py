@@ -16,13 +16,14 @@ from holdfast.schemas.retired import Retired
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operator of the DAG, sources and sinks included.
+    """An operator of the DAG, sources and sinks included.
 
     kind: source, filter, select, aggregate, join, top, union, dedup, python, spark, sink.
-    A sink is called `sink-<query>`.
-    spark: the task of the kernel that brings back what a Spark driver has committed; it has no inputs.
-    params: what the job file says of it, defaults filled in.
-    fields: type text by column of the output. row_key: columns that identify an output row, empty = rows only added.
+        A sink is called `sink-<query>`.
+        spark: the task of the kernel that brings back what a Spark driver has committed; it has no inputs.
+    params: the operator's part of the job file, defaults filled in.
+    fields: type text by column of the output.
+    row_key: columns that identify an output row, empty = rows only added.
     """
 
     name: str
@@ -62,7 +63,7 @@ class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     partition: int
     scheme: str = "none"
     delivers: bool = False
-    """It may write sink rows or dead letters, so it owns a transactional id."""
+    """True if the unit may write sink rows or dead letters, so that it owns a transactional id."""
     host: str = ""
     planned: bool = False
 
@@ -82,18 +83,23 @@ class SourcePlan(msgspec.Struct, frozen=True):
 
 
 MICRO_BATCH, REAL_TIME = "micro-batch", "real-time"
-"""How a query of Spark runs."""
+"""Modes of a Spark query."""
 
 
 class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a Spark driver runs: the unit that hosts it, what it reads, what it computes.
+    """The work of a Spark driver: the unit that hosts it, its input, its computation.
 
-    topic: of JSON records, the user's own or one that sink task `input-<operator>` writes. fields: type text by column
-    of the input. first: offset from which each partition is read. writers: units that write the topic; the user's own
-    has none. source: whose topic it is, in the job file. event_time, unit_of_time, lateness_s, idle_after_s: of the
-    input, as a source declares them. output: type text by column. time: column of the output that says when it
-    happened; empty: the time of the micro-batch. timed: Spark has a watermark for that column. holds: rows wait in
-    Spark for others, such as those of an open window; closes: a watermark at the end of the stream brings them out.
+    topic: of JSON records, the user's own or one that sink task `input-<operator>` writes.
+    fields: type text by column of the input.
+    first: offset from which each partition is read.
+    writers: units that write the topic; the user's own has none.
+    source: the source of the topic, in the job file.
+    event_time, unit_of_time, lateness_s, idle_after_s: of the input, as a source declares them.
+    output: type text by column.
+    time: column of the output with the event time; empty: the time of the micro-batch.
+    timed: Spark has a watermark for that column.
+    holds: rows wait in Spark for others, such as those of an open window.
+    closes: a watermark at the end of the stream brings them out.
     mode: of the query, and the reason for it.
     """
 
@@ -122,7 +128,7 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def first_positions(self) -> dict[str, dict[int, int]]:
-        """Where reading begins, by topic and partition."""
+        """First offsets to read, by topic and partition."""
         return {self.topic: self.first}
 
 
@@ -146,7 +152,7 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing wrong with a job file: where, what, and what to do about it."""
+    """A mistake in a job file: its place, the mistake, and what to do about it."""
 
     path: str
     message: str
@@ -221,7 +227,8 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
-    """What counts of `jobs.plans` below `upto` and of `jobs.submit` below `submit`: a fact, so anybody may append it.
+    """Everything that counts of `jobs.plans` below `upto` and of `jobs.submit` below `submit`: a fact, so anybody may
+    append it.
 
     decisions: of `jobs.plans`; commands: of `jobs.submit`. Every job submitted below `submit` is decided.
     """
@@ -236,15 +243,17 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
 
 
 Record = Decision | Skip | Retirement | Snapshot
-"""What `jobs.plans` holds."""
+"""Kinds of records of `jobs.plans`."""
 
 
 class QueryState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether a query is available: all that it needs runs, and after a failure its results come as soon as before.
+    """Availability of a query: all that it needs runs, and after a failure its results come as soon as before.
 
-    since_ms: so, time of day. latency_ms: mean of the last 10 s, from the arrival of a record until its results are
-    out; before_ms: before the failure, or the median of the last minute while there is none; relative: their quotient.
-    Null: not known. catching_up: all runs, but after a failure results still come later than before.
+    since_ms: time of day since when it is so.
+    latency_ms: mean of the last 10 s, from the arrival of a record until its results are out.
+    before_ms: latency before the failure, or the median of the last minute while there is none.
+    relative: their quotient. Null: not known.
+    catching_up: all runs, but after a failure results still come later than before.
     """
 
     query: str

@@ -37,7 +37,9 @@ class Strict(Generic[_T]):
 
 
 class Text(Strict[_T]):
-    """Of records that readers keep as text: what is no UTF-8 is no record, also in fields that msgspec passes over."""
+    """Decoder of records that readers keep as text: bytes that are no UTF-8 are no record, also in fields that msgspec
+    skips.
+    """
 
     def decode(self, data: bytes) -> _T:
         try:

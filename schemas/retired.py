@@ -1,4 +1,4 @@
-"""Which generations of jobs a decided log has let go, so that its snapshots do not grow with the age of a cluster.
+"""Generations of jobs that a decided log has let go, so that its snapshots do not grow with the age of a cluster.
 
 Source: PROTOCOL 1; docs/decisions/0055-decided-logs-are-trimmed.md.
 """
@@ -13,21 +13,22 @@ from holdfast.schemas.reading import Count
 
 
 class Retired(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of all generations submitted below the offset `below` of `jobs.submit`, only `kept` still count.
+    """Retired generations: of all that were submitted below the offset `below` of `jobs.submit`, only `kept` still
+    count.
 
-    What is said of any other one is invalid for ever, however late it is said: no reader needs to remember their names.
+    Each statement about another one is invalid for ever, however late it comes: no reader needs to remember its name.
     """
 
     below: Count = 0
     kept: tuple[str, ...] = ()
 
     def has(self, generation: str) -> bool:
-        """Whether this generation is retired. One without an offset never is: it is no job's."""
+        """True if this generation is retired. A generation without an offset never is: it is no job's."""
         offset = submitted(generation)
         return offset is not None and offset < self.below and generation not in self.kept
 
     def joined(self, other: Retired, held: Collection[str] = ()) -> Retired:
-        """What either has retired, but for generations that are `held` and so cannot be retired yet.
+        """The generations that either has retired, but for those that are `held` and so cannot be retired yet.
 
         The order does not matter, nor how often: authors who know less than others take nothing back.
         """

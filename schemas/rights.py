@@ -1,4 +1,4 @@
-"""Who may do what on Kafka: the rights of each service, derived from the names of topics. ACLs are made of them.
+"""Rights of each service on Kafka, derived from the names of topics. ACLs are made of them.
 
 Source: docs/decisions/0076. Rights on the topics that all jobs share are given once, by a person; those on the topics
 of a job by the controller, with the topics, since a name has the generation in its middle and ACLs know only how a
@@ -15,7 +15,7 @@ from holdfast.schemas.topics import ClusterTopics, JobTopics
 
 
 class Role(StrEnum):
-    """Of a process towards Kafka. operator: of a person's commands."""
+    """The role of a process towards Kafka. operator: of a person's commands."""
 
     CONTROLLER = "controller"
     RECOVERY = "recovery"
@@ -28,7 +28,7 @@ SERVICES = tuple(role for role in Role if role is not Role.OPERATOR)
 
 
 class On(StrEnum):
-    """What a right is on, as Kafka calls it."""
+    """The kind of thing that a right is on, as Kafka calls it."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -53,7 +53,7 @@ class Do(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One role may do one thing. begins: `name` is how the names begin, not a whole one."""
+    """A role's right to do one thing. begins: `name` is how the names begin, not a whole one."""
 
     role: Role
     on: On
@@ -65,7 +65,7 @@ class Right:
 KAFKA_CLUSTER = "kafka-cluster"
 """Kafka's only name of a resource of kind cluster."""
 READERS_GROUP = "holdfast-"
-"""What the groups of our readers begin with, in which nobody is (services/log/kafka_reader.py)."""
+"""Prefix of the groups of our readers, which have no members (services/log/kafka_reader.py)."""
 SPARKS_GROUP = "spark-kafka-"
 
 _C, _R, _W, _S, _O = Role.CONTROLLER, Role.RECOVERY, Role.WORKER, Role.SPARK, Role.OPERATOR
@@ -82,12 +82,12 @@ SHARED_TRIMMERS = {"jobs.submit": (_C,), "jobs.plans": (_C,), "assignments": (_R
 
 
 def of_cluster(topics: ClusterTopics) -> list[Right]:
-    """What each role may do whatever the jobs are."""
+    """Rights of each role that do not depend on jobs."""
     return sorted({*_everywhere(topics), *_shared(topics)})
 
 
 def of_job(job: JobTopics) -> list[Right]:
-    """What each role may do with the topics of one generation, and with its transactions."""
+    """Rights of each role on the topics of one generation, and on its transactions."""
     return sorted(_of_job(job))
 
 

@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-"""What a job, source, operator or query may be called."""
+"""Names that a job, source, operator or query may have."""
 
 _OF_A_JOB = re.compile(rf"(?P<job>{NAME.pattern})\.(?P<generation>\d+-[0-9a-f]{{6}})\.(?P<kind>[a-z-]+)(\..+)?")
-"""What follows the prefix in the name of a topic of a job."""
+"""The part that follows the prefix in the name of a topic of a job."""
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 CUT_SEGMENT_BYTES = 4 * 1024 * 1024
-"""Of the cut log, of which an hour of a busy job is 100 MB: a trim frees whole segments."""
+"""Segment size of the cut log, of which an hour of a busy job is 100 MB: a trim frees whole segments."""
 KEPT_LETTERS_BYTES = 1024**3
 KEPT_EVENTS_BYTES = 256 * 1024**2
 ROLLS_PER_S, SHORTEST_ROLL_MS = 4, 1_000
@@ -30,7 +30,7 @@ _DAYS_MS = 24 * 60 * _MINUTES_MS
 
 
 class Partition(NamedTuple):
-    """One partition of one topic. A tuple: hashed for every record that goes anywhere."""
+    """A partition of a topic. A tuple: hashed for every record that goes anywhere."""
 
     topic: str
     index: int  # type: ignore[assignment]
@@ -148,9 +148,9 @@ class ClusterTopics:
         return None if found is None else f"{found['job']}@{found['generation']}"
 
     def sealed(self, partition: Partition) -> bool:
-        """Whether records there count only with the seal of the cluster.
+        """True if records there count only with the seal of the cluster.
 
-        Not so: what people write (`jobs.submit`, topics of their own) and what Spark reads and writes by itself, as
+        False for what people write (`jobs.submit`, topics of their own) and what Spark reads and writes by itself, as
         many records as rows (`rows`, and all but the first partition of `commits`).
         """
         if self._shared(partition.topic):
@@ -204,12 +204,12 @@ class JobTopics:
 
     @property
     def recorded(self) -> frozenset[str]:
-        """What `holdfast replay` reads of a job; with `keep_cuts` these outlive it."""
+        """Topics that `holdfast replay` reads of a job; with `keep_cuts` they outlive it."""
         return frozenset({self.cuts, self.delivered, self.progress, self.dead_letters})
 
     @property
     def all_data(self) -> str:
-        """What the names of its data topics begin with; of those of Spark operators: all_commits, all_rows."""
+        """Prefix of the names of its data topics; for those of Spark operators: all_commits, all_rows."""
         return f"{self.root}.data."
 
     @property
@@ -233,7 +233,7 @@ class JobTopics:
         return f"{self.all_rows}{operator}"
 
     def transactional_id(self, unit: str) -> str:
-        """One id a unit: sink rows, dead letters and the position commit together."""
+        """The transactional id of a unit: its sink rows, dead letters and position commit together."""
         return f"{self.root}.{unit}"
 
     def specs(
@@ -266,7 +266,7 @@ class JobTopics:
 
 
 def edge(topic: str) -> str:
-    """What people and statistics call a topic of `JobTopics.data`: `<operator>.<number>`."""
+    """Name of a topic of `JobTopics.data` for people and statistics: `<operator>.<number>`."""
     return topic.rpartition(".data.")[2]
 
 
