@@ -1,4 +1,4 @@
-"""What Prometheus may ask of a recovery replica: phases of takeovers, and how the cluster stands.
+"""Metrics of a recovery replica: phases of takeovers, and the state of the cluster.
 
 Source: PROTOCOL 13. Each replica sees all of the cluster, so one of them is enough to watch it.
 """
@@ -56,11 +56,11 @@ OF_RECOVERY = (
 
 
 class Meters:
-    """Of one replica.
+    """Metrics of one replica.
 
     Args:
         known: asked for its gauges whenever somebody looks.
-        since_ms: what happened before is history, and counted by nobody again.
+        since_ms: earlier takeovers are history, and counted by nobody again.
         refused: records by topic; each from a reader of its own.
         name: of the replica.
     """

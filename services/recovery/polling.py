@@ -19,13 +19,13 @@ from holdfast.services.recovery.replica import ECHO_MS, Replica
 
 
 class Polling:
-    """One replica, and what it reads.
+    """A replica, and its readers.
 
     Args:
-        name: never used twice.
-        beat_ms: interval of the workers' heartbeats.
-        now_us: monotonic; `turn` is to be called at least every 50 ms of it.
-        calm_ms, snapshot_every, safe_s: as of the replica.
+    name: never used twice.
+    beat_ms: interval of the workers' heartbeats.
+    now_us: monotonic; `turn` is to be called at least every 50 ms of it.
+    calm_ms, snapshot_every, safe_s: as of the replica.
     """
 
     def __init__(

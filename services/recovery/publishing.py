@@ -1,6 +1,6 @@
-"""What people hear of a replica's decisions: events, and lines of its log. Source: PROTOCOL 13.
+"""Events and log lines of a replica's decisions, for people. Source: PROTOCOL 13.
 
-What every replica sees is published by one: the author of the record that says so.
+Each decision is published by one replica: the author of the record that says so.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ INSTABILITY_PHASE = "instability"
 
 
 class Publishing:
-    """Of one replica.
+    """The publisher of one replica.
 
     Args:
-        name: of the replica. events: where to.
-        now_us: monotonic. now_ms: the time of day.
+    name: of the replica. events: where to.
+    now_us: monotonic. now_ms: the time of day.
     """
 
     def __init__(
@@ -51,12 +51,15 @@ class Publishing:
         self._signs_ms: dict[str, int] = {}
         """By worker, its last sign of life."""
         self._moves_ms: dict[str, int] = {}
-        """When the unit, or its standby, began to move."""
+        """Time when the unit, or its standby, began to move."""
         self._last_author = ""
         self._unserved: frozenset[str] = frozenset()
 
     def event(self, event: Event) -> None:
-        """Of records met in the log before the start, another replica, or this one in its last life, has published."""
+        """Publishes an event. Events of records met in the log before the start were published by another replica, or
+        by this one
+        in its last life.
+        """
         if event.kind == REFUSED and not self._known.acting:
             return
         self._appender.append(self._events, encode(event))
@@ -167,7 +170,7 @@ class Publishing:
         found.clear()
 
     def incidents(self, author: str) -> None:
-        """What was decided of incidents, by the replica that proposed it."""
+        """Publishes decisions on incidents, by the replica that proposed them."""
         news = self._known.incidents.news
         for incident in news if author == self._name and self._known.acting else ():
             detail = story_line(incident)
@@ -176,7 +179,7 @@ class Publishing:
         news.clear()
 
     def outages(self, author: str) -> None:
-        """Which units are out, and which no longer, by the replica that proposed it."""
+        """Publishes units that are out, and units that no longer are, by the replica that proposed it."""
         news = self._known.outages.news
         for one in news if author == self._name and self._known.acting else ():
             shares = ", ".join(f"{query} {fidelity:.0%}" for query, fidelity in one.fidelity.items())
@@ -208,7 +211,7 @@ class Publishing:
             self.event(Event(self._now_ms(), kind, job, unit, detail=unserved.get(key, "")))
 
     def judged(self, now_us: int) -> None:
-        """What takeovers took beside what was predicted and promised."""
+        """Publishes durations of takeovers beside what was predicted and promised."""
         for key, judgement in self._judging.due(now_us):
             self._judged(key, judgement)
 

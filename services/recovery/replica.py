@@ -1,7 +1,7 @@
-"""One recovery replica: records in, proposals out. The core decides; this reads and appends.
+"""A recovery replica: records in, proposals out. The core decides; this module reads and appends.
 
-Source: PROTOCOL 0.1, 5 and 8. What people hear of it is in publishing.py, snapshots are in snapshotting.py. Nothing
-here waits: appends are answered later, and what was not answered is given back.
+Source: PROTOCOL 0.1, 5 and 8. Events for people are in publishing.py, snapshots in snapshotting.py. Nothing here waits:
+appends are answered later, and proposals that were not appended are given back.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Replica:
         self._begin()
 
     def turn(self) -> None:
-        """What time alone makes due."""
+        """Does what is due by time alone."""
         self._appender.poll()
         now = self._now_us()
         if now >= self.core.next_deadline():
@@ -186,7 +186,7 @@ class Replica:
 
     @property
     def behind(self) -> list[Partition]:
-        """What has not been read to its end as it was at the start."""
+        """Partitions that have not been read to their end as it was at the start."""
         return self._backlog.left
 
     # -- records ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from holdfast.services.log.metrics_settings import MetricsSettings
 
 
 class RecoverySettings(LogSettings, MetricsSettings):
-    """What a recovery replica needs to know before it reads its first record."""
+    """Settings of a recovery replica, needed before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
 

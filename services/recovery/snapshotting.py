@@ -21,12 +21,12 @@ _log = get_logger()
 
 
 class Snapshotting:
-    """Of one replica.
+    """The snapshots of one replica.
 
     Args:
-        name: of the replica. partition: of `assignments`. trims: up to where that is trimmed once snapshots agree.
-        every: so many records lie between two snapshots.
-        publish: for people. now_us: monotonic. now_ms: the time of day.
+    name: of the replica. partition: of `assignments`. trims: up to where that is trimmed once snapshots agree.
+    every: so many records lie between two snapshots.
+    publish: for people. now_us: monotonic. now_ms: the time of day.
     """
 
     def __init__(

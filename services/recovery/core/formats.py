@@ -1,4 +1,4 @@
-"""When the cluster's processes write in a newer format: once every one that lives reads it.
+"""Moves the cluster's processes to a newer format once every process that lives reads it.
 
 Source: PROTOCOL 8, decision 0078. A process that is silent for longer than LIVE_US counts as gone; if it lives, it ends
 when it reads in `assignments` that the format is newer than its own release.
@@ -16,7 +16,7 @@ LIVE_US = 10_000_000
 
 @dataclass(slots=True)
 class Readers:
-    """What processes say of themselves, in attentive time. began_us: since then nobody was missed; None: not yet."""
+    """Formats that processes say they read, in attentive time. began_us: since then nobody was missed; None: not yet."""
 
     began_us: int | None = None
     _heard: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Readers:
         self._heard[name] = reads, now_us
 
     def read(self, record: HeartbeatRecord, now_us: int) -> None:
-        """Of a worker, or of its parent."""
+        """Takes in a heartbeat of a worker, or of its parent."""
         if isinstance(record, Heartbeat):
             self.hear(record.worker, record.reads, now_us)
         else:

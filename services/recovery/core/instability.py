@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """One that is over. workers: that failed, the first one first. units: that lost a copy.
+    """A period of instability that is over.
 
+    workers: that failed, the first one first.
+    units: that lost a copy.
     lasted_us: since the last sign of life of the first worker.
     """
 
@@ -27,7 +29,7 @@ class Period:
 
 @dataclass(slots=True)
 class Instability:
-    """Of the whole cluster; at most one period at a time."""
+    """Periods of instability of the whole cluster; at most one period at a time."""
 
     _began_us: int = 0
     _workers: dict[str, None] = field(default_factory=dict)

@@ -1,7 +1,6 @@
-"""What one replica knows: what the logs say of plans, goals, copies and workers, and where each unit stands by that.
+"""Knowledge of one replica: plans, goals, copies and workers as the logs say, and the state of each unit by that.
 
-Source: PROTOCOL 0.1, 8 and 13. What differs between replicas is how long they have not heard of a worker. Times are
-microseconds.
+Source: PROTOCOL 0.1, 8 and 13. Replicas differ in how long they have not heard of a worker. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -44,13 +43,15 @@ Watched = tuple[str, str, int]
 
 
 class Known:
-    """Of one replica; each subject is a fold of its own.
+    """Knowledge of one replica; each subject is a fold of its own.
 
     Args: as of `Recovery`.
 
-    acting: the logs were read to their ends, as they were at the start. proposed: by unit, what is not read back yet.
-    changed_us: by unit, when its last change was read. stirred_us: when any was. settled: by unit, the change under
-    which nothing but a failure, or what somebody asks for, calls for another one.
+    acting: the logs were read to their ends, as they were at the start.
+    proposed: by unit, the change that is not read back yet.
+    changed_us: by unit, when its last change was read.
+    stirred_us: when any was.
+    settled: by unit, the change under which nothing but a failure, or what somebody asks for, calls for another one.
     """
 
     def __init__(
@@ -128,12 +129,12 @@ class Known:
         )
 
     def _others_safe(self, suspect: str) -> bool:
-        """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
+        """True if a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
         found = (one for one in self.situations() if not protection.protected(one) and not self._without_place(one))
         return all(one.change.unit == suspect or self.crashes.of(one.change.unit) is not None for one in found)
 
     def silences(self) -> dict[Watched, int | None]:
-        """How many heartbeats miss that say something of copies; None: the worker is gone. Many are on one worker."""
+        """Number of missing heartbeats of each process that a copy depends on; None: the worker is gone."""
         watched: set[Watched] = set()
         for unit, change in self.assigned.units().items():
             known = self.terms.get(unit)
@@ -150,19 +151,19 @@ class Known:
     # -- all of them --------------------------------------------------------------------------------------------------
 
     def situations(self) -> Iterator[Situation]:
-        """Of the units that have copies, and a plan."""
+        """Situations of the units that have copies, and a plan."""
         found = (self.situation(unit) for unit in self.units())
         return (one for one in found if one is not None)
 
     def units(self) -> list[str]:
-        """Those that have copies."""
+        """Units that have copies."""
         return sorted(unit for unit, change in self.assigned.units().items() if change.copies)
 
     def units_on(self, worker: str) -> list[str]:
         return self._in_order(self._on(worker))
 
     def unsettled_on(self, worker: str) -> list[str]:
-        """Those to which it may matter how far their copies are."""
+        """Units to which it may matter how far their copies are."""
         return self._in_order(unit for unit, change in self._on(worker).items() if self.settled.get(unit) is not change)
 
     def _on(self, worker: str) -> dict[str, Change]:
@@ -177,11 +178,11 @@ class Known:
         return sorted(sorted(units), key=self._rank)
 
     def all_units(self) -> list[str]:
-        """Those first that are not as their jobs want them, in the order in which they go."""
+        """All units, those first that are not as their jobs want them, in the order in which they go."""
         return [*sorted(self.wants.unmet(self.standings), key=self._rank), *sorted(self.units(), key=self._rank)]
 
     def unsettled(self) -> list[str]:
-        """Those of all units for which something may be due though nothing has failed, and no record was read."""
+        """Units for which something may be due though nothing has failed, and no record was read."""
         return [unit for unit in self.all_units() if not self._is_settled(unit)]
 
     def _is_settled(self, unit: str) -> bool:
@@ -207,7 +208,7 @@ class Known:
         return [one.change.unit for one in self.situations() if not protection.protected(one)]
 
     def exposed(self) -> list[str]:
-        """Those of them that can be protected: some worker has, or gets, a place for their standbys."""
+        """Unprotected units that can be protected: some worker has, or gets, a place for their standbys."""
         return [unit for unit in self.unprotected() if unit not in self.sharing.unserved]
 
     def _without_place(self, s: Situation) -> bool:
@@ -224,7 +225,7 @@ class Known:
         return [unit for unit, change in found if change is None or change.deadly is None]
 
     def jobs(self) -> list[str]:
-        """Those that run: `<job>@<generation>`."""
+        """Jobs that run: `<job>@<generation>`."""
         return self.wants.jobs()
 
     # -- whether all is well ------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class Known:
         return self.acting and not self.proposed and self.at_rest()
 
     def calm(self, calm_us: int) -> bool:
-        """It has been so for so long, and nothing is on its way."""
+        """True if all units were at rest for so long, and nothing is on its way."""
         calm_for_us = self.attention.attentive_us - max(self.stirred_us, self.detector.stirred_us)
         return not self.proposed and calm_for_us >= calm_us and self.at_rest()
 

@@ -1,4 +1,4 @@
-"""What the core of a recovery replica observes: records that its shell has read, and what became of proposals."""
+"""Events for the core of a recovery replica: records that its shell has read, and outcomes of proposals."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class PeerRead:
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """What was asked of the planner of replicas is answered."""
+    """The planner of replicas has answered."""
 
     answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """How every unit stood where the replica begins to read `assignments`; before any other event."""
+    """Standings of all units where the replica begins to read `assignments`; before any other event."""
 
     standings: Standings
 

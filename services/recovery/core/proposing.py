@@ -1,4 +1,4 @@
-"""Which changes are due, and where there is room for the copies that they need."""
+"""Changes that are due, with room for the copies that they need."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list[Change]:
-    """What is due for these units, in this order; each is asked for once until it is read back.
+    """Changes that are due for these units, in this order; each is proposed once until it is read back.
 
-    all_units: they are all, the important ones first; else nobody gets a standby where not every unit can. While
-    units wait for slots in an incident none does.
+    all_units: they are all, the important ones first; else nobody gets a standby where not every unit can. While units
+        wait for slots in an incident none does.
     """
     if not known.acting or not units:
         return []

@@ -1,4 +1,4 @@
-"""What a record says is taken to the folds that it concerns, and the units that may have their turn now are named.
+"""Takes each record to the folds that it concerns, and names the units that may have their turn now.
 
 Source: PROTOCOL 8 and 13. Where units stand is a function of the logs alone.
 """
@@ -24,10 +24,10 @@ STORY_LINES = 1_000
 
 
 class Reading:
-    """Of one replica.
+    """Records as one replica reads them.
 
-    story: a line for each record that counts. unexplained: valid changes that no row of a unit's table makes, and why,
-    until published.
+    story: a line for each record that counts.
+    unexplained: valid changes that no row of a unit's table makes, and why, until published.
     """
 
     def __init__(self, known: Known) -> None:
@@ -36,7 +36,7 @@ class Reading:
         self.unexplained: list[tuple[Change, str]] = []
 
     def begin(self, standings: Standings) -> None:
-        """How units stood where `assignments` is read from."""
+        """Takes the standings of units at the place from which `assignments` is read."""
         known = self._known
         known.standings = standings
         for change in known.assigned.units().values():
@@ -147,7 +147,7 @@ class Reading:
                 self._known.detector.accuse(*was)
 
     def withdraw(self, changes: Iterable[Change]) -> None:
-        """What was proposed does not count, or was not appended."""
+        """Takes back proposals that do not count, or were not appended."""
         known = self._known
         for change in changes:
             if known.proposed.get(change.unit) == change:

@@ -155,7 +155,7 @@ class Recovery:
         self._due_us, self._concerns_all = min(self._due_us, now_us), True
 
     def next_deadline(self) -> int:
-        """When `tick` is to be called at the latest; an event may make it earlier, never later."""
+        """The latest time for the next `tick`; an event may make it earlier, never later."""
         return min(self._due_us, self._swept_us + SWEEP_US, self.known.now_us + LOOP_US // 2)
 
     @property
@@ -205,7 +205,7 @@ class Recovery:
                 known.sharing.moves()
 
     def _look_at_incidents(self) -> None:
-        """What failed together is restored in the order of a plan."""
+        """Restores units that failed together in the order of a plan."""
         known = self.known
         if not known.acting:
             return

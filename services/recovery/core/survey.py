@@ -1,4 +1,4 @@
-"""How units and workers stand while all is well, for balance and for the reassignment of standbys. Pure.
+"""Survey of units and workers while all is well, for balance and for the reassignment of standbys. Pure.
 
 Units of Spark, units that have ended, and crowds stay where they are.
 """
@@ -28,7 +28,7 @@ def _fleet(detector: Detector) -> list[Host]:
 
 
 def all_placed(known: Known) -> tuple[list[Placement], list[Host]]:
-    """What every worker holds, and the workers."""
+    """Placements of all units, and the workers."""
     rested = known.relieving.rested
     found = [
         _placement(one, rested(one.change.unit, one.terms.rebalance_us, known.now_us)) for one in known.situations()
@@ -46,7 +46,7 @@ def _placement(s: Situation, rested: bool) -> Placement:
 
 
 def all_backed(known: Known, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:
-    """Where standbys are and could be, and the workers."""
+    """Present and possible places of standbys, and the workers."""
     room = Room(map(Candidate.of, known.detector.alive()))
     for change in known.assigned.units().values():
         room.enter(change)
@@ -88,7 +88,7 @@ def held(s: Situation) -> Iterator[Held]:
 
 
 def _apart(s: Situation, hosts: list[Host]) -> frozenset[str]:
-    """Where the unit's standby may be: in another failure domain, if a worker is."""
+    """Workers that the unit's standby may be on: in another failure domain, if a worker is."""
     fit = {beat.worker: s.fit(beat) for beat in s.detector.alive()}
     fitting = [h.worker for h in hosts if h.worker != s.primary.worker and fit[h.worker] is Fit.EQUAL]
     domains = Domains(s.detector.zones(), s.detector.hosts())

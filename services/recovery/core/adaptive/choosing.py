@@ -1,4 +1,4 @@
-"""Which scheme a unit gets: the cheapest one that keeps the promise. Pure.
+"""The scheme of a unit: the cheapest one that keeps the promise. Pure.
 
 Source: MECHANISMS A4, docs/decisions/0101.
 """
@@ -17,12 +17,12 @@ HEADROOM = 0.9
 SAVES = 0.05
 """A scheme that keeps the promise is left only for one that costs less by more than this share."""
 SHORTER = 0.9
-"""Where no scheme keeps the promise, the present one is left only for one that takes at most this share of its time."""
+"""Share of the present scheme's time that another one may take at most where no scheme keeps the promise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of one scheme. cost: of its secondary, weighed."""
+    """Estimate of one scheme. cost: of its secondary, weighed."""
 
     scheme: str
     phases: Phases
@@ -131,7 +131,7 @@ def _left_for(asked: Verdict, present: Estimate | None) -> str:
 
 
 def keeps(one: Estimate, verdict: Verdict) -> bool:
-    """Whether the scheme keeps the promise, with headroom if the unit would have to change to it."""
+    """True if the scheme keeps the promise, with headroom if the unit would have to change to it."""
     share = 1.0 if verdict.present in ("", one.scheme) else HEADROOM
     return one.total_ms <= share * verdict.promise_ms
 

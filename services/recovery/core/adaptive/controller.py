@@ -1,4 +1,4 @@
-"""When a unit is looked at, and what the verdict on its schemes is: one replica's controller of adaptive units.
+"""One replica's controller of adaptive units: it says when to look at a unit, and judges the unit's schemes.
 
 Source: MECHANISMS A4. Every replica has one, and each proposes what it holds best; the log decides which record counts,
 and a record of any of them begins the cool-down of all.
@@ -37,13 +37,13 @@ def detection_ms(misses: int | None, beat_us: int, grace_us: int) -> float:
 
 
 class Adaptive:
-    """Of one replica.
+    """The controller of adaptive units in one replica.
 
     Args:
         beat_us: interval of the workers' heartbeats.
 
-    verdicts: by unit, what was proposed last. foreseen: by unit, the takeover whose record was read last, until the
-    shell takes it.
+    verdicts: by unit, the last proposal.
+    foreseen: by unit, the takeover whose record was read last, until the shell takes it.
     """
 
     def __init__(self, beat_us: int) -> None:
@@ -60,7 +60,7 @@ class Adaptive:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def read(self, beat: Heartbeat, now_us: int) -> None:
-        """What copies say that they cost; only of units that somebody has placed."""
+        """Takes in the costs that copies report; only of units that somebody has placed."""
         for costs in beat.costs:
             if costs.unit in self._measured:
                 self._measured[costs.unit].read(beat.worker, beat.incarnation, costs, now_us)
@@ -89,7 +89,7 @@ class Adaptive:
     # -- what follows -------------------------------------------------------------------------------------------------
 
     def due(self, now_us: int) -> bool:
-        """Whether it is time to look at all units again; asked once for each look."""
+        """True if it is time to look at all units again; called once for each look."""
         if now_us - self._looked_us < PACE_US:
             return False
         self._looked_us = now_us
@@ -122,7 +122,7 @@ class Adaptive:
         self._wanted.clear()
 
     def rested(self, unit: str, terms: Terms, now_us: int) -> bool:
-        """Whether the cool-down since its last change of scheme is over."""
+        """True if the cool-down since the unit's last change of scheme is over."""
         return now_us - self._changed_us.get(unit, now_us) >= terms.promise.cool_down_us
 
     def margin(self, unit: str) -> float:

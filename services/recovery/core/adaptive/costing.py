@@ -1,4 +1,4 @@
-"""What a unit's secondary uses under each scheme, as shares of what its primary uses. Pure.
+"""Costs of a unit's secondary under each scheme, as shares of the primary's. Pure.
 
 Source: MECHANISMS A4 and A5. Usage is normalised by the primary's measurements, and weighed as the job says.
 """
@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from holdfast.services.recovery.core.unit.schemes import Rung
 
 LOADED_BYTES = 1024 * 1024
-"""Of a copy whose operators are loaded, without its state."""
+"""Memory of a copy whose operators are loaded, without its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the primary uses, and what its checkpoints cost who follows them.
+    """Costs of the primary, and of its checkpoints at the copies that follow them.
 
-    cpu: share of a CPU. applied: the same of applying its runs; None: not known. in_per_s, out_per_s, run_per_s: bytes
-    of its inputs, of its frames, and appended to the checkpoint log. state_bytes: of its state; held_bytes: of the
-    inputs since the newest marker.
+    cpu: share of a CPU.
+    applied: share of a CPU for applying its runs; None: not known.
+    in_per_s, out_per_s, run_per_s: bytes of its inputs, of its frames, and appended to the checkpoint log.
+    state_bytes: of its state.
+    held_bytes: of the inputs since the newest marker.
     """
 
     cpu: float = 0.0
@@ -34,7 +36,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of the secondary; 1.0 is what the primary uses."""
+    """Costs of the secondary; 1.0 is the primary's."""
 
     cpu: float = 0.0
     memory: float = 0.0

@@ -1,4 +1,4 @@
-"""How long a takeover of one unit would take under each scheme, by phase. Pure.
+"""Expected duration of a takeover of one unit under each scheme, by phase. Pure.
 
 Source: MECHANISMS A2 and A3 (Martin et al. 2015, tables 1 and 2). Times are milliseconds; unknown is infinite.
 """
@@ -13,21 +13,26 @@ from enum import Enum
 from holdfast.services.recovery.core.unit.schemes import Rung
 
 SLACK_MS = 40.0
-"""What no phase holds: recovery's turn, the record's way to the worker, the worker's turn."""
+"""Time in no phase: recovery's turn, the record's way to the worker, the worker's turn."""
 MARGIN, MAX_MARGIN = 1.0, 4.0
-"""Of the phases after detection, as takeovers have corrected it (judging.py): at the start, and at most."""
+"""Factor of the phases after detection, as takeovers have corrected it (judging.py): at the start, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is measured of a unit. None: not yet.
+    """Measurements of a unit. None: not yet.
 
-    checkpoint_bytes: that a restore reads; read_per_ms: of these, the lowest rate seen; seek_ms: what a restore takes
-    besides. events: records taken in since the newest valid marker; lag_events: those that a copy which processes is
-    behind the leader. rate_per_ms: records that come; throughput_per_ms: that are processed in a millisecond of
-    processing. deploy_ms: loading and warming the operators. send_ms, receive_ms: until frames are acknowledged, and
-    inputs answer. open_ms: until rows may be delivered; 0 for a unit that delivers nothing. alone: some work is the
-    leader's alone, so that nothing comes out before another copy leads.
+    checkpoint_bytes: that a restore reads.
+    read_per_ms: of these, the lowest rate seen.
+    seek_ms: time of a restore that does not depend on its size.
+    events: records taken in since the newest valid marker.
+    lag_events: those that a copy which processes is behind the leader.
+    rate_per_ms: records that come.
+    throughput_per_ms: records processed in a millisecond of processing.
+    deploy_ms: loading and warming the operators.
+    send_ms, receive_ms: until frames are acknowledged, and inputs answer.
+    open_ms: until rows may be delivered; 0 for a unit that delivers nothing.
+    alone: some work is the leader's alone, so that nothing comes out before another copy leads.
     """
 
     checkpoint_bytes: float | None = None
@@ -45,7 +50,7 @@ class Facts:
 
 
 class Replay(Enum):
-    """What a copy processes before it is as far as its predecessor was."""
+    """Records that a copy processes before it has caught up with its predecessor."""
 
     NOTHING = "nothing"
     LAG = "what it is behind"
@@ -54,7 +59,7 @@ class Replay(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What a secondary has yet to do when it takes over: what its flags leave out."""
+    """Steps that a secondary's flags leave out, so that they remain for a takeover."""
 
     replay: Replay
     send: bool = False
@@ -76,9 +81,12 @@ STEPS: Mapping[Rung, Steps] = {
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Of one takeover. wire: inputs and outputs are connected side by side; opening: beside wire and replay.
+    """Phases of one takeover.
 
-    slack: see SLACK_MS. margin: factor of what follows detection.
+    wire: inputs and outputs are connected side by side.
+    opening: beside wire and replay.
+    slack: see SLACK_MS.
+    margin: factor of the phases after detection.
     """
 
     detection: float = 0.0
@@ -128,7 +136,7 @@ def takeover(
 
 
 def read_ms(facts: Facts) -> float:
-    """Of the checkpoint: its size through the lowest rate seen, and what a restore takes besides."""
+    """Time to read the checkpoint: its size through the lowest rate seen, and the part that does not depend on size."""
     size = _known(facts.checkpoint_bytes)
     if not size:
         return _known(facts.seek_ms)
@@ -136,7 +144,8 @@ def read_ms(facts: Facts) -> float:
 
 
 def replay_ms(replay: Replay, facts: Facts, away_ms: float) -> float:
-    """Of what came since the newest marker, and while nobody processed, as still more comes.
+    """Time to process the records since the newest marker and those that came while nobody processed, as still more
+    come.
 
     away_ms: from the failure until the copy begins to process.
     """

@@ -63,7 +63,7 @@ class Judgement:
 
     @property
     def kind(self) -> str:
-        """Of its event."""
+        """Kind of the judgement's event."""
         return "takeover-judged" if not self.promised else "promise-kept" if self.kept else "promise-broken"
 
     def __str__(self) -> str:
@@ -90,11 +90,12 @@ def rounded(times: Mapping[str, float]) -> dict[str, float]:
 
 
 def judge(foreseen: Foreseen, detection_ms: float, report: Mapping[str, float]) -> Judgement | None:
-    """What a copy's report says of a takeover; None: it does not say when the copy had recovered.
+    """Compares a copy's report of a takeover with the estimate; None: the report does not say when the copy had
+    recovered.
 
     Args:
-        detection_ms: from the last sign of life to the record; of a drill what is estimated.
-        report: the phases of `unit-active`, from the record on.
+    detection_ms: from the last sign of life to the record; of a drill what is estimated.
+    report: the phases of `unit-active`, from the record on.
     """
     if RECOVERED not in report or "activation" not in report:
         return None
@@ -103,7 +104,7 @@ def judge(foreseen: Foreseen, detection_ms: float, report: Mapping[str, float]) 
 
 
 def cut_short(foreseen: Foreseen, detection_ms: float, led_ms: float) -> Judgement:
-    """Of a copy that led for so long, reported nothing and leads no more."""
+    """Judges a copy that led for so long, reported nothing and leads no more."""
     return _judgement(foreseen, _whole(detection_ms, led_ms, 0.0))
 
 

@@ -1,7 +1,7 @@
-"""What the copies of one unit have measured lately, as facts for estimates and costs. Pure.
+"""Recent measurements by the copies of one unit, as facts for estimates and costs. Pure.
 
-Source: MECHANISMS A3. Copies report counters about once a second (schemas/costs.py); whoever reads them keeps those of
-the last seconds. How long something takes is the longest of the last times, how fast something is the slowest.
+Source: MECHANISMS A3. Copies report counters about once a second (schemas/costs.py); a reader keeps those of the last
+seconds. Durations are the longest of the last samples, speeds the slowest.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from holdfast.services.recovery.core.adaptive.costing import Work
 from holdfast.services.recovery.core.adaptive.estimating import Facts
 
 WINDOW_US = 15_000_000
-"""What is used is a mean over it; the rate of records, and the events since the newest marker, are the most in it."""
+"""Span of means of usage; the rate of records, and the events since the newest marker, are the maximum in it."""
 SPAN_US = 500_000
 """Over which a rate is taken, at least: what copies report a second apart may be read together."""
 STALE_US = 5_000_000
-"""What a leader reported longer ago says nothing of now."""
+"""Age from which a leader's report says nothing of the present."""
 OUTLIER = 5
-"""Of so many times or more the longest one does not count: one that was taken while everything started at once would
-stand for all later ones."""
+"""Number of samples from which the longest one does not count: a sample that was taken while everything started at once
+would stand for all later ones.
+"""
 MOST_SAMPLES = 64
-"""Of one copy within the window."""
+"""Number of samples of one copy within the window."""
 LAST = 16
 """So many of the last different times count: one that was taken while the broker was away is forgotten at last."""
 SMALL_BYTES = 64 * 1024
@@ -74,7 +75,7 @@ class Slowest:
 
 @dataclass(slots=True)
 class _Heard:
-    """What one copy has said within the window, by when it was read."""
+    """Reports of one copy within the window, by the time at which they were read."""
 
     samples: deque[tuple[int, Costs]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
 
@@ -96,7 +97,7 @@ class _Heard:
         return (self.samples[-1][0] - self.samples[0][0]) / 1000
 
     def per_ms(self, now: float, before: float) -> float:
-        """Of a counter; records are counted again after a reload."""
+        """Increase of a counter in a millisecond; records are counted again after a reload."""
         return max(0.0, now - before) / self.ms if self.ms else 0.0
 
     @property
@@ -111,7 +112,7 @@ class _Heard:
 
 
 class Measured:
-    """Of one unit, as one reader has heard of it. led_us: since when its present leader leads."""
+    """Measurements of one unit by one reader. led_us: since when its present leader leads."""
 
     def __init__(self) -> None:
         self._heard: dict[tuple[str, str], _Heard] = {}
@@ -133,7 +134,9 @@ class Measured:
             self._heard.pop(leader, None)
 
     def read(self, worker: str, incarnation: str, costs: Costs, now_us: int) -> None:
-        """Of one copy. Times and rates count whoever measured them; the rest as long as the copy is named."""
+        """Takes in a report of one copy. Durations and rates count from any copy; the rest as long as the copy is
+        named.
+        """
         heard = self._heard.setdefault((worker, incarnation), _Heard())
         for copies, one in ((self._deploy, costs.deploy_ms), (self._send, costs.send_ms), (self._open, costs.open_ms)):
             copies.see(one)
@@ -183,7 +186,7 @@ class Measured:
         )
 
     def work(self, change: Change, now_us: int) -> Work | None:
-        """As for `facts`."""
+        """Work of the unit, from the same reports as `facts`."""
         heard = self.leader(change, now_us)
         if heard is None:
             return None
@@ -203,7 +206,7 @@ class Measured:
         )
 
     def leader(self, change: Change, now_us: int) -> _Heard | None:
-        """What the present leader has said as the leader; None: nothing, or nothing lately."""
+        """Reports of the present leader as the leader; None: nothing, or nothing lately."""
         if change.committer is None:
             return None
         heard = self._heard.get(_run(change.committer))
@@ -212,7 +215,7 @@ class Measured:
         return heard if now_us - heard.samples[-1][0] <= STALE_US else None
 
     def heard_us(self, change: Change) -> int | None:
-        """When the leader that a change names was heard last; None: it never was."""
+        """Time of the last report of the leader that a change names; None: there was none."""
         heard = None if change.committer is None else self._heard.get(_run(change.committer))
         return heard.samples[-1][0] if heard is not None and heard.samples else None
 
@@ -235,7 +238,9 @@ def _throughput(last: Costs, first: Costs) -> float | None:
 
 
 def _without(seek_ms: float, restore_ms: float) -> float:
-    """What of a restore was reading: a short one took mostly what any restore takes besides, which counts by itself."""
+    """The part of a restore that was reading: a short one took mostly the time that any restore takes, which counts by
+    itself.
+    """
     return max(restore_ms - seek_ms, restore_ms / 4)
 
 

@@ -1,4 +1,4 @@
-"""What a job asks of its adaptive units.
+"""The promise of a job for its adaptive units.
 
 Source: MECHANISMS A5, JOBS "fault_tolerance".
 """
@@ -28,7 +28,7 @@ class Promise:
 
 
 def promise(tolerance: Mapping[str, Any], exact: bool = True) -> Promise:
-    """Of the section `fault_tolerance` of a job. exact: whether the unit replays, see Promise."""
+    """Reads the section `fault_tolerance` of a job. exact: whether the unit replays, see Promise."""
     cool_down_s = tolerance.get("cool_down_s")
     return Promise(
         float(tolerance.get("recovery_time_ms") or _DEFAULTS.recovery_time_ms),

@@ -15,7 +15,7 @@ COOL_DOWNS = 2
 
 @dataclass(slots=True)
 class Steady:
-    """Of one unit, its present scheme and its present leader."""
+    """Counts of one unit, its present scheme and its present leader."""
 
     _since_us: dict[str, int] = field(default_factory=dict)
 

@@ -15,7 +15,7 @@ def ordered(verdict: Verdict) -> list[Estimate]:
 
 
 def lines(verdict: Verdict) -> Iterator[str]:
-    """What each scheme takes and costs, and why not; the chosen one first."""
+    """Lines with the time and the cost of each scheme, and the reason against it; the chosen one first."""
     for one in ordered(verdict):
         why = verdict.rejected(one)
         takes = "unknown" if math.isinf(one.total_ms) else f"{one.total_ms:.0f} ms"

@@ -1,4 +1,4 @@
-"""What people ask of units by commands in `jobs.submit`: the last of each kind counts, and once.
+"""Requests for units by commands in `jobs.submit`: the last of each kind counts, and once.
 
 Source: PROTOCOL 8.
 """

@@ -1,8 +1,9 @@
-"""What the units of a job use of a CPU, relative to each other, as the plan of an incident counts it. Pure.
+"""CPU usage of the units of a job relative to each other, as the plan of an incident counts it. Pure.
 
-Source: MECHANISMS R6 (C_k, the cost of what an operator lost), docs/decisions/0149. What a unit used before it failed
-is the best guess of what it will use where it is restored. Differences that change from minute to minute must not
-reorder a plan, so a consumption is a power of two, and 1.0 is the median of the job.
+Source: MECHANISMS R6 (C_k, the cost of what an operator lost), docs/decisions/0149. The usage of a unit before it
+    failed
+is the best guess of its usage where it is restored. Differences that change from minute to minute must not reorder a
+plan, so a consumption is a power of two, and 1.0 is the median of the job.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.heartbeats import Heartbeat
 
 MEAN_US = 30_000_000
-"""What is older than this hardly counts."""
+"""Age from which a measurement hardly counts."""
 SPAN_US = 500_000
 LEAST_CPU = 0.01
 """Units that use less than this share of a CPU are alike: that is what an empty loop costs."""
@@ -65,7 +66,9 @@ class Consumption:
             self._used.pop(unit, None)
 
     def of(self, units: Collection[str]) -> dict[str, float]:
-        """Of units of one job: relative to their median, where it is not 1. A unit that said too little is left out."""
+        """Consumption of units of one job relative to their median, where it is not 1. A unit that said too little is
+        left out.
+        """
         known = {unit: one.cpu for unit in units if (one := self._used.get(unit)) is not None and one.cpu is not None}
         return relative(known)
 

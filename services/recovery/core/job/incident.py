@@ -29,7 +29,7 @@ AGAIN_US = 1_000_000
 
 
 class Phase(Enum):
-    """How far an incident is."""
+    """Phases of an incident."""
 
     CALM = "calm"
     DETECTED = "detected"
@@ -38,7 +38,7 @@ class Phase(Enum):
 
 
 class Sign(Enum):
-    """What is there of a job's units and workers, in the order of precedence: the first one that has a row counts."""
+    """Observations of a job's units and workers, in the order of precedence: the first one that has a row counts."""
 
     TOGETHER = "workers have failed together"
     FURTHER = "further units have failed"
@@ -49,7 +49,7 @@ class Sign(Enum):
 
 
 class Move(Enum):
-    """What the next record does."""
+    """Effects of the next record."""
 
     OPEN = "the incident begins"
     WIDEN = "they belong to it"
@@ -126,12 +126,12 @@ class Scene:
 
     @cached_property
     def plan(self) -> Plan:
-        """What is restored next, as of now."""
+        """The plan of the next restores, as of now."""
         return self._planned(self.slots, self.drivers)
 
     @cached_property
     def beyond(self) -> Plan:
-        """What would be restored if slots were no limit."""
+        """The plan if slots were no limit."""
         most = len(self.stranded)
         return self._planned(max(self.slots, most), max(self.drivers, most))
 
@@ -183,7 +183,7 @@ SIGNS: Mapping[Sign, Callable[[Scene], bool]] = {
         not s.open.beyond and s.age_us >= s.wait_us and not s.stranded.issubset(s.open.granted)
     ),
 }
-"""When a sign is there."""
+"""Condition of each sign."""
 
 _P, _S, _M = Phase, Sign, Move
 
@@ -242,7 +242,7 @@ def _widen(s: Scene) -> Incident:
 
 
 def _consumed(s: Scene) -> dict[str, float]:
-    """It stays in the record: two replicas that have measured different things would replace each other's plans."""
+    """CPU usage that stays in the record: replicas with different measurements would replace each other's plans."""
     return {unit: times for unit, times in sorted(s.consumption.items()) if unit in s.stranded}
 
 

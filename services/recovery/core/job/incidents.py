@@ -1,7 +1,7 @@
-"""What one replica knows of the incidents of all jobs: their terms, who has failed lately, what is proposed.
+"""One replica's knowledge of the incidents of all jobs: their terms, recent failures, proposals.
 
-Source: MECHANISMS R2 and R5; docs/decisions/0095. How an incident stands is in `assignments`; what is kept here is what
-every replica finds by itself: when workers were heard last, and for how long nothing has changed.
+Source: MECHANISMS R2 and R5; docs/decisions/0095. The state of an incident is in `assignments`; kept here is what every
+replica finds by itself: when workers were heard last, and for how long nothing has changed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ _DEFAULT = CorrelatedFailure()
 
 @dataclass(slots=True)
 class _Job:
-    """One that runs. lost_us: by worker, when it was heard last before it failed. read_us: of the last record.
+    """A job that runs.
 
-    above: by name, the units that send what a unit takes in; empty where these retain it. stranded_us: by unit, since
-    when no copy of it can continue. over: names of units that have ended.
+    lost_us: by worker, when it was heard last before it failed.
+    read_us: of the last record.
+    above: by name, the units that send what a unit takes in; empty where these retain it.
+    stranded_us: by unit, since when no copy of it can continue.
+    over: names of units that have ended.
     """
 
     plan: Plan
@@ -89,12 +92,12 @@ class _Job:
         return gone or (change is not None and change.line >= line)
 
     def forget_failures(self, now_us: int) -> None:
-        """Of before the window that ends now, unless their units still wait."""
+        """Forgets failures from before the window that ends now, unless their units still wait."""
         self.lost_us = {worker: at for worker, at in self.lost_us.items() if now_us - at <= self.within_us}
 
     @property
     def workers(self) -> list[str]:
-        """Those that have failed, the first one first."""
+        """Workers that have failed, the first one first."""
         return sorted(self.lost_us, key=lambda worker: (self.lost_us[worker], worker))
 
     @property
@@ -108,7 +111,7 @@ class _Job:
 
 
 class Incidents:
-    """Of all jobs that run. news: records that count, until published. consumption: of their units."""
+    """Incidents of all jobs that run. news: records that count, until published. consumption: of their units."""
 
     def __init__(self) -> None:
         self.consumption = Consumption()
@@ -164,7 +167,7 @@ class Incidents:
     # -- what units may do --------------------------------------------------------------------------------------------
 
     def part(self, unit: str, assigned: Assigned) -> Part | None:
-        """What a unit that is stranded has to wait for; None: for nothing."""
+        """The part of the incident that a stranded unit has to wait for; None: it waits for nothing."""
         key = job_key_of(unit)
         job, incident = self._jobs.get(key), assigned.incident(key)
         if job is None:
@@ -198,7 +201,7 @@ class Incidents:
         return max(incident.line, assigned.line(key)) if due and ready else 0
 
     def gathers(self, unit: str, now_us: int) -> bool:
-        """It is stranded since a moment: others may turn out to be."""
+        """True if the unit is stranded since a moment: others may turn out to be."""
         job = self._jobs.get(job_key_of(unit))
         return job is not None and now_us - job.stranded_us.get(unit, now_us) < GATHER_US
 
@@ -254,8 +257,9 @@ class Incidents:
         return records
 
     def _keep_slots(self, room: Room, assigned: Assigned, planned: str, now_us: int) -> None:
-        """What units were promised is not free: those of other jobs, and of the job that is planned those of which only
-        another replica sees that they are stranded. For a moment it may be about to restore them there.
+        """Takes from the free slots those that units were promised: units of other jobs, and of the job that is planned
+        those of
+        which only another replica sees that they are stranded. For a moment it may be about to restore them there.
         """
         for key, job in self._jobs.items():
             found = job.proposed or assigned.incident(key)
@@ -333,7 +337,7 @@ def _placed(record: Incident, units: Mapping[str, Situation], rooms: Mapping[str
 
 
 def _place(one: Situation, room: Room, beyond: bool) -> Place:
-    """Where there is most room; empty: there is no worker."""
+    """The worker with most room; empty: there is no worker."""
     unit, others = one.change.unit, stranding.unequal_hosts(one)
     found = room.for_primary(unit, [*others, *stranding.silent_hosts(one)], slots=not beyond)
     found = found or room.for_primary(unit, others, slots=not beyond)

@@ -16,11 +16,11 @@ class OpenPolicies:
         self._asked.setdefault(job, []).append(offset)
 
     def forget(self, job: str) -> None:
-        """It has ended."""
+        """Forgets a job that has ended."""
         self._asked.pop(job, None)
 
     def before(self, job: str, offset: int, answered: int) -> bool:
-        """Whether one was asked for before this offset that is not answered. answered: the last one that is."""
+        """True if a policy was asked for before this offset that is not answered. answered: the last one that is."""
         if job not in self._asked:
             return False
         waiting = self._asked[job] = [one for one in self._asked[job] if one > answered]

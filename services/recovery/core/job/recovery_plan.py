@@ -1,10 +1,10 @@
-"""Which failed queries come back first where not all that failed has room: the plan by profit density.
+"""Plan of the order in which failed queries come back where not all that failed has room, by profit density.
 
 Source: MECHANISMS R6 (Su and Zhou 2017, algorithm 1). Choosing the queries of most priority that fit is a set-union
-knapsack, which is NP-hard; density is a good order and a fast one. Pure: which units failed and how many slots there
-are come in, queries in their order come out. With every worker that arrives, and every further failure, a new plan is
-made; slots that nothing fits into stay for the next one. Slots are of a kind: a unit of Spark's takes one of a
-driver, and a query fits if it fits into the slots of each kind.
+knapsack, which is NP-hard; density is a good order and a fast one. Pure: failed units and the number of slots come in,
+queries in their order come out. With every worker that arrives, and every further failure, a new plan is made; slots
+that nothing fits into stay for the next one. Slots are of a kind: a unit of Spark's takes one of a driver, and a query
+fits if it fits into the slots of each kind.
 
 A unit that several failed queries need counts for each of them with its share only. Once a query is chosen, its units
 cost the others nothing. The shares of all other units stay as they are, since whoever needs one of them is still
@@ -39,9 +39,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One step of a plan. units: those that come back for this query, in the order of the names, after those of the
-    steps before. cost: their slots. density: priority per slot, each as the unit consumes and shares of common units
-    counted, when it was chosen.
+    """A step of a plan.
+
+    units: those that come back for this query, in the order of the names, after those of the steps before.
+    cost: their slots.
+    density: priority per slot, each as the unit consumes and shares of common units counted, when it was chosen.
     """
 
     query: str
@@ -121,7 +123,7 @@ def _density(units: Collection[str], shares: Mapping[str, float], priority: floa
 
 
 def _total(units: Collection[str], costs: Mapping[str, int]) -> int:
-    """Of those that are named."""
+    """Sum of the costs of the units that are named."""
     return sum(costs.get(unit, 0) for unit in units)
 
 

@@ -14,11 +14,13 @@ from holdfast.services.kernel.logs.assigned import Assigned
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """Of one unit. asked: offset of the last command in `jobs.submit`; -1: there was none.
+    """Facts for a rollback of one unit.
 
-    complete: the newest global checkpoint of its job, as in services/kernel/logs/assigned.py. line: that no unit of its
-    job is on yet. ready: all that send to it, and are to go back before it, have. late: they have, and since then
-    another global checkpoint is complete: what they have sent again may be trimmed.
+    asked: offset of the last command in `jobs.submit`; -1: there was none.
+    complete: the newest global checkpoint of its job, as in services/kernel/logs/assigned.py.
+    line: that no unit of its job is on yet.
+    ready: all that send to it, and are to go back before it, have.
+    late: they have, and since then another global checkpoint is complete: what they have sent again may be trimmed.
     """
 
     asked: int = -1

@@ -1,4 +1,4 @@
-"""What jobs want of their units: copies, or none any more, and in which order the units go.
+"""Wants of jobs for their units: copies, or none any more, and the order in which the units go.
 
 Source: PROTOCOL 8. The controller states a goal for a whole job; here it becomes a want for each unit. How a unit gets
 there is the matter of its own table (unit/switching.py). A goal of a generation that no plan names is nobody's.
@@ -26,7 +26,7 @@ class Wants:
         self._units.pop(job_key(plan.job, plan.generation), None)
 
     def units(self, job: str) -> tuple[str, ...]:
-        """Of `<job>@<generation>`, in order."""
+        """Units of `<job>@<generation>`, in order."""
         return self._units.get(job, ())
 
     def concerned(self, record: Assignment) -> list[str]:

@@ -1,1 +1,1 @@
-"""Which units are out, for readers of tentative results: begun, and over once the unit has recovered."""
+"""Outages of units, for readers of tentative results: begun, and over once the unit has recovered."""

@@ -1,4 +1,4 @@
-"""When an outage of a unit begins and when it is over, for jobs with a query that has tentative results.
+"""Beginnings and ends of outages of units, for jobs with a query that has tentative results.
 
 It begins as soon as no copy of the unit can continue; the record is appended together with the one that places the unit
 again. A placement does not end it, and neither does the first frame of the new copy, which is one of the replay: it is
@@ -42,11 +42,14 @@ does not, each would otherwise undo in every turn what the other one says."""
 
 @dataclass(slots=True)
 class _Job:
-    """One with a query that has tentative results.
+    """A job with a query that has tentative results.
 
-    topology: with the rates of before the outages. units: by key, the names of those that may be out. all_units: keys
-    of all of the job. reached: the newest batch that any unit had processed, at times up to RECENT_US ago. proposed: by
-    name, not read back yet. since_us: by name and number, when this replica first saw the outage that is open.
+    topology: with the rates of before the outages.
+    units: by key, the names of those that may be out.
+    all_units: keys of all of the job.
+    reached: the newest batch that any unit had processed, at times up to RECENT_US ago.
+    proposed: by name, not read back yet.
+    since_us: by name and number, when this replica first saw the outage that is open.
     """
 
     plan: Plan
@@ -73,7 +76,7 @@ class _Job:
 
 
 class Outages:
-    """Of all jobs that run.
+    """Outages of all jobs that run.
 
     records: to append to `assignments`, until the shell takes them. news: records that count, until published.
     """
@@ -115,7 +118,7 @@ class Outages:
             self.news.append(record)
 
     def withdrawn(self, record: Outage) -> None:
-        """It was not appended, as far as anybody knows."""
+        """Takes back a record that was not appended, as far as anybody knows."""
         known = self._jobs.get(record.job_key)
         if known is not None and known.proposed.get(record.unit) == record:
             del known.proposed[record.unit]
@@ -188,6 +191,6 @@ def _recovered(s: Situation, batch: int) -> bool:
 
 
 def _runs_no_more(s: Situation) -> bool:
-    """It has ended, its job stops, or it is in quarantine."""
+    """True if the unit has ended, its job stops, or it is in quarantine."""
     placed = s.want is not None and s.want.placed
     return s.over or not placed or s.change.deadly is not None

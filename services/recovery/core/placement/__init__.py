@@ -1,1 +1,1 @@
-"""Where copies go."""
+"""Places of copies."""

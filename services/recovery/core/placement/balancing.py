@@ -27,9 +27,11 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one unit runs. others: where its other copies are. fits: workers that may take it over now.
+    """The workers of one unit's copies.
 
-    spread: what its copies are kept apart by.
+    others: workers of its other copies.
+    fits: workers that may take it over now.
+    spread: the kind of domain that keeps its copies apart.
     """
 
     unit: str

@@ -14,7 +14,7 @@ ZONE = "zone"
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """Where workers are. zones, hosts: by worker; a host is a machine."""
+    """Failure domains of workers. zones, hosts: by worker; a host is a machine."""
 
     zones: Mapping[str, str] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ Survey = Callable[[Upkeep], tuple[Sequence[Backed], Collection[str]]]
 
 @dataclass(slots=True)
 class Reassignment:
-    """Of one replica.
+    """Reassignment of standbys by one replica.
 
     share: of the difference between two backup groups that moves; None: nothing ever does.
     """
@@ -85,7 +85,7 @@ class Reassignment:
         self._wanted[unit] = worker
 
     def wanted(self, unit: str) -> str:
-        """Where the unit's standby is to be; empty: where it is, or as many move already as may at once."""
+        """The worker to which the unit's standby is to go; empty: it stays, or as many move already as may at once."""
         full = len(self._under_way) >= MOST and unit not in self._under_way
         return "" if full else self._wanted.get(unit, "")
 

@@ -1,4 +1,4 @@
-"""One unit at a time moves off a worker with more than its share, while all is calm. Times are microseconds.
+"""Moves one unit at a time off a worker with more than its share, while all is calm. Times are microseconds.
 
 Source: PROTOCOL 8, docs/decisions/0040. Which unit goes where: balancing.py. How it moves: unit/moving.py.
 """
@@ -18,7 +18,9 @@ Survey = Callable[[], tuple[Iterable[Placement], Iterable[Host]]]
 
 @dataclass(slots=True)
 class Relieving:
-    """Of one replica. calm_us: all must have been calm for so long; None: no unit ever moves for balance."""
+    """Moves for balance by one replica. calm_us: all must have been calm for so long; None: no unit ever moves for
+    balance.
+    """
 
     calm_us: int | None = None
     _relief: Relief | None = None
@@ -30,7 +32,7 @@ class Relieving:
         self._moved_us[unit] = now_us
 
     def rested(self, unit: str, period_us: int, now_us: int) -> bool:
-        """It has not moved for balance for so long."""
+        """True if the unit has not moved for balance for so long."""
         return now_us - self._moved_us.get(unit, -period_us) >= period_us
 
     def forget(self, unit: str) -> None:

@@ -1,4 +1,4 @@
-"""Where copies go: a unit's primary where there is most room, its secondary in another failure domain. Pure and
+"""Places for copies: a unit's primary where there is most room, its secondary in another failure domain. Pure and
 deterministic.
 
 Source: PROTOCOL 8 (slots are a soft limit), MECHANISMS C4 and H9. To change where copies go, change the order in
@@ -72,7 +72,7 @@ class Room:
         self._taken.update((copy.worker, copy.incarnation) for copy in change.copies)
 
     def leave(self, change: Change) -> None:
-        """It has them no more."""
+        """Frees the places of the unit's copies."""
         for index, copy in enumerate(change.copies):
             self.release(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
         self._standbys.subtract(standbys(change))
@@ -81,7 +81,7 @@ class Room:
 
     @property
     def workers(self) -> list[str]:
-        """That may take copies that lead at once."""
+        """Workers that may take copies that lead at once."""
         return [candidate.worker for candidate in self._candidates if candidate.shown]
 
     @property
@@ -90,7 +90,7 @@ class Room:
         return sum(self._free(candidate) for candidate in self._candidates if candidate.shown)
 
     def has_slot(self, worker: str, incarnation: str) -> bool:
-        """One is free there, for a copy that leads at once."""
+        """True if a slot is free there, for a copy that leads at once."""
         found = (one for one in self._candidates if (one.worker, one.incarnation) == (worker, incarnation))
         return any(one.shown and self._free(one) for one in found)
 
@@ -152,7 +152,7 @@ class Room:
         return sorted(fitting, key=lambda candidate: self._as_secondary(primary, candidate, spread))
 
     def takes_standby(self, worker: str) -> bool:
-        """It is a candidate, and holds fewer standbys than it may."""
+        """True if the worker is a candidate, and holds fewer standbys than it may."""
         return any(one.worker == worker and self._standbys[worker] < _most(one) for one in self._candidates)
 
     def overfull(self) -> list[str]:

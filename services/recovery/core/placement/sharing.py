@@ -1,4 +1,4 @@
-"""Who has a standby where not every unit can: several units share a worker for their standbys, up to its capacity.
+"""Shares of units in standbys where not every unit can have one: several units share a worker, up to its capacity.
 
 Source: MECHANISMS H9, docs/decisions/0089. Pure and deterministic: every replica finds the same from the same records.
 """
@@ -73,7 +73,7 @@ def _places(claim: Claim, held: Iterable[Held]) -> list[Held]:
 
 @dataclass(slots=True)
 class Sharing:
-    """Of one replica, as of its last look. unserved: why, by unit, of those that stay without a standby."""
+    """Standbys as of the last look of one replica. unserved: reasons by unit that stays without a standby."""
 
     unserved: dict[str, str] = field(default_factory=dict)
     _next: Outranked | None = None
@@ -94,5 +94,5 @@ class Sharing:
         return self._next if self._next is not None and not self._next.by else None
 
     def moves(self) -> None:
-        """That one moves to another worker instead."""
+        """Notes that the outranked standby moves to another worker instead."""
         self._next = None

@@ -1,4 +1,4 @@
-"""What a failure would cost each unit, and what its standby costs: sums over the present rebalance period.
+"""Cost of a failure of each unit, and of its standby: sums over the present rebalance period.
 
 Source: MECHANISMS C5 and C7, docs/decisions/0083. Each copy knows a part of R_u and says it in some heartbeats; what
 the standby has spent on applying runs is a counter, so it needs two of them.
@@ -15,7 +15,7 @@ from holdfast.schemas.costs import Costs
 
 @dataclass(slots=True)
 class _Sum:
-    """Of one copy in one period. first_ms, last_ms: its counter of time spent on applying."""
+    """Sums of one copy in one period. first_ms, last_ms: its counter of time spent on applying."""
 
     first_ms: float
     last_ms: float

@@ -1,4 +1,4 @@
-"""Which units of a job with a replication budget get a replica that processes, and when that changes. Pure.
+"""Units of a job with a replication budget that get a replica that processes, and changes of that choice. Pure.
 
 Source: MECHANISMS P14, docs/decisions/0146.
 """

@@ -1,4 +1,4 @@
-"""One question to the planner of replicas, and its answer: a function of the question alone.
+"""The answer to a question to the planner of replicas: a function of the question alone.
 
 A question is answered beside the turns of recovery, as planning a thousand units takes a second.
 Source: MECHANISMS P8 and P14.
@@ -23,9 +23,13 @@ MOST_SWAPS = 400
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which units are worth a replica. number: of the plan in force, 0: there is none; present: its units.
+    """Question: the units that are worth a replica.
 
-    share: the budget. without: units that have a scheme of their own by now. rates: None: even ones.
+    number: of the plan in force, 0: there is none.
+    present: its units.
+    share: the budget.
+    without: units that have a scheme of their own by now.
+    rates: None: even ones.
     """
 
     job: str

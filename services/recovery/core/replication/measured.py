@@ -21,7 +21,7 @@ LEAST_US = 20_000_000
 
 @dataclass(slots=True)
 class Counted:
-    """What the leader of one unit has counted. Counts of records continue from leader to leader."""
+    """Counts by the leader of one unit. Counts of records continue from leader to leader."""
 
     _samples: deque[tuple[int, Mapping[str, int], Mapping[str, int]]] = field(default_factory=deque)
 
@@ -46,7 +46,7 @@ class Counted:
 
 @dataclass(slots=True)
 class Measured:
-    """Of one job."""
+    """Counts of the units of one job."""
 
     plan: Plan
     _counted: dict[str, Counted] = field(default_factory=dict)

@@ -1,14 +1,14 @@
-"""When the planner of replicas is asked, whether its answer becomes the plan, and which units follow it now.
+"""Replanning: it asks the planner of replicas, takes its answer as the plan or not, and says which units follow it now.
 
 The first plan goes by even rates. From then on the planner is asked every few seconds, with the rates of the last
 minute, and only in calm: no copy is missing, nothing changes or moves, no incident is open, the job does not stop. Its
 plan is proposed once it was better by a margin in several answers in a row, and the cool-down since the last plan is
 over. Of a plan that is too large by now, since units have left it, the first ones by name count.
 
-Which units follow the newest plan is a function of the log alone. Units that lose their replica go first; units that
-gain one wait, in order of their names, until the budget has room; a unit without copies keeps its room. So two replicas
-that have read the same log change the same units, one that has read less changes fewer, and the budget is never
-exceeded.
+The units that follow the newest plan are a function of the log alone. Units that lose their replica go first; units
+that gain one wait, in order of their names, until the budget has room; a unit without copies keeps its room. So two
+replicas that have read the same log change the same units, one that has read less changes fewer, and the budget is
+never exceeded.
 
 Source: MECHANISMS P14, docs/decisions/0146.
 """
@@ -40,7 +40,7 @@ _ACTIVE = (REPLICA, "active-replication")
 
 @dataclass(slots=True)
 class _Job:
-    """One job with a budget. units: planned ones by key. base: the scheme of a unit without a replica."""
+    """A job with a budget. units: planned ones by key. base: the scheme of a unit without a replica."""
 
     plan: Plan
     measured: Measured
@@ -56,7 +56,7 @@ class _Job:
 
 
 class Replication:
-    """Of one replica of recovery.
+    """Replication plans as one replica of recovery sees them.
 
     questions: to the planner, until the shell takes them. records: plans to append to `assignments`, likewise.
     """
@@ -108,7 +108,7 @@ class Replication:
             known.proposed = None
 
     def withdrawn(self, record: ReplicationPlan) -> None:
-        """It was not appended, as far as anybody knows."""
+        """Takes back a record that was not appended, as far as anybody knows."""
         known = self._jobs.get(record.job_key)
         if known is not None and known.proposed == record:
             known.proposed = None
@@ -150,7 +150,7 @@ class Replication:
             self._direct(key, known, own, assigned)
 
     def directed(self, unit: str) -> Directed | None:
-        """What the plan wants of a unit whose turn it is; None: nothing."""
+        """The plan's wish for a unit whose turn it is; None: nothing."""
         return self._directed.get(unit)
 
     def _ask(

@@ -1,1 +1,1 @@
-"""One unit: the table of its copies, the schemes, and the records on the way from one state to another."""
+"""Rules for one unit: the table of its copies, the schemes, and the records from one state to another."""

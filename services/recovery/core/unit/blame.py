@@ -1,4 +1,4 @@
-"""Whether it is a unit's own work that ends or stops its workers: then it is kept from further ones.
+"""Blame: a unit whose own work ends or stops its workers is kept from further ones.
 
 Source: PROTOCOL 8. At what work its workers ended is counted in crashes.py.
 """
@@ -39,9 +39,10 @@ def pauses(s: Situation) -> bool:
 
 
 def suspect(s: Situation) -> bool:
-    """It may end the next worker, too, so it waits until no other unit loses both of its copies by that.
+    """True if the unit may end the next worker, too, so that it waits until no other unit loses both of its copies by
+    that.
 
-    A first crash by a signal from outside says nothing; how it was is known a moment later.
+    A first crash by a signal from outside says nothing; its cause is known a moment later.
     """
     return (_crashed_lately(s) or _hangs(s)) and not s.others_safe()
 

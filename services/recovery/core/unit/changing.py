@@ -16,7 +16,7 @@ from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
 
 
 class Gate(Enum):
-    """What must hold across two copies before a step."""
+    """A condition across two copies that must hold before a step."""
 
     CAUGHT_UP = "the copy that is to serve is as far as the leader"
     DURABLE = "a checkpoint since the last step is durable"

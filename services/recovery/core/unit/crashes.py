@@ -1,4 +1,4 @@
-"""Which unit's work ended its workers: counted from what exit notices say that a process was at.
+"""Crashes by unit whose work ended its workers, counted from the work that exit notices name.
 
 Source: PROTOCOL 8, docs/decisions/0061. A worker that is killed from outside was at some unit's batch, too, so one
 crash says nothing: the next copy does the same batch, the unit has come further, and the crash is forgotten. A unit
@@ -19,7 +19,7 @@ MOST_CRASHES = 3
 MOST_FAULTS = 5
 """And so many unexpected errors: they cost no worker, and what is wrong around a copy may take a while to pass."""
 OF_LOADING = ("loading", "restoring")
-"""What a copy may die of before it runs."""
+"""Work at which a copy may end before it runs."""
 LOADING_MS = 600_000
 """Crashes that are of no batch, while a copy was loaded, restored or filled the memory, are in a row if no more than
 this lies between two of them: what is loaded again and again, and survives it, is soon far apart."""
@@ -27,10 +27,15 @@ this lies between two of them: what is loaded again and again, and survives it, 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Of one unit. batch: at which its workers ended; 0: what else they did for it. count: in a row. worker: the last.
+    """Crashes of one unit.
 
-    status: its exit status, None until that is known. time_ms: of the last. since_us: it was read. error: the
-    unexpected error that stopped a copy; empty: its worker ended.
+    batch: at which its workers ended; 0: other work for it.
+    count: in a row.
+    worker: the last.
+    status: its exit status, None until that is known.
+    time_ms: of the last.
+    since_us: when it was read.
+    error: the unexpected error that stopped a copy; empty: its worker ended.
     """
 
     batch: int
@@ -54,7 +59,7 @@ class Crash:
 
     @property
     def deadly(self) -> Deadly:
-        """As the record of a quarantine has it."""
+        """The crash as the record of a quarantine has it."""
         return Deadly(self.count, self.worker, self.batch, self.what, self.error)
 
 

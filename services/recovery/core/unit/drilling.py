@@ -36,7 +36,7 @@ def against(s: Situation) -> str:
 
 
 def place_elsewhere(s: Situation, rooms: Rooms) -> Copies | None:
-    """Of a unit without a secondary."""
+    """Places a unit without a secondary on another worker."""
     chosen = rooms().for_primary(s.change.unit, without=[s.primary.worker])
     return None if chosen is None else (leading(chosen),)
 

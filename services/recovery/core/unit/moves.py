@@ -1,4 +1,4 @@
-"""What a record does to the copies of a unit: the second half of its reason.
+"""Effects of a record on the copies of a unit: the second half of its reason.
 
 Source: PROTOCOL 8. From worker to worker a unit moves as in moving.py, its standby as in reassigning.py.
 """
@@ -17,7 +17,7 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 class Move(Enum):
-    """What the next record does to the copies of a unit; the value ends its reason."""
+    """Effects of the next record on the copies of a unit; the value ends its reason."""
 
     START = "placed"
     REMOVE = "unplaced"
@@ -91,7 +91,7 @@ def _add(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _place(s: Situation, rooms: Rooms) -> Copies | None:
-    """Where its worker returned, if the scheme waits for that; else wherever there is room.
+    """Places the unit where its worker returned, if the scheme waits for that; else wherever there is room.
 
     While it may turn out that others have failed with it, room is a free slot.
     """

@@ -1,4 +1,4 @@
-"""Whether a unit is protected as its scheme wants, and the next step of its secondary towards that."""
+"""Protection of a unit as its scheme wants it, and the next step of its secondary towards that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def protected(s: Situation) -> bool:
 
 
 def lacks_standby(s: Situation) -> bool:
-    """It is to have one, and nothing speaks against making it now."""
+    """True if the unit is to have a standby, and nothing speaks against making it now."""
     return s.target is not Rung.ABSENT and _calm(s) and not blame.unloadable(s) and not blame.pauses(s)
 
 
@@ -53,7 +53,7 @@ def step(s: Situation) -> Step | None:
 
 
 def gate_open(s: Situation) -> bool:
-    """What must hold before that step does."""
+    """True if the condition of the next step holds."""
     due = step(s)
     if due is None or due.gate is None:
         return due is not None
@@ -69,7 +69,7 @@ def secondary_unwanted(s: Situation) -> bool:
 
 
 def _next_target(s: Situation) -> Rung:
-    """Where the secondary is to get first: with something to show it processes, and sends nothing, until then."""
+    """The next rung of the secondary: with something to show it processes, and sends nothing, until then."""
     if s.target is Rung.ABSENT or s.may_lead(s.secondary):
         return s.target
     return Rung.STANDBY

@@ -1,4 +1,4 @@
-"""Whether a copy with other versions gives equal bytes: what it did of a batch, against what a copy did that may lead.
+"""Proofs that a copy with other versions gives equal bytes: its batches against those of a copy that may lead.
 
 Source: PROTOCOL 0.2 and 8, decision 0077. Both report digests of what a batch sent, delivered and changed. A batch that
 did nothing shows little: it counts a tenth. A replica that starts again counts again.
@@ -28,8 +28,12 @@ Run = tuple[str, str]
 
 @dataclass(slots=True)
 class _Copy:
-    """What one copy has shown. equal: so many batches, idle: so many that did nothing; upto: the last of them. differs:
-    the first batch that did.
+    """Digests that one copy has shown.
+
+    equal: number of equal batches.
+    idle: number of batches that did nothing.
+    upto: the last of them.
+    differs: the first batch that differs.
     """
 
     digests: dict[int, int] = field(default_factory=dict)
@@ -52,7 +56,7 @@ class _Unit:
 
 
 class Proofs:
-    """Of all units that have a copy with something to show. needed: batches that must be equal."""
+    """Proofs of all units that have a copy with something to show. needed: batches that must be equal."""
 
     def __init__(self, needed: int = BATCHES) -> None:
         self.needed = needed
@@ -98,7 +102,7 @@ class Proofs:
         return one.counted >= self.needed and not one.differs
 
     def differing(self, change: Change, copy: Copy, report: CopyState | None) -> Differing | None:
-        """How the bytes of a copy that has something to show differ; a copy that stopped gives none."""
+        """Differences in the bytes of a copy that has something to show; a copy that stopped gives none."""
         unshown = change.unshown_of(copy)
         if unshown is None:
             return None

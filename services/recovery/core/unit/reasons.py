@@ -27,7 +27,7 @@ def reason(s: Situation, sign: Sign, move: Move) -> str:
 
 
 def _why(s: Situation, sign: Sign, move: Move) -> str:
-    """What the sign and the move do not say."""
+    """The part of the reason that sign and move do not say."""
     if sign is Sign.CHOSEN and s.verdict is not None:
         return s.verdict.summary
     if sign is Sign.PLANNED and s.directed is not None:
@@ -64,7 +64,7 @@ def _faults(s: Situation) -> str:
 
 
 def _loss(s: Situation) -> str:
-    """What happened to the workers that held its copies, for the reason of a record that places the unit again."""
+    """Losses of the workers that held its copies, for the reason of a record that places the unit again."""
     concerned = (copy for copy in s.change.copies if s.may_lead(copy) or s.gone(copy))
     return ", ".join(_lost(s, copy) for copy in concerned)
 
@@ -85,12 +85,12 @@ def _lost(s: Situation, copy: Copy) -> str:
 
 
 def follows_failure(change: Change) -> bool:
-    """Whether the leader before it had failed."""
+    """True if the leader before the change had failed."""
     return _follows(change, FAILURES)
 
 
 def adds_standby(change: Change) -> bool:
-    """Whether a unit that was alone gets one."""
+    """True if a unit that was alone gets a standby."""
     return _follows(change, (Sign.UNPROTECTED,))
 
 
@@ -112,17 +112,17 @@ BEGINS = ("move-begins", "standby-moves")
 
 
 def drilled(change: Change) -> bool:
-    """Whether a user wanted the takeover, and nothing had failed."""
+    """True if a user wanted the takeover, and nothing had failed."""
     return _follows(change, (Sign.DRILL_ASKED,))
 
 
 def chosen_for_promise(change: Change) -> bool:
-    """Whether the controller of adaptive units made it."""
+    """True if the controller of adaptive units made the change."""
     return _follows(change, (Sign.CHOSEN,))
 
 
 def for_balance(change: Change) -> bool:
-    """Whether the unit moves because its worker has too much."""
+    """True if the unit moves because its worker has too much."""
     return _follows(change, (Sign.OVERFULL,))
 
 

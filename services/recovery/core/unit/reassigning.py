@@ -18,7 +18,9 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def followed(s: Situation) -> bool:
-    """It is to have a standby that follows its checkpoints and processes nothing, on a worker of the kernel."""
+    """True if the unit is to have a standby that follows its checkpoints and processes nothing, on a worker of the
+    kernel.
+    """
     return s.target in (Rung.COLD, Rung.HOT) and not s.terms.host
 
 
@@ -32,7 +34,7 @@ def due(s: Situation) -> bool:
 
 
 def nearer(s: Situation, worker: str) -> bool:
-    """It is in the primary's failure domain, and the standby is not."""
+    """True if the worker is in the primary's failure domain, and the standby is not."""
     domains, spread = Domains(s.detector.zones(), s.detector.hosts()), s.terms.spread
     own, there = domains.of(s.primary.worker, spread), domains.of(worker, spread)
     return own == there and domains.of(s.secondary.worker, spread) != own

@@ -16,7 +16,9 @@ ADAPTIVE = "adaptive"
 FIRST = "active-replication"
 """Under which an adaptive unit begins: MECHANISMS A4."""
 OF_DRIVERS = "passive-hot"
-"""What a unit on a Spark driver gets instead: what Spark does in a micro-batch is not measured (MECHANISMS A3)."""
+"""Scheme of a unit on a Spark driver in place of another: the work of Spark in a micro-batch is not measured
+(MECHANISMS A3).
+"""
 
 
 def _secondary(state: str, *, receive: bool = False, process: bool = False, send: bool = False, target: bool) -> Flags:
@@ -26,7 +28,7 @@ def _secondary(state: str, *, receive: bool = False, process: bool = False, send
 
 
 class Rung(Enum):
-    """What a copy that does not commit does, from nothing to everything; the value is its flags."""
+    """Activity of a copy that does not commit, from nothing to everything; the value is its flags."""
 
     ABSENT = None
     EMPTY = _secondary("virgin", target=False)
@@ -34,15 +36,15 @@ class Rung(Enum):
     COLD = _secondary("synced", target=True)
     """Its image follows the checkpoints; its inputs are connected, but paused."""
     HOT = _secondary("synced", receive=True, target=True)
-    """It holds its inputs since its image, too."""
+    """The copy holds its inputs since its image, too."""
     CATCHING = _secondary("live", receive=True, process=True, target=True)
-    """It processes, and may still be behind."""
+    """The copy processes, and may still be behind."""
     STANDBY = _secondary("live", receive=True, process=True, target=False)
-    """It processes as far as the primary."""
+    """The copy processes as far as the primary."""
     COVERED = _secondary("live", receive=True, process=True, send=True, target=True)
-    """It sends, and checkpoints cover it."""
+    """The copy sends, and checkpoints cover it."""
     ACTIVE = _secondary("live", receive=True, process=True, send=True, target=False)
-    """It does what the primary does, except to commit."""
+    """The copy does everything that the primary does, except to commit."""
 
     @property
     def flags(self) -> Flags:
@@ -61,11 +63,12 @@ _RUNGS: dict[Flags | None, Rung] = {rung.value: rung for rung in Rung}
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """One row.
+    """A row of the table of schemes.
 
-    secondary: while all is well; the primary always has the flags PRIMARY. misses: heartbeats in a row that the primary
-    may miss before another copy takes over; None: only when it is gone for good. rolls_back: the old primary takes over
-    again when it answers; else the two have changed places.
+    secondary: while all is well; the primary always has the flags PRIMARY.
+    misses: heartbeats in a row that the primary may miss before another copy takes over; None: only when it is gone for
+        good.
+    rolls_back: the old primary takes over again when it answers; else the two have changed places.
     """
 
     name: str

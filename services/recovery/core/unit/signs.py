@@ -1,4 +1,4 @@
-"""What can be seen of a unit that calls for a record, and when: the first half of a record's reason.
+"""Observations of a unit that call for a record, and their conditions: the first half of a record's reason.
 
 Source: PROTOCOL 8. Which move follows is in switching.py.
 """
@@ -24,7 +24,7 @@ from holdfast.services.recovery.core.unit.stance import UNDER_WAY
 
 
 class Sign(Enum):
-    """What the log, the detector or the reports say of a unit; the value begins the reason of the record."""
+    """Observation in the log, by the detector or in reports of a unit; the value begins the reason of the record."""
 
     UNWANTED = "its job is to stop"
     DEADLY = "its workers end at the same place again and again"
@@ -132,4 +132,4 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.CHOSEN: lambda s: bool(adapting.chosen(s)),
     Sign.PLANNED: adapting.planned,
 }
-"""When a sign is there. The order of Sign is their precedence: the first one that has a row counts."""
+"""Condition of each sign. The order of Sign is their precedence: the first one that has a row counts."""

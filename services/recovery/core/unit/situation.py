@@ -1,7 +1,7 @@
-"""Where one unit stands: its last valid assignment, and what is heard of the copies and workers that it names.
+"""Situation of one unit: its last valid assignment, and what is heard of the copies and workers that it names.
 
-What follows for one subject stands in a file of its own: blame.py, stranding.py, protection.py, unanswered.py (what
-users asked), moving.py, reassigning.py, versions.py.
+Conclusions for one subject stand in a file of its own: blame.py, stranding.py, protection.py, unanswered.py (what users
+asked), moving.py, reassigning.py, versions.py.
 """
 
 from __future__ import annotations
@@ -33,19 +33,29 @@ _SERVES: dict[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)  # nobody changes it; to make a frozen one takes three times as long, for each unit in each look
 class Situation:
-    """One unit at one moment.
+    """A unit at one moment.
 
-    offset: of the change in `assignments`. age_us: since this replica read it. asked: the scheme asked for last.
-    asked_move: the move asked for last, and for how long this replica knows of it. relief: the worker to which balance
-    wants the unit moved. backup_to: the worker to which the unit's standby is to go. want: what its job wants of it.
-    crash: what its workers ended at, unless it has come further since; crash_age_us: since the last of these.
-    others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
-    policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
-    answered. rollback: asked for, and to where. joins: the line of an incident on which it is to begin again, though it
-    has not failed; 0: none. verdict: of the controller of adaptive units, if it wants another scheme. directed: by
-    the replication plan, if that wants another scheme, and it is the unit's turn. part: in an
-    incident; None: there is none. gathers: further units may turn out to be stranded. proofs: what copies with other
-    versions have shown. asked_accept: offset of the last command that lets the versions lead that run now.
+    offset: of the change in `assignments`.
+    age_us: since this replica read it.
+    asked: the scheme asked for last.
+    asked_move: the move asked for last, and for how long this replica knows of it.
+    relief: the worker to which balance wants the unit moved.
+    backup_to: the worker to which the unit's standby is to go.
+    want: the job's wish for the unit.
+    crash: the work at which its workers ended, unless the unit has come further since.
+    crash_age_us: since the last crash.
+    others_safe: true if every other unit is protected.
+    outranked: why its standby goes, though nothing has failed.
+    policy: the checkpoint policy of its job.
+    policy_open: another one was asked for before the scheme, and that is not answered.
+    rollback: asked for, and to where.
+    joins: the line of an incident on which it is to begin again, though it has not failed; 0: none.
+    verdict: of the controller of adaptive units, if it wants another scheme.
+    directed: by the replication plan, if that wants another scheme, and it is the unit's turn.
+    part: in an incident; None: there is none.
+    gathers: further units may turn out to be stranded.
+    proofs: what copies with other versions have shown.
+    asked_accept: offset of the last command that lets the versions lead that run now.
     """
 
     change: Change
@@ -86,12 +96,12 @@ class Situation:
 
     @property
     def crowded(self) -> bool:
-        """It has more copies than the table has rows for: the doing of a version that knows why."""
+        """True if the unit has more copies than the table has rows for: the doing of a version that knows why."""
         return len(self.change.copies) > MOST[self.stance]
 
     @property
     def target(self) -> Rung:
-        """Where the scheme wants the secondary."""
+        """The rung that the scheme wants for the secondary."""
         return self.terms.target(self.scheme.name)
 
     @property
@@ -101,7 +111,7 @@ class Situation:
 
     @property
     def misses(self) -> int | None:
-        """How many heartbeats in a row a leader may miss."""
+        """Number of heartbeats in a row that a leader may miss."""
         return self.terms.misses_of(self.scheme.name)
 
     @property
@@ -133,7 +143,9 @@ class Situation:
 
     @property
     def wanted(self) -> bool:
-        """It is to have copies, has none, and every worker that could take one was heard; not in quarantine."""
+        """True if the unit is to have copies, has none, and every worker that could take one was heard; not in
+        quarantine.
+        """
         if self.want is None or not self.want.placed or self.change.deadly is not None:
             return False
         return not self.change.copies and self.detector.listened
@@ -206,7 +218,7 @@ class Situation:
         return next((beat for beat in alive if beat.incarnation > copy.incarnation), None)
 
     def ready(self, copy: Copy) -> bool:
-        """It can take over at once: it may lead, answers, and has reached what its flags promise."""
+        """True if the copy can take over at once: it may lead, answers, and has reached what its flags promise."""
         report = self.report(copy)
         return (
             report is not None
@@ -220,7 +232,7 @@ class Situation:
         return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
 
     def calm(self, copy: Copy) -> bool:
-        """It answers, and has done so for as long as its job says."""
+        """True if the copy answers, and has done so for as long as its job says."""
         steady_us = self.detector.steady_us(copy.worker, copy.incarnation)
         return self.answers(copy) and steady_us >= self.terms.calm_us
 
@@ -254,9 +266,9 @@ class Situation:
         return next((beat for beat in self.detector.alive() if beat.worker == worker), None)
 
     def fit(self, beat: Heartbeat) -> Fit:
-        """How the versions of a worker stand to the unit."""
+        """Fit of a worker's versions to the unit."""
         return self.terms.pin.fit(self.change, beat.versions)
 
     def may_lead(self, copy: Copy) -> bool:
-        """It leads, or its versions have shown equal bytes."""
+        """True if the copy leads, or its versions have shown equal bytes."""
         return self.change.unshown_of(copy) is None

@@ -1,4 +1,4 @@
-"""How the copies of a unit stand to each other, as one record says, and what no record of ours says."""
+"""Stances of the copies of a unit to each other, as one record says, and copies that no record of ours says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
 
 
 class Stance(Enum):
-    """How the copies of a unit stand to each other, as its last valid assignment says."""
+    """Stance of the copies of a unit to each other, as its last valid assignment says."""
 
     UNPLACED = "unplaced"
     ALONE = "alone"
@@ -63,6 +63,6 @@ def odd_copies(change: Change) -> str:
 
 
 def unexplained(change: Change) -> str:
-    """What no row of the table gives in a record; empty if a row may have made it."""
+    """The part of a record that no row of the table gives; empty if a row may have made it."""
     unknown = f"there is no scheme '{change.scheme}'" if change.scheme not in SCHEMES else ""
     return odd_copies(change) or unknown

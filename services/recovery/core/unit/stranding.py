@@ -37,7 +37,7 @@ def given_up(s: Situation) -> bool:
 
 
 def held_back(s: Situation) -> bool:
-    """It is restored when its turn comes."""
+    """True if the unit is restored when its turn comes."""
     return s.part is not None and stranded(s)
 
 

@@ -1,4 +1,4 @@
-"""What a job asks for its units: as its plan says it, as users ask later, and whether it is to run at all.
+"""Terms of a job for its units: by its plan, by later requests of users, and its wish to run at all.
 
 Source: JOBS "fault_tolerance", PROTOCOL 8.
 """
@@ -52,7 +52,7 @@ class AskedMove:
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """What the replication plan of its job says of a unit. number: of the plan. asked: as in Asked, of the job.
+    """The replication plan's wish for a unit. number: of the plan. asked: as in Asked, of the job.
 
     A scheme that somebody asked for later is the unit's own, and takes it out of the plan.
     """
@@ -65,9 +65,11 @@ class Directed:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Of one unit. placed: it is to have copies.
+    """The job's wish for one unit.
 
-    since: offset of the goal in `assignments`. reason and asked are those of the stop.
+    placed: it is to have copies.
+    since: offset of the goal in `assignments`.
+    reason, asked: those of the stop.
     """
 
     placed: bool
@@ -76,9 +78,10 @@ class Want:
     asked: int = -1
 
     def undone(self, offset: int) -> bool:
-        """Whether a record at this offset that leaves the unit without copies does not meet the stop.
+        """True if a record at this offset that leaves the unit without copies does not meet the stop.
 
-        What was taken from a unit before the goal, or never given to it, is taken once more behind the goal: then no
+        Copies that were taken from a unit before the goal, or never given to it, are taken once more behind the goal:
+            then no
         replica that has not read the goal can place the unit.
         """
         return not self.placed and offset < self.since
@@ -86,10 +89,13 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Of one unit in an incident, as long as no copy of it can continue. turn: its place in the plan; -1: no slot yet.
+    """Part of one unit in an incident, as long as no copy of it can continue.
 
-    line: on which it begins again; 0: at its own newest checkpoint. place: where its slot is. held_up: what it needs is
-    to be sent again, and not all that send it have gone back yet. limited: only if the slot is still free.
+    turn: its place in the plan; -1: no slot yet.
+    line: on which it begins again; 0: at its own newest checkpoint.
+    place: where its slot is.
+    held_up: its input is to be sent again, and not all that send it have gone back yet.
+    limited: only if the slot is still free.
     """
 
     turn: int = -1
@@ -105,15 +111,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Of one unit.
+    """Terms of one unit.
 
-    misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives. calm_us:
-    so long a primary under `hybrid` must have answered before it leads again.
-    pin: which versions may lead. host: the kind of process that takes a copy.
-    rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
-    priority: of the most important query that needs it. policy: the checkpoint policy of the plan. promise: of an
-    adaptive unit. planned: a replication plan says whether it gets a replica. delivers: it may write rows. alone: it
-    has work that its leader alone does. interval_ms: between two batches.
+    misses: in place of the scheme's own.
+    inputs_held: true if a suspended secondary under `hybrid` receives.
+    calm_us: so long a primary under `hybrid` must have answered before it leads again.
+    pin: versions that may lead.
+    host: the kind of process that takes a copy.
+    rebalance_us: between two moves of the unit that nobody asked for.
+    spread: the kind of domain that keeps its copies apart.
+    priority: of the most important query that needs it.
+    policy: the checkpoint policy of the plan.
+    promise: of an adaptive unit.
+    planned: a replication plan says whether it gets a replica.
+    delivers: it may write rows.
+    alone: it has work that its leader alone does.
+    interval_ms: between two batches.
     """
 
     asked: Asked
@@ -139,7 +152,7 @@ class Terms:
         return self.fail_stop_us + self.calm_us
 
     def target(self, scheme: str) -> Rung:
-        """Where the secondary is to stand while all is well."""
+        """The rung of the secondary while all is well."""
         if scheme == "hybrid" and not self.inputs_held:
             return Rung.COLD
         return SCHEMES[scheme].secondary

@@ -1,4 +1,4 @@
-"""What users have asked of a unit and no record has answered yet: a scheme, a rollback, a move; why it cannot be.
+"""Requests of users for a unit that no record has answered yet: a scheme, a rollback, a move; reasons against them.
 
 Source: PROTOCOL 8. A drill is asked for as a move is: drilling.py.
 """

@@ -1,4 +1,4 @@
-"""Which versions may lead a unit, which copies have yet to show equal bytes, which differ: signs, and what records say.
+"""Versions that may lead a unit, copies that have yet to show equal bytes, and those that differ: signs and records.
 
 Source: PROTOCOL 8, decision 0077.
 """
@@ -32,7 +32,7 @@ def newly_shown(s: Situation) -> Copy | None:
 
 
 def differing(s: Situation, copy: Copy) -> Differing | None:
-    """How its bytes differ, as far as is known."""
+    """The known difference of its bytes."""
     return s.proofs.differing(s.change, copy, s.report(copy))
 
 
@@ -54,7 +54,9 @@ class Versions(TypedDict):
 
 
 def fields(s: Situation, copies: tuple[Copy, ...], accepted: bool) -> Versions:
-    """Of the record that follows, with these copies. accepted: a person lets those lead that the workers have now."""
+    """Fields of the record that follows, with these copies. accepted: a person lets those lead that the workers have
+    now.
+    """
     shown, differ = _shown(s, copies), _differ(s)
     if accepted:
         shown = (*shown, *(text for text in _here(s) if text not in shown))[-MOST:]
@@ -120,7 +122,7 @@ def why(s: Situation, accepted: bool) -> str:
 
 
 def unfinished(s: Situation) -> str:
-    """How far a new copy with other versions was when its move was given up; empty of any other."""
+    """Progress of a new copy with other versions when its move was given up; empty of any other."""
     if s.may_lead(s.arriving):
         return ""
     needed = plural(s.proofs.needed, "batch", "batches")
@@ -128,7 +130,7 @@ def unfinished(s: Situation) -> str:
 
 
 def found_out(before: Change | None, after: Change) -> Iterator[tuple[str, str, int, str]]:
-    """What a record decides about versions, for events: kind, worker, batch (-1: none) and text."""
+    """Decisions of a record about versions, for events: kind, worker, batch (-1: none) and text."""
     if before is None:
         return
     if after.accepted > before.accepted:
