@@ -16,7 +16,7 @@ LIVE_US = 10_000_000
 
 @dataclass(slots=True)
 class Readers:
-    """Formats that processes say they read, in attentive time. began_us: since then nobody was missed; None: not yet."""
+    """Formats that processes read, in attentive time. began_us: since then nobody was missed; None: not yet."""
 
     began_us: int | None = None
     _heard: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -68,11 +68,11 @@ class Applier:
         self._runs.append(run)
 
     def look(self, now_ms: float) -> None:
-        """What came since the last look counts as waiting from now on."""
+        """Counts what came since the last look as waiting from now on."""
         self._read_ms.extend([now_ms] * (len(self._runs) - len(self._read_ms)))
 
     def due(self, batch: int, suspended: bool) -> bool:
-        """Whether `apply` has anything to do."""
+        """True if `apply` has anything to do."""
         if not self._runs:
             return False
         ahead = self._runs[0].marker.b - batch
@@ -132,7 +132,7 @@ class Applier:
         yield from self._image.settle_up_to(run.marker.b)
 
     def _apply_delta(self, run: Run) -> Iterator[None]:
-        """What a sweep slice holds is in the image already."""
+        """Applies a run of changes. The entries of a sweep slice are in the image already."""
         for part in run.parts:
             entries = [] if part.sweep else unpack(part.entries)
             for first in range(0, len(entries), parts.PIECE_ENTRIES):

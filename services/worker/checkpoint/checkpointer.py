@@ -1,4 +1,4 @@
-"""One copy at its unit's checkpoint log: the copy writes runs of its own, or applies those of others.
+"""The reader of its unit's checkpoint log for one copy: the copy writes runs of its own, or applies those of others.
 
 Source: PROTOCOL 6. Every record of the log is read here, and the fold says which runs are valid.
 """
@@ -24,13 +24,19 @@ from holdfast.services.worker.core.spent import Spent
 
 
 class Checkpointer:
-    """Of one copy. writer: its own runs. applier: those of others. image: what both apply to.
+    """The checkpointer of one copy.
+
+    writer: its own runs.
+    applier: those of others.
+    image: what both apply to.
 
     Args:
         log: the fold of the unit's partition, as restored.
         image_batch: the batch of the restored image.
-        refuse: called with the offset of what is no record of a checkpoint log, and why.
-        acked, captured: see LogWriter. passed, jumped: see Applier. spent: by the copy so far.
+        refuse: called with the offset of a record that belongs to no checkpoint log, and the reason.
+        acked, captured: see LogWriter.
+        passed, jumped: see Applier.
+        spent: by the copy so far.
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class Checkpointer:
             self.applier.add(run)
 
     def applies(self, batch: int, suspended: bool) -> bool:
-        """Whether `apply` has anything to do: not before the copy's own run is settled."""
+        """True if `apply` has anything to do: not before the copy's own run is settled."""
         return self.writer.resting and self.applier.due(batch, suspended)
 
     def apply(self, batch: int, suspended: bool) -> None:

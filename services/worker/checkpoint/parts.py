@@ -103,7 +103,9 @@ class Parts:
         self.swept = (start, stop)
 
     def _slice_bytes(self, delta_bytes: int, sweep: bool) -> int:
-        """As much as the delta, so that the log stays in proportion; from sweep to sweep at least SWEEP_BYTES."""
+        """Size of a slice: as much as the delta, so that the log stays in proportion; from sweep to sweep at least
+        SWEEP_BYTES.
+        """
         least = max(SWEEP_BYTES - self._swept_bytes, 0) if sweep else 0
         wanted = max(least, delta_bytes)
         self._swept_bytes = 0 if sweep else self._swept_bytes + wanted

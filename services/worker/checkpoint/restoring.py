@@ -49,7 +49,7 @@ class Rebuilt:
 
     @property
     def keys(self) -> int:
-        """Of the state."""
+        """Number of keys of the state."""
         return 0 if self.marker is None else self.marker.counts.get(KEYS, 0)
 
 
@@ -115,7 +115,7 @@ def rebuild(
 
 
 class _Reading:
-    """What a partition holds, from where the last look at it ended."""
+    """Records of a partition, from the end of the last look at it."""
 
     def __init__(self, log: Log, partition: Partition, skipped: Collection[int]) -> None:
         self._log, self._partition, self._skipped = log, partition, skipped

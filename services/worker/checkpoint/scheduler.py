@@ -1,4 +1,4 @@
-"""When each unit of a worker captures and applies checkpoints: the one place that asks the policies.
+"""Scheduler of captures and applications of all units of a worker: the one place that asks the policies.
 
 Source: PROTOCOL 6, MECHANISMS S1 to S4 and C3 to C6. A unit asks in its own turn. The answer may depend on every unit
 of the worker, which is why the units are known here and not to each copy alone.
@@ -13,7 +13,8 @@ from holdfast.services.worker.checkpoint.policies.policy import Kind, Policy, Si
 
 
 class Scheduler:
-    """Of one worker. A unit follows the policies of its job: the first whose time has come says what it does.
+    """The scheduler of one worker. A unit follows the policies of its job: the first whose time has come says what it
+    does.
 
     policies: what every unit follows instead.
     """
@@ -40,22 +41,24 @@ class Scheduler:
                 policy.forget(unit)
 
     def capture(self, unit: str, now_ms: float) -> Kind | None:
-        """What the unit is to capture now; None: nothing. Only asked while no run of the unit is under way."""
+        """The kind of run that the unit is to capture now; None: nothing. Only called while no run of the unit is under
+        way.
+        """
         for policy in self._of(unit):
             if policy.wait_ms(unit, self._units, now_ms) == 0.0:
                 return policy.kind
         return None
 
     def wait_ms(self, unit: str, now_ms: float) -> float:
-        """How long until time alone makes the unit capture."""
+        """Time until time alone makes the unit capture."""
         return min([policy.wait_ms(unit, self._units, now_ms) for policy in self._of(unit)])
 
     def applies(self, unit: str, now_ms: float) -> bool:
-        """Whether the unit may apply a piece of another copy's run now."""
+        """True if the unit may apply a piece of another copy's run now."""
         return all(policy.applies(unit, self._units, now_ms) for policy in self._of(unit))
 
     def holds(self, unit: str, now_ms: float) -> bool:
-        """Whether the next batch of the unit, which leads, waits for a capture."""
+        """True if the next batch of the unit, which leads, waits for a capture."""
         return any(policy.holds(unit, self._units, now_ms) for policy in self._of(unit))
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:

@@ -42,7 +42,7 @@ class UnitImage:
     # -- for the runs of other copies ---------------------------------------------------------------------------------
 
     def freeze(self, batch: int) -> None:
-        """What this copy has changed up to its own `batch` waits for a run of another copy that reaches the batch."""
+        """Freezes the changes by this copy up to its own `batch`, until a run of another copy reaches the batch."""
         if self._frozen is None:
             self.store.capture()
             self._frozen = batch

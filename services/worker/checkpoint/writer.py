@@ -37,7 +37,9 @@ from holdfast.services.worker.core.spent import Spent
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a marker says of the unit as of the captured batch. holds: its fields aligned and held; seen: that one."""
+    """A marker's statements about the unit as of the captured batch. holds: its fields aligned and held; seen: that
+    one.
+    """
 
     batch: int
     watermarks: dict[str, int]
@@ -138,7 +140,7 @@ class LogWriter:
             self._handle(Flushed(batch))
 
     def awaits(self, marker: Marker) -> bool:
-        """Whether it is the marker that is on its way."""
+        """True if it is the marker that is on its way."""
         return self.deciding and marker.id == self._id
 
     def read_back(self, valid: bool) -> None:

@@ -1,4 +1,4 @@
-"""One checkpoint run at a time: capture, encode, wait for acknowledgements, propose the marker, settle.
+"""The course of one checkpoint run at a time: capture, encode, wait for acknowledgements, propose the marker, settle.
 
 Source: PROTOCOL 6, MECHANISMS S1 to S3. A marker for b is proposed only after every frame <= b is acknowledged and
 every transaction <= b is committed; the ack goes out only after it was read back as valid.
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Phase(Enum):
-    """Where the current run stands."""
+    """Phases of the current run."""
 
     RESTING = "resting"
     ENCODING = "encoding"
@@ -60,7 +60,7 @@ Event = Due | Encoded | Flushed | MarkerRead | Settled | Abandoned
 
 
 class Action(Enum):
-    """What the shell is to do."""
+    """Actions for the shell."""
 
     CAPTURE = "freeze the dirty keys"
     PROPOSE = "append the marker"

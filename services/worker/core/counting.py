@@ -1,4 +1,4 @@
-"""Which units hold a job's sources back: those that run, and those behind them that get what they need.
+"""Units that count when a job's sources are held back: a unit counts if it runs and all its upstream units run.
 
 Source: PROTOCOL 3 and 10. A unit without a place, and all that reads what it would send, process nothing; the other
 queries continue. Once it has a place again it counts as soon as it has come near. So does a unit that has gone back.
@@ -16,16 +16,16 @@ asked whether it has. A takeover takes less, and sources of 10 ms a batch reach 
 
 
 class Counting:
-    """Of one job, as one source task sees it.
+    """The units of one job, as one source task sees them.
 
     Args:
-        below: by unit, all units that take in what comes of it, directly or through others.
+    below: by unit, all units that take in what comes of it, directly or through others.
     """
 
     def __init__(self, below: Mapping[str, frozenset[str]]) -> None:
         self._below = below
         self._behind: dict[str, tuple[int, float]] = {}
-        """Where each unit that has something to process stands, and since when."""
+        """Batch of each unit that has something to process, and since when."""
         self._reached: dict[str, int] = {}
         self._away: frozenset[str] = frozenset()
         self.out: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""When the cut log gets a snapshot, and up to which one it may be trimmed.
+"""Snapshots of the cut log: the times for them, and the one up to which the log may be trimmed.
 
 Source: PROTOCOL 3 and 7. Never further than the restart position of any unit, and never to a position that no valid
 snapshot names: a reader begins there with the state that the snapshot holds.
@@ -25,7 +25,11 @@ UNANSWERED_MS = 5_000
 
 @dataclass(slots=True)
 class CutTrimming:
-    """Of one job. horizon_ms: for how long cuts are kept for replays. trimmed: up to where, as far as is known."""
+    """Trimming of one job's cut log.
+
+    horizon_ms: for how long cuts are kept for replays.
+    trimmed: the offset up to which it is trimmed, as far as is known.
+    """
 
     cut_log: Partition
     horizon_ms: float
@@ -39,7 +43,7 @@ class CutTrimming:
         return min(max(self.horizon_ms / SNAPSHOTS_A_HORIZON, SHORTEST_MS), LONGEST_MS)
 
     def snapshot_due(self, known: Sequence[Known], upto: int, now_ms: float) -> bool:
-        """Whether to write one of the log as it stands, up to `upto`. now_ms: time of day."""
+        """True if a snapshot of the log as it stands, up to `upto`, is to be written. now_ms: time of day."""
         last = known[-1] if known else Known(0, 0)
         if self._proposed is not None and (
             last.upto >= self._proposed[0] or now_ms - self._proposed[1] >= UNANSWERED_MS

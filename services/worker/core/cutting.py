@@ -1,4 +1,4 @@
-"""When a source task proposes its next cut, and how far it may be ahead.
+"""The time of a source task's next cut, and the limit on its lead.
 
 Source: PROTOCOL 3. To change the rhythm of batches, change the reasons in `due`.
 """
@@ -15,11 +15,11 @@ REST_AFTER_MS, REST_CUT_MS = 10_000.0, 4_000
 """A job without records for so long is cut so seldom, where nobody waits for time to pass (see core/idling.py)."""
 MAX_LEAD_BATCHES = 64
 MAX_LEAD_BYTES = 32 * 1024 * 1024
-"""How far a task's cuts may be ahead of the slowest unit of the job: the rest waits in the user's topic."""
+"""Largest lead of a task's cuts over the slowest unit of the job: the rest waits in the user's topic."""
 LOOK_MS = 2.0
-"""How often one that is too far ahead looks whether the others have come nearer."""
+"""Time between two looks of a task that is too far ahead: the others may have come nearer."""
 FULL_LOOK_MS = 20.0
-"""How often it is looked whether the data topics have room again: a checkpoint makes it."""
+"""Time between two looks at full data topics: a checkpoint makes room."""
 
 MOST_STEPS = 512
 """Remembered at most: then two neighbours become one, which counts until the later of its batches is behind."""
@@ -116,7 +116,7 @@ class Reason(Enum):
 
 
 def idle_cut_ms(sight: Sight) -> float:
-    """How long no cut is needed while nothing comes."""
+    """Time for which no cut is needed while nothing comes."""
     rests = sight.settled and sight.now_ms - sight.stirred_ms >= REST_AFTER_MS
     return REST_CUT_MS if rests else IDLE_CUT_MS
 
@@ -144,7 +144,7 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
 
 
 def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
-    """How long until time alone can make a cut due: for ever while none may come."""
+    """Time until time alone can make a cut due: for ever while none may come."""
     if sight.paused or sight.final:
         return math.inf
     if sight.too_far_ahead:

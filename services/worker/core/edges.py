@@ -12,9 +12,11 @@ _IN, _BYTES, _OUT = "in/", "in-bytes/", "out/"
 
 
 class EdgeCounts:
-    """Of one unit since the start of the generation.
+    """Counts of one unit since the start of the generation.
 
-    inputs: records and bytes taken in. outputs: records put out. records: taken in from all inputs.
+    inputs: records and bytes taken in.
+    outputs: records put out.
+    records: taken in from all inputs.
     """
 
     def __init__(self) -> None:
@@ -30,7 +32,7 @@ class EdgeCounts:
         self.inputs[edge] = (before[0] + records, before[1] + size)
 
     def mean_bytes(self, edge: str) -> float:
-        """Of a record taken in."""
+        """Mean size of a record taken in."""
         records, size = self.inputs.get(edge, (0, 0))
         return size / records if records else 0.0
 
@@ -46,7 +48,7 @@ class EdgeCounts:
         )
 
     def restore(self, counts: Mapping[str, int]) -> None:
-        """As of a marker with these counts."""
+        """Takes over the counts of a marker."""
         self.inputs = {
             name.removeprefix(_IN): (records, counts.get(_BYTES + name.removeprefix(_IN), 0))
             for name, records in counts.items()

@@ -1,10 +1,10 @@
-"""When a partition is idle, so that it no longer holds the watermark back, and when everything open is to be closed.
+"""Idleness of partitions, so that an idle one no longer holds the watermark back, and the closing of everything open.
 
 A partition is idle when the job's other partitions have brought records for `idle_after_s` while it brought none, it is
 read to its end, and Kafka, asked since, names that end. After a silence of all of them the time counts again: in a
-silence nothing becomes idle, so no watermark moves by the clock. What an idle partition gives way to is how far the
-others had come when Kafka was asked: a record that lies there but is not fetched yet is not behind it, and a partition
-whose leader is away gives way to nothing.
+silence nothing becomes idle, so no watermark moves by the clock. The watermark that an idle partition gives way to is
+the others' at the time when Kafka was asked: a record that lies there but is not fetched yet is not behind it, and a
+partition whose leader is away gives way to nothing.
 Source: PROTOCOL 3. Watermarks are microseconds since 1970. All of it is decided before the cut, which pins it.
 """
 
@@ -17,12 +17,16 @@ from typing import NamedTuple
 from holdfast.schemas.cuts import NO_WATERMARK
 
 ASK_MS = 250.0
-"""How often a source task looks whether to ask Kafka; it asks only where the answer could move a watermark."""
+"""Time between two looks of a source task at the need to ask Kafka; it asks only where the answer could move a
+watermark.
+"""
 
 
 class Standing(NamedTuple):
-    """One partition now. rests: read to an end that the reader met, and all of it is cut. position: that end.
+    """A partition at this moment.
 
+    rests: read to an end that the reader met, and all of it is cut.
+    position: that end.
     watermark: of the records cut there, less the lateness.
     """
 
@@ -33,8 +37,10 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Where the partitions that rest end. level: how far the others are; closing: to where all would be closed.
+    """A question to Kafka for the ends of the partitions that rest.
 
+    level: the watermark of the others.
+    closing: the watermark that would close all.
     closes: the silence has lasted long enough for that.
     """
 
@@ -54,10 +60,10 @@ class _Partition:
 
 
 class Idling:
-    """Of one source task.
+    """Idleness of the partitions of one source task.
 
     Args:
-        idle_after_ms, close_after_ms: None: never idle, never closed. now_ms: when the copy began.
+    idle_after_ms, close_after_ms: None: never idle, never closed. now_ms: when the copy began.
     """
 
     def __init__(self, idle_after_ms: float | None, close_after_ms: float | None, now_ms: float) -> None:
@@ -75,7 +81,7 @@ class Idling:
         self._stirred_ms, self._closing = now_ms, None
 
     def heard(self, partition: int, now_ms: float) -> None:
-        """It has something, or is not known to be at its end."""
+        """Notes that the partition has something, or is not known to be at its end."""
         self._partitions[partition], self._closing = _Partition(now_ms), None
 
     def look(self, standings: Mapping[int, Standing], now_ms: float) -> None:
@@ -114,11 +120,11 @@ class Idling:
         return own if self._closing is None else max(own, self._closing)
 
     def question(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> Question | None:
-        """What to ask Kafka now; None: nothing that could move a watermark.
+        """The next question to Kafka; None: no answer could move a watermark.
 
         Args:
-            others: the lowest watermark of the source tasks that are not idle. closing: a watermark that closes all
-                that is open; NO_WATERMARK: nothing is.
+            others: the lowest watermark of the source tasks that are not idle.
+            closing: a watermark that closes all that is open; NO_WATERMARK: nothing is.
         """
         self.look(standings, now_ms)
         silent, level = self._silent_ones(standings, others, now_ms)
@@ -127,7 +133,7 @@ class Idling:
         return Question(now_ms, wanted, level, closing, closes) if wanted else None
 
     def waits(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> bool:
-        """Whether time alone may move the watermark: then cuts must not slow down."""
+        """True if time alone may move the watermark: then cuts must not slow down."""
         if self._may_close(standings, closing):
             return True
         if self.idle_after_ms is None:

@@ -1,7 +1,7 @@
-"""How long records take from their arrival until the results are out, measured at some batches of a job.
+"""Time of records from their arrival until their results are out, measured at some batches of a job.
 
-Source: MECHANISMS R7. Sources say of their newest batch since when its oldest record waited, the units that deliver say
-when the batch was out. Times are times of day, in milliseconds; nothing of the data path depends on them.
+Source: MECHANISMS R7. Sources report of their newest batch since when its oldest record waited; units that deliver
+report when the batch was out. Times are times of day, in milliseconds; nothing of the data path depends on them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def arrived_ms(stamp_ms: int | None, before_ms: int | None, cut_ms: int, now_ms:
 
 
 class Latency:
-    """Of one unit that delivers, at its leader. It counts in `spent`: latencies, latency_ms, waits_since_ms."""
+    """Latencies of a unit that delivers, at its leader, counted in `spent`: latencies, latency_ms, waits_since_ms."""
 
     def __init__(self, spent: Spent, batch: int) -> None:
         """batch: the last one that was done when the copy began."""
@@ -47,7 +47,7 @@ class Latency:
         self._known: dict[str, int] = {}
 
     def processed(self, batch: int) -> bool:
-        """Whether that is news: the batch is the last one processed."""
+        """Notes the last batch processed; true if that is news."""
         before, self._processed = self._processed, batch
         return batch > before
 

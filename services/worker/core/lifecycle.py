@@ -17,7 +17,7 @@ __all__ = ["Broke", "Placed", "Unlisted", "Unplaced"]
 
 
 class State(Enum):
-    """Where a copy stands; the value is what heartbeats report."""
+    """States of a copy; the value is in its heartbeats."""
 
     NEW = "new"
     DEPLOYING = "deploying"
@@ -34,7 +34,7 @@ class State(Enum):
 
 
 class Goal(Enum):
-    """What the flags ask of a copy."""
+    """Goals that flags set for a copy."""
 
     DEPLOYED = "have the operators loaded"
     SUSPENDED = "follow the checkpoints, and hold the inputs if `receive` is on"
@@ -111,7 +111,7 @@ Event = (
 
 
 class Action(Enum):
-    """What the shell is to do, in the order given."""
+    """Actions for the shell, in the order given."""
 
     DEPLOY = "load and warm up the operators"
     RESTORE = "rebuild the image from the checkpoint log"

@@ -1,4 +1,4 @@
-"""What share of a CPU some work takes: the rate of a counter of milliseconds over the last seconds.
+"""Share of a CPU that some work takes: the rate of a counter of milliseconds over the last seconds.
 
 Source: MECHANISMS C5, l_u.
 """
@@ -9,7 +9,7 @@ LOAD_MS = 1_000.0
 
 
 class Load:
-    """Of one counter. The rate is that of the last one to two LOAD_MS, or of a longer time if nobody asked."""
+    """Load by one counter: its rate over the last one to two LOAD_MS, or over a longer time if nobody asked."""
 
     def __init__(self, now_ms: float, counted_ms: float) -> None:
         self._older = self._newer = (now_ms, counted_ms)

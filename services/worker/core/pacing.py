@@ -1,4 +1,4 @@
-"""How far apart batches may be, so that most records become results within the time that the job gives them.
+"""Distance between batches, so that most records become results within the time that the job gives them.
 
 A batch costs every unit, the log and the sink about the same, however few records it has (see docs/operations.md), so
 batches as far apart as the budget allows cost least. Source: MECHANISMS A5.
@@ -14,8 +14,10 @@ from holdfast.services.worker.core.cutting import Rhythm
 DELIVERY_MS = 15.0
 """From the last unit's batch to a reader of the results: a transaction, measured by `bench latency`."""
 SAMPLES = 16
-"""Of how long a batch took. Units on other workers publish their progress ten times a second, so a single sample is up
-to 100 ms too long; the shortest of so many is about 6 ms too long."""
+"""Number of samples of the time of a batch. Units on other workers publish their progress ten times a second, so a
+single
+sample is up to 100 ms too long; the shortest of so many is about 6 ms too long.
+"""
 REMEMBERED = 256
 """Batches under way, at most: no source task may be further ahead (see MAX_LEAD_BATCHES)."""
 

@@ -1,4 +1,4 @@
-"""What a copy does about users' code that raises: whether its rows may leave, and which rows are skipped.
+"""Reaction of a copy to users' code that raises: its rows leave or are held, and some rows are skipped.
 
 Source: PROTOCOL 3. The leader announces itself in the cut log and lets nothing out before. Where code raises, the
 leader proposes, and every copy waits for what the log says.
@@ -15,7 +15,7 @@ from holdfast.schemas.decided import Id
 
 
 class Step(Enum):
-    """What to do next."""
+    """Next steps of the copy."""
 
     WAIT = "nothing"
     ANNOUNCE = "hold what would leave, and announce the leader"
@@ -29,17 +29,24 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a copy knows.
+    """A copy's view of its unit.
 
-    commits, processes: its flags, of `epoch`. announced: its own announcement, of this life and `announced_epoch`;
-    None: none yet. leading: how the unit stands in the cut log. holds: its outputs are held. opened: its rows can be
-    delivered. sent: the last batch of which its frames have left. out: the last one of which anybody's rows or frames
-    are known to have left. marker: the batch of the last valid checkpoint. strict: what has left in two versions ends
-    the copy.
+    commits, processes: its flags, of `epoch`.
+    announced: its own announcement, of this life and `announced_epoch`; None: none yet.
+    leading: the unit's leadership in the cut log.
+    holds: its outputs are held.
+    opened: its rows can be delivered.
+    sent: the last batch of which its frames have left.
+    out: the last one of which anybody's rows or frames are known to have left.
+    marker: the batch of the last valid checkpoint.
+    strict: rows that have left in two versions end the copy.
 
-    held: the batch in which the code raised, and of which the cut log said nothing; 0: none. found: where. record:
-    what the cut log says of it now. proposed: a proposal is on its way. missed: a batch that was done before the cut
-    log said where its code raised; 0: none. wrong: what a checkpoint holds that the cut log contradicts; or empty.
+    held: the batch in which the code raised, and of which the cut log said nothing; 0: none.
+    found: the rows that raised.
+    record: the present statement of the cut log about it.
+    proposed: a proposal is on its way.
+    missed: a batch that was done before the cut log said where its code raised; 0: none.
+    wrong: the part of a checkpoint that the cut log contradicts; or empty.
     """
 
     commits: bool
@@ -68,7 +75,9 @@ class Sight:
 
     @property
     def unannounced(self) -> bool:
-        """It has yet to announce itself; also if another one led meanwhile, of which this copy has not heard."""
+        """True if the copy has yet to announce itself; also if another one led meanwhile, of which this copy has not
+        heard.
+        """
         if self.announced is None:
             return True
         return self.leading is not None and self.announced_epoch < self.leading.epoch < self.epoch

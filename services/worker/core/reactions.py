@@ -1,4 +1,4 @@
-"""What a copy does about an error: the one table of it, in the order of precedence.
+"""Table of a copy's reactions to errors, in the order of precedence.
 
 Source: docs/failures.md, which lists the same for people; decision 0124.
 """
@@ -69,7 +69,7 @@ OF_DELIVERY: Mapping[type[Exception], Reaction] = {
 
 
 def reaction(error: Exception, *, delivering: bool = False) -> Reaction:
-    """What to do about it. delivering: the outputs raised it."""
+    """The reaction to the error. delivering: the outputs raised it."""
     rows = [*(OF_DELIVERY if delivering else {}).items(), *REACTIONS.items()]
     return next(found for kind, found in rows if isinstance(error, kind))
 

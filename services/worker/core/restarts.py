@@ -1,4 +1,4 @@
-"""Where in the cut log a restart reads on: as it was just before the first cut behind the batch that a marker names.
+"""Places in the cut log at which a restart reads on: as it was just before the first cut behind a marker's batch.
 
 Source: PROTOCOL 3 and 6. A marker with later cuts would lose the records between: a restart would continue behind them.
 """

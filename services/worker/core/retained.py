@@ -18,7 +18,8 @@ LONG_MS = 2_000.0
 
 
 class Retained:
-    """Of one unit. A partition counts until the last of its readers has acknowledged the batch.
+    """Bytes that are retained for the readers of one unit. A partition counts until its last reader has acknowledged
+    the batch.
 
     Args:
         readers: by partition that the unit writes to.
@@ -43,7 +44,7 @@ class Retained:
             lead.adopt(batch, kept.get(name, 0))
 
     def kept(self, progress: Mapping[str, Progress]) -> dict[str, int]:
-        """What counts, by readers: for a marker."""
+        """Bytes that count, by readers: for a marker."""
         found = {name: lead.behind(self._acked(name, progress)) for name, lead in self._leads.items()}
         return {name: size for name, size in found.items() if size}
 
@@ -56,9 +57,9 @@ class Retained:
 
 
 class Bound:
-    """Of one job: whether its sources may begin a batch. limit: bytes; None: always.
+    """Bound of one job: its sources may begin a batch below it. limit: bytes; None: always.
 
-    waits: which units a job is waiting for that is held back for long; or empty.
+    waits: the units that a job waits for which is held back for long; or empty.
     """
 
     def __init__(self, limit: int | None) -> None:

@@ -1,6 +1,6 @@
-"""Whether a user's topic keeps its records for as long as a recovery may need them.
+"""Retention of users' topics against the time for which a recovery may need their records.
 
-Under `buffering: source` and `adaptive` what failed begins again at the newest global checkpoint, and its sources read
+Under `buffering: source` and `adaptive` failed units begin again at the newest global checkpoint, and its sources read
 again what was cut since; the recovery may first wait for workers. Source: MECHANISMS R2, PROTOCOL 7,
 docs/decisions/0109.
 """
@@ -20,7 +20,7 @@ LINED = ("source", "adaptive")
 
 
 def wait_s(spec: Mapping[str, Any]) -> float | None:
-    """How long a recovery of the job may wait for workers; None: its sources need not be read again for it.
+    """Time for which a recovery of the job may wait for workers; None: its sources need not be read again for it.
 
     Args:
         spec: of its plan.
@@ -35,20 +35,20 @@ def wait_s(spec: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Keeps:
-    """What a topic's settings say of its records. ms, size: so long, and so many bytes a partition; None: no limit."""
+    """Limits by a topic's settings on its records. ms, size: age, and bytes a partition; None: no limit."""
 
     ms: int | None = None
     size: int | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> Keeps:
-        """Of a topic that nothing is deleted from by age or size there is no limit, nor of one that is not known."""
+        """Limits by the settings of a topic: none if nothing deletes by age or size, or if the topic is not known."""
         if "delete" not in config.get("cleanup.policy", ""):
             return cls()
         return cls(_limit(config.get("retention.ms")), _limit(config.get("retention.bytes")))
 
     def shorter(self, before: Keeps) -> str:
-        """Which limits are lower than they were, for people; or empty."""
+        """Limits that are lower than they were, for people; or empty."""
         pairs = (("retention.ms", before.ms, self.ms), ("retention.bytes", before.size, self.size))
         found = [
             f"{name} was {'unlimited' if old is None else old}, is {new}"
@@ -65,10 +65,12 @@ def _limit(value: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """One partition of a topic, as offsets.
+    """Offsets of one partition of a topic.
 
-    needed: from where a recovery would read it again. start, end: of the log. aged: from there on no record is so old
-    that it may be deleted by its age while a recovery waits; None: age deletes nothing.
+    needed: from where a recovery would read it again.
+    start, end: of the log.
+    aged: from there on no record is so old that it may be deleted by its age while a recovery waits; None: age deletes
+        nothing.
     """
 
     needed: int
@@ -79,7 +81,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """What retention does to a recovery. text: for people; empty: nothing. records: deleted, or deleted too soon."""
+    """Effect of retention on a recovery. text: for people; empty: nothing. records: deleted, or deleted too soon."""
 
     text: str = ""
     records: int = 0
@@ -87,7 +89,7 @@ class Risk:
 
 @dataclass(slots=True)
 class Retention:
-    """Of one topic of one source task. wait_s: so long a recovery may wait for workers before it reads.
+    """Retention of one topic of one source task. wait_s: so long a recovery may wait for workers before it reads.
 
     keeps: as last read.
     """

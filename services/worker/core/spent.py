@@ -1,6 +1,6 @@
-"""What one copy has spent so far. It is kept where the work is done, and read by heartbeats and metrics.
+"""Counters of one copy's costs. They are kept where the work is done, and read by heartbeats and metrics.
 
-Source: MECHANISMS C5 and A3; what each number means is in schemas/costs.py.
+Source: MECHANISMS C5 and A3; the meaning of each number is in schemas/costs.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MANY_ENTRIES = 1_000_000
 
 @dataclass(slots=True)
 class MeanSize:
-    """Of an entry of the state, tombstones left out; newer entries count for more."""
+    """Mean size of an entry of the state, tombstones left out; newer entries count for more."""
 
     entries: int = 0
     bytes: int = 0
@@ -91,7 +91,7 @@ class Spent:
 
 
 class CpuCount:
-    """Of one block. A class, for a generator would cost each turn of a copy twice as much."""
+    """CPU time of one block. A class, for a generator would cost each turn of a copy twice as much."""
 
     __slots__ = ("_began_ms", "_clock_ms", "_spent")
 

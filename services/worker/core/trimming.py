@@ -1,4 +1,4 @@
-"""How far a data topic may be trimmed: to the minimum of what its readers have acknowledged.
+"""Limit for the trimming of a data topic: the minimum of what its readers have acknowledged.
 
 Source: PROTOCOL 7, MECHANISMS S2. Never to a position of the trimmer's own frames: another writer's unread frames may
 lie before it.

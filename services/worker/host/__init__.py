@@ -1,1 +1,1 @@
-"""What the process lends to the copies of units that it hosts."""
+"""Services of the process to the copies of units that it hosts."""

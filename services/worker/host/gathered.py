@@ -1,4 +1,4 @@
-"""What all copies of a worker publish in a turn goes out one right after the other: it shares a request to Kafka.
+"""Appends of all copies of a worker in a turn, made one right after the other: they share a request to Kafka.
 
 The library sends what there is as soon as there is something. Copies that append each in its own step, with a batch
 between them, send a request each.

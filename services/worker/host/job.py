@@ -1,4 +1,4 @@
-"""What a worker knows of one job it takes part in: the plan, its topics and layouts, and everybody's progress."""
+"""A worker's view of one job it takes part in: the plan, its topics and layouts, and everybody's progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TAKEN_BACK_BATCHES = 1_024
 The next report, at most 100 ms later, shows which; meanwhile the lower one holds back nothing but the sources."""
 
 PACED_FROM_MS = 40
-"""Of a job with a smaller latency budget the records are read as they come."""
+"""Latency budget below which the records of a job are read as they come."""
 
 FIRST_RECORDS = 1_000
 """A share of dead letters is judged by at least so many records, so that a few early ones do not end a job."""
@@ -44,13 +44,17 @@ FIRST_RECORDS = 1_000
 
 @dataclass(slots=True)
 class JobView:
-    """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what.
+    """A generation of a job.
 
-    skipped: records of its own topics that somebody has decided to pass over. counting: whose progress holds its
-    sources back.
-
-    number: of the generation, in its frames. rhythm, planned, bound: as the plan says. spans: of its batches; None:
-    nobody wants any. senders: by data partition and writer number. read: how far `assignments` was read.
+    progress: the newest known of each unit, by unit name.
+    assigned: placements of its units.
+    skipped: records of its own topics that somebody has decided to pass over.
+    counting: units whose progress holds its sources back.
+    number: of the generation, in its frames.
+    rhythm, planned, bound: as the plan says.
+    spans: of its batches; None: nobody wants any.
+    senders: by data partition and writer number.
+    read: how far `assignments` was read.
     """
 
     plan: Plan
@@ -100,7 +104,7 @@ class JobView:
 
     @property
     def checkpoint(self) -> CheckpointPolicy:
-        """When its units capture, as far as `assignments` was read."""
+        """The checkpoint policy of its units, as far as `assignments` was read."""
         return self.assigned.policy(self.job_key) or self.planned
 
     def line(self, unit: str) -> tuple[int, int]:
@@ -115,7 +119,7 @@ class JobView:
 
     @property
     def retains_at_sources(self) -> bool:
-        """As the job file says, for as long as nothing fails."""
+        """True if only sources retain, as the job file says, for as long as nothing fails."""
         return buffering(self.plan) != UPSTREAM
 
     @property
@@ -133,7 +137,7 @@ class JobView:
         return all(epoch <= self.assigned.epoch(self.key(unit)) for unit, epoch in seen.items())
 
     def spans_of(self, unit: str) -> UnitSpans | None:
-        """Of the batches that a copy of the unit does."""
+        """Spans of the batches that a copy of the unit does."""
         if self.spans is None:
             return None
         above = directly_above(self.layouts)[unit]
@@ -172,12 +176,14 @@ class JobView:
         return Chunk(chunk.partition, kept, chunk.end, chunk.generation)
 
     def read_progress(self, record: Progress) -> None:
-        """Of a copy here."""
+        """Takes in the progress of a copy here."""
         known = self.progress.get(record.unit)
         self.progress[record.unit] = record if known is None else later(known, record)
 
     def read_published(self, record: Progress) -> None:
-        """As a unit published it. Raises msgspec.ValidationError when no unit of the job can have said so."""
+        """Takes in the progress that a unit published. Raises msgspec.ValidationError when no unit of the job can have
+        said so.
+        """
         known = self.progress.get(record.unit)
         if record.unit not in self.layouts and record.unit not in {unit.name for unit in self.plan.units}:
             raise msgspec.ValidationError(f"the job has no unit {record.unit!r}")
@@ -250,7 +256,7 @@ class JobView:
 
     @property
     def most_mb(self) -> int | None:
-        """Of the state of each unit."""
+        """Limit of the state of each unit, in MiB."""
         limit = self.plan.spec.get("memory_limit_mb")
         return None if limit is None else int(limit)
 

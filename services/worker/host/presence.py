@@ -1,8 +1,7 @@
-"""Whether a unit runs, how far its copies are and what they cost, as heartbeats say: they are read only while somebody
-asks.
+"""Presence of units, progress and costs of their copies, as heartbeats say: they are read only while somebody asks.
 
-Source: PROTOCOL 3, 5 and 10, MECHANISMS C3 and C5. A slow unit reports, whatever its batch takes: heartbeats have a
-thread of their own. That a process has ended its parent reports.
+Source: PROTOCOL 3, 5 and 10, MECHANISMS C3 and C5. A slow unit reports, however long its batch takes: heartbeats have a
+thread of their own. The end of a process is reported by its parent.
 """
 
 from __future__ import annotations
@@ -31,9 +30,13 @@ BEFORE_MS = 5_000
 
 @dataclass(slots=True)
 class Heard:
-    """What a copy elsewhere has reported. at_ms: when it was heard last. batch: the last one processed or applied.
+    """Last report of a copy elsewhere.
 
-    load: share of a CPU that its batches take. paste_ms: mean of the runs that it applied. None: not known yet.
+    at_ms: when it was heard last.
+    batch: the last one processed or applied.
+    load: share of a CPU that its batches take.
+    paste_ms: mean of the runs that it applied.
+    None: not known yet.
     """
 
     at_ms: float = -math.inf
@@ -56,10 +59,12 @@ NOTHING_HEARD = Heard()
 
 
 class Presence:
-    """Of the units of one worker's jobs. Implements Subscriber.
+    """Presence of the units of one worker's jobs. Implements Subscriber.
 
     Args:
-        partition: of heartbeats. assigned: who is to lead each unit. time_ms: the time of day.
+        partition: of heartbeats.
+        assigned: names the leader of each unit.
+        time_ms: the time of day.
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class Presence:
         self._assigned, self._time_ms = assigned, time_ms
         self._exits: dict[tuple[str, str], float] = {}
         self._leaders: dict[str, tuple[Copy, float]] = {}
-        """Of each unit that was asked for, as far as is known: since when it was found to lead."""
+        """Leader of each unit that was asked for, as far as is known, and since when it was found to lead."""
         self._asked_ms = -math.inf
         self._since_ms = math.inf
         self._opening = False
@@ -84,9 +89,11 @@ class Presence:
         self._pruned_ms = 0.0
 
     def runs(self, unit: str, now_ms: float) -> bool:
-        """Whether the copy that leads the unit is there, and has not failed; also while that is not known yet.
+        """True if the copy that leads the unit is there, and has not failed; also while that is not known yet.
 
-        Known is what ended with an exit notice, at once, and what is silent for so long that it does not count.
+        A leader has failed at once if it ended with an exit notice, and else once it is silent for so long that it does
+        not
+        count.
         """
         self._listen(now_ms)
         change = self._assigned.of(unit)
@@ -101,7 +108,7 @@ class Presence:
         return now_ms - max(self._since_ms, known[1], self._of(unit, leader).at_ms) < SILENT_MS
 
     def heard(self, unit: str, copy: Copy, now_ms: float) -> Heard:
-        """What this copy of the unit has reported last, or nothing."""
+        """The last report of this copy of the unit, or an empty one."""
         self._listen(now_ms)
         return self._of(unit, copy)
 

@@ -28,11 +28,11 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 from holdfast.services.kernel.dataflow.walk import Walked
 
 LAST_S = 1.0
-"""How long a process that ends waits for its last spans to be sent."""
+"""Longest time for which a process that ends waits for its last spans to be sent."""
 
 
 class Spans:
-    """Of one process, for its loop. processor: takes what has ended."""
+    """Spans of one process, for its loop. processor: takes spans that have ended."""
 
     def __init__(self, worker: str, processor: SpanProcessor, now_ns: Callable[[], int] = time.time_ns) -> None:
         name = os.environ.get("OTEL_SERVICE_NAME") or "holdfast-worker"
@@ -54,7 +54,7 @@ class Spans:
         last.join(LAST_S)
 
     def add(self, trace_id: int, span_id: int, parents: Sequence[int], began_ns: int, unit: UnitSpan) -> None:
-        """One span that ends now. span_id: 0: any. parents: the first is it, the others are links."""
+        """Adds a span that ends now. span_id: 0: any. parents: the first is it, the others are links."""
         sampled = self._provider.sampler.should_sample(None, trace_id, unit.name).decision is Decision.RECORD_AND_SAMPLE
         flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
         above = [SpanContext(trace_id, parent, is_remote=True, trace_flags=flags) for parent in parents]
@@ -67,7 +67,7 @@ class Spans:
 
 
 class UnitSpan:
-    """What a span says. attributes: under names that begin with `holdfast.`"""
+    """Name and attributes of a span. attributes: under names that begin with `holdfast.`"""
 
     __slots__ = ("attributes", "name")
 
@@ -76,7 +76,7 @@ class UnitSpan:
 
 
 class UnitSpans:
-    """Of one copy's batches."""
+    """Spans of one copy's batches."""
 
     def __init__(self, spans: Spans, job: str, generation: str, unit: str, above: tuple[str, ...]) -> None:
         self._spans, self._job, self._generation, self._unit, self._above = spans, job, generation, unit, above

@@ -1,4 +1,4 @@
-"""What a worker reads, and for whom.
+"""Partitions that a worker reads, with their subscribers.
 
 Source: PROTOCOL 5.
 """
@@ -30,7 +30,7 @@ class Subscriptions(Protocol):
         ...
 
     def disconnect(self, subscriber: Subscriber) -> None:
-        """It will add none of those that it has connected."""
+        """Notes that the subscriber will add no more partitions to those that it has connected."""
         ...
 
     def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:

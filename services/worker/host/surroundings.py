@@ -1,4 +1,4 @@
-"""What a copy needs of the worker that hosts it."""
+"""Services of a worker that a copy needs."""
 
 from __future__ import annotations
 

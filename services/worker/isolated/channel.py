@@ -21,7 +21,7 @@ HEADER = struct.Struct("<8sQQ")
 MAGIC = b"holdfast"
 FIRST_BYTES = 1024 * 1024
 MOST_BYTES = 1024 * 1024 * 1024
-"""Of a message. A batch, as its records lie in Kafka, has `max_batch_bytes` at most."""
+"""Largest message. A batch, as its records lie in Kafka, has `max_batch_bytes` at most."""
 
 
 class PeerEnded(Exception):
@@ -29,7 +29,7 @@ class PeerEnded(Exception):
 
 
 class Garbage(Exception):
-    """What came is no message."""
+    """Bytes that are no message."""
 
 
 class MessageTooLarge(ValueError):
@@ -83,7 +83,7 @@ class Region:
 
 
 class Channel:
-    """One end. mine: the region that this side writes; theirs: the other's."""
+    """An end of the channel. mine: the region that this side writes; theirs: the other's."""
 
     def __init__(self, connection: socket.socket, mine: Region, theirs: Region) -> None:
         self._connection, self._mine, self._theirs = connection, mine, theirs

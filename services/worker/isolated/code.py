@@ -39,7 +39,8 @@ class CodeCrashed(Retriable):
 
 
 class IsolatedCode:
-    """Of one copy, for its life. Without a task that asks for a process, nothing here does anything.
+    """Processes of one copy's isolated code, for its life. Without a task that asks for a process, nothing here does
+    anything.
 
     Args:
         rules: None: no task gets a process.
@@ -67,7 +68,7 @@ class IsolatedCode:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of the processes that run, by task."""
+        """Ids of the processes that run, by task."""
         return {name: pid for name, process in self._processes.items() if (pid := process.pid) is not None}
 
     def start(self) -> None:
@@ -94,7 +95,7 @@ class IsolatedCode:
             raise
 
     def build(self, operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        """One task: a catalogue.Build."""
+        """Builds one task: a catalogue.Build."""
         process = self._processes.get(tables.task)
         if process is None:
             return catalogue.build(operator, inputs, tables)

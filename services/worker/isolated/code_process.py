@@ -43,14 +43,14 @@ NICE, LESS_NICE = 19, 5
 LAST_WORDS_S = 0.5
 """A process that hangs has so long to say where it stands, one that has closed its side to end."""
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-"""As a worker has it (PROTOCOL 4)."""
+"""Environment of such a process, as a worker has it (PROTOCOL 4)."""
 
 # The parent-death signal fires when the thread that started a process ends: this one lives as long as the worker does.
 _starting = ThreadPoolExecutor(1, thread_name_prefix="starting-code")
 
 _KINDS: tuple[type[HoldfastError], ...] = (InvalidRecord, Retriable, Divergence, CodeUnavailable)
 ERRORS = {kind.__name__: kind for kind in _KINDS}
-"""What a task of Python code raises."""
+"""Errors that a task of Python code raises."""
 
 
 class CodeEnded(HoldfastError):
@@ -199,7 +199,7 @@ class CodeProcess:
             raise self._ended()  # while a process that it has started holds its side open
 
     def _hangs(self, patience: Patience) -> CodeEnded:
-        """It says on its error stream, which is the worker's, where each thread stands."""
+        """Ends the process, which first prints on its error stream, the worker's, the place of each thread."""
         process = self._process
         if process is not None:
             process.send_signal(signal.SIGABRT)
@@ -235,7 +235,7 @@ class Patience:
 
 
 def error_of(raised: Raised) -> HoldfastError:
-    """What the code's task raised there, to be raised here."""
+    """The error of the code's task there, to be raised here."""
     return ERRORS.get(raised.error, HoldfastError)(raised.text)
 
 

@@ -1,4 +1,4 @@
-"""What holds for processes of users' code: apart from them, for whoever reads settings needs no library of theirs."""
+"""Rules for processes of users' code, in a module of their own: a reader of settings needs no library of theirs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What holds for every process of a worker's isolated code.
+    """Rules for every process of a worker's isolated code.
 
-    allow: modules that code may come from; None: any. patience_s: for one batch; loading_s: until the code is loaded.
+    allow: modules that code may come from; None: any.
+    patience_s: for one batch.
+    loading_s: until the code is loaded.
     memory_mb: resident memory near which a process is ended; 0: no limit.
     """
 

@@ -1,4 +1,4 @@
-"""What a worker and a process that runs a user's code say to each other; rows lie beside the message.
+"""Messages between a worker and a process that runs a user's code; rows lie beside the message.
 
 The worker: Open once, then Batch after Batch. The child answers Open with Opened or Raised, and a Batch with Done or
 Raised. In between it may ask for state, as often as it needs: Get is answered by Found, Scan and More by Page.
@@ -16,7 +16,7 @@ from holdfast.services.kernel.operators.operator import BatchContext, Outcome
 
 
 class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
-    """What to load. fields: of the input. allow: modules that code may come from; None: any."""
+    """The operator to load. fields: of the input. allow: modules that code may come from; None: any."""
 
     plan: OperatorPlan
     fields: dict[str, str]

@@ -18,9 +18,9 @@ from holdfast.services.kernel.state.table import Value
 from holdfast.services.worker.isolated.messages import Found, Get, More, Page, Put, Scan
 
 MOST_KNOWN_BYTES = 64 * 1024 * 1024
-"""Of keys and values that are kept from batch to batch; with more, the process begins again to ask."""
+"""Limit of keys and values that are kept from batch to batch; with more, the process begins again to ask."""
 ENTRY_BYTES = 100
-"""That Python needs for an entry beside its content."""
+"""Memory that Python needs for an entry beside its content."""
 
 Ask = Callable[[Get | Scan | More], Found | Page]
 
@@ -41,7 +41,7 @@ class KeysOfBatch:
 
 
 class KnownTable:
-    """One table; implements services/kernel/state/table.py Table. Values are bytes: user_state.py encodes them."""
+    """A table; implements services/kernel/state/table.py Table. Values are bytes: user_state.py encodes them."""
 
     def __init__(self, number: int, tables: KnownTables) -> None:
         self._number, self._tables = number, tables
@@ -82,7 +82,9 @@ class KnownTable:
         self._learn(zip(asked, answer.values, strict=True))
 
     def _read(self, prefix: bytes) -> None:
-        """What is known may have been written in this batch, so it counts before what the worker has."""
+        """Reads entries of the worker. A known entry may have been written in this batch, so it counts before the
+        worker's.
+        """
         answer = self._tables.ask(Scan(self._tables.newly_opened(), self._number, prefix))
         while isinstance(answer, Page):
             self._learn((key, value) for key, value in answer.entries if key not in self._known)
@@ -97,7 +99,7 @@ class KnownTable:
 
 
 class KnownTables:
-    """Of one task; implements holdfast.services.kernel.state.table.Tables. writes: of the batch; keys: of its rows."""
+    """Tables of one task; implements services/kernel/state/table.py Tables. writes: of the batch; keys: of its rows."""
 
     def __init__(self, task: str, ask: Ask) -> None:
         self.task, self.ask = task, ask

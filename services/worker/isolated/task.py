@@ -21,15 +21,17 @@ from holdfast.services.worker.isolated.code_process import CodeEnded, CodeProces
 from holdfast.services.worker.isolated.messages import Batch, Done, Found, Get, More, Opened, Page, Raised, Scan
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Of the entries of a table that go over at once."""
+"""Size of a page of entries of a table."""
 
 
 class IsolatedTask:
-    """Of one image; another image gets another one, with the same process.
+    """An isolated task on one image; another image gets another one, with the same process.
 
     Args:
-        fields: of the input. patience_s: for the batch at hand.
-        crashed: given the batch and how the process ended, what to raise. done: given a batch that is done.
+        fields: of the input.
+        patience_s: for the batch at hand.
+        crashed: given the batch and how the process ended, the error to raise.
+        done: given a batch that is done.
     """
 
     def __init__(

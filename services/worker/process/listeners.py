@@ -1,4 +1,4 @@
-"""What listens to the worker's two readers beside its copies.
+"""Subscribers of the worker's two readers beside its copies.
 
 Source: PROTOCOL 5.
 """

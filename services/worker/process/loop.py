@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from holdfast.services.worker.host.spans import Spans
 
 MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
-"""How long a turn waits for news that no reader brings: acknowledgements, and what was asked. At rest, as a job is
-after REST_AFTER_MS without data (see core/cutting.py), there are hardly any."""
+"""Longest waits of a turn for news that no reader brings: acknowledgements and answers. At rest, as a job is after
+REST_AFTER_MS without data (see core/cutting.py), there are hardly any."""
 SOON_MS = 2.0
 """For what is on its way: a cut or marker to be read back, or the outcome of a call."""
 SUSPENDED_MS = 4.0
@@ -141,9 +141,9 @@ class Worker:
         self._waiting_for_decisions: list[tuple[int, Callable[[], None]]] = []
         self._changed = False
         self.leaving = False
-        """It was asked to stop, and others are to take over what it commits for."""
+        """True once it was asked to stop, and others are to take over what it commits for."""
         self.next_deadline = -math.inf
-        """When time alone makes a turn due, in milliseconds of the clock: news may do so earlier."""
+        """The time of the next turn without news, in milliseconds of the clock."""
         self._data_ms = clock_ms()
         self._control.add(self, self._decisions.positions)
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
@@ -156,7 +156,7 @@ class Worker:
     # -- the turn -----------------------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """One turn of the loop, waiting at most REST_WAIT_MS; True if something was done. Raises WorkerUnfit."""
+        """Takes a turn of the loop, waiting at most REST_WAIT_MS; true if something was done. Raises WorkerUnfit."""
         came = self._read()
         if self._changed:
             self._changed = False
@@ -313,7 +313,7 @@ class Worker:
         return bool(reading) and all(job.paced for job in reading)
 
     def _wanted_ms(self, looked_ms: float) -> float:
-        """When copies here want records of paced partitions, which were last looked at at `looked_ms`."""
+        """The time at which copies here want records of paced partitions, which were last looked at at `looked_ms`."""
         running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
         return min((one.intake.cutter.wanted_ms(one.flags, looked_ms) for one in running), default=math.inf)
 

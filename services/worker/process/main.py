@@ -1,4 +1,4 @@
-"""What a worker process does, from its settings to its end."""
+"""A worker process, from its settings to its end."""
 
 from __future__ import annotations
 

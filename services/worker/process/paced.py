@@ -41,12 +41,12 @@ class PacedReader:
 
     @property
     def paces(self) -> bool:
-        """It has paced partitions."""
+        """True if it has paced partitions."""
         return bool(self._mine)
 
     @property
     def next_ms(self) -> float:
-        """When to poll, though nothing may come."""
+        """The time of the next poll, though nothing may come."""
         if self._hurries:
             return self.looked_ms + HURRY_MS
         early = self.wanted_ms - LEAD_MS
@@ -83,7 +83,7 @@ class PacedReader:
         self._often.resume(freed - self._mine)
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """What one reader has given is kept while the other one raises."""
+        """Polls both readers; the chunks of one are kept while the other one raises."""
         if not (self._mine or self._kept):
             return self._often.poll(timeout_s, max_messages)
         now_ms = self._clock_ms()

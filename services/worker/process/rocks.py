@@ -27,12 +27,15 @@ from holdfast.services.kernel.errors import WorkerUnfit
 MIB = 1024 * 1024
 WRITE_BUFFER_BYTES = 16 * MIB
 LOG_BYTES = 256 * 1024
-"""Of what RocksDB logs for itself; then a new file begins."""
+"""Size of RocksDB's own log at which a new file begins."""
 
 
 class RocksMemory:
-    """What the images of a process take together, however many there are. cache: for what was read, with the indexes
-    of open files. buffer: for what is not on disk yet; when it is full the oldest is written."""
+    """Memory of all images of a process, however many there are.
+
+    cache: for entries that were read, with the indexes of open files.
+    buffer: for entries that are not on disk yet; when it is full the oldest are written.
+    """
 
     def __init__(self, cache_bytes: int = 64 * MIB, buffer_bytes: int = 64 * MIB) -> None:
         self.cache = Cache(cache_bytes)

@@ -10,12 +10,13 @@ from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.worker.isolated.isolation import Isolation
 
 SHORTER = 0.8
-"""Of the worker's own patience: a process that hangs is ended before the worker's loop, which waits for it, seems to
-hang."""
+"""Share of the worker's own patience: a process that hangs is ended before the worker's loop, which waits for it, seems
+to hang.
+"""
 
 
 class WorkerSettings(HostSettings):
-    """What a worker needs to know before it reads its first record."""
+    """Settings of a worker, needed before it reads its first record."""
 
     worker: str = Field("worker-1", description="name of this worker, the same after a restart")
     slots: int = Field(8, ge=1, le=1024, description="units this worker takes before it counts as full")
@@ -43,7 +44,7 @@ class WorkerSettings(HostSettings):
 
     @property
     def isolation(self) -> Isolation:
-        """What holds for code in processes of its own."""
+        """Rules for code in processes of its own."""
         return Isolation(
             allow=tuple(self.allow),
             patience_s=SHORTER * self.loop_patience_s,

@@ -14,7 +14,9 @@ TOLD_BY = "HOLDFAST_TOLD_BY"
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What a spare becomes. log: the file that its output goes to from then on; empty: where it goes already."""
+    """Settings of the worker that a spare becomes. log: the file that its output goes to from then on; empty:
+    unchanged.
+    """
 
     environment: dict[str, str]
     log: str = ""

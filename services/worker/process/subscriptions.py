@@ -1,4 +1,4 @@
-"""Who reads what: one reader, and for each partition the subscribers that share its position.
+"""Readers and their subscribers: one reader, and for each partition the subscribers that share its position.
 
 Source: PROTOCOL 5 (one consumer cannot hold two positions in one partition: subscribers share the lower one, and each
 drops what it has).
@@ -44,7 +44,7 @@ class SharedReader:
             subscriber.offer(end)
 
     def connect(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
-        """Of those that nobody reads: assigned and paused."""
+        """Assigns partitions that nobody reads, and pauses them."""
         new = {}
         for partition, offset in positions.items():
             connected = self._connected.setdefault(partition, [])

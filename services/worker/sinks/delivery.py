@@ -1,4 +1,4 @@
-"""What a unit delivers: sink rows and dead letters, in transactions that hold the position too.
+"""Deliveries of a unit: sink rows and dead letters, in transactions that hold the position too.
 
 Source: PROTOCOL 9. While one transaction is under way later batches gather and go together in the next.
 """
@@ -25,7 +25,7 @@ from holdfast.services.worker.sinks.refusals import Refusals
 
 MAX_WAITING_BATCHES = 64
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
-"""What waits at most for the time of the next transaction; then it goes earlier."""
+"""Limits of the batches that wait for the time of the next transaction; then it goes earlier."""
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
 """Between two looks whether a topic that is gone is back."""
 _GONE = (
@@ -125,7 +125,7 @@ class Delivery:
 
     @property
     def due_ms(self) -> float:
-        """When the rows that gather are to go, in milliseconds of the clock."""
+        """The time at which the gathered rows are to go, in milliseconds of the clock."""
         waits = self._interval_ms and self._waiting and not self._under_way and self._transactor is not None
         return self._began_ms + self._interval_ms if waits else math.inf
 
@@ -199,7 +199,7 @@ class Delivery:
         self._run(self._commit, self._committed)
 
     def _due(self) -> bool:
-        """Whether the first batch that waits may go. With it go all that have waited until then."""
+        """True if the first batch that waits may go. With it go all that have waited until then."""
         if not self._interval_ms or self._hurried or self._waiting[0].number <= self._upto:
             return True
         now_ms = self._clock_ms()
@@ -209,7 +209,7 @@ class Delivery:
         return True
 
     def _count(self) -> int:
-        """How many batches go in one transaction."""
+        """Number of batches of the next transaction."""
         if not self._interval_ms:
             return min(len(self._waiting), self._portion.batches)
         taken = count = 0
@@ -264,7 +264,9 @@ class Delivery:
         self._blocking.run(self._commit, self._committed)
 
     def _missing(self) -> list[str]:
-        """Of the topics that the batches under way go to; also when Kafka does not say, none is known to be missing."""
+        """Missing topics among those of the batches under way; while Kafka does not answer, none is known to be
+        missing.
+        """
         topics = self._sink_topics()
         return sorted(set(topics) - self._log.describe(topics).keys())
 
@@ -289,7 +291,9 @@ class Delivery:
         self._next()
 
     def _not_committed(self, error: Exception) -> None:
-        """What Kafka refuses is tried again after a pause, which grows; what it keeps refusing ends the job."""
+        """Tries again after a pause, which grows, if Kafka refuses the transaction; if Kafka keeps refusing, the job
+        ends.
+        """
         now_ms = self._clock_ms()
         pause_ms = self._refusals.failed(error, self.delivered, now_ms)
         topics = ", ".join(self._sink_topics())
@@ -301,7 +305,7 @@ class Delivery:
             self._refused, self.again_ms = error, now_ms + pause_ms
 
     def _sink_topics(self) -> list[str]:
-        """That the batches under way go to."""
+        """Topics of the batches under way."""
         return sorted({sink.task.operator.params["topic"] for batch in self._under_way for sink in batch.sinks})
 
     def _fail(self, error: Exception) -> None:

@@ -27,7 +27,9 @@ DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set 
 
 @dataclass(slots=True)
 class FittingRows:
-    """Of one unit. dead_letters: rows larger than their topic takes become dead letters; else an InvalidRecord."""
+    """Fitting of one unit's rows. dead_letters: rows larger than their topic takes become dead letters; else an
+    InvalidRecord.
+    """
 
     log: Log
     topics: JobTopics

@@ -1,6 +1,6 @@
-"""What the transactions of a copy cost: measured where they are made, beside the loop.
+"""Costs of a copy's transactions, measured where they are made, beside the loop.
 
-Source: MECHANISMS C5; what each number means is in schemas/costs.py.
+Source: MECHANISMS C5; the meaning of each number is in schemas/costs.py.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from contextlib import contextmanager
 from holdfast.services.worker.core.spent import Spent
 
 LOOKED_AT = 64
-"""Of the rows of a sink in a batch, so many at most tell how large the others are."""
+"""Number of rows of a sink in a batch that are measured, at most, to estimate the others."""
 
 
 class Meter:
-    """Of one copy; used by one transaction at a time.
+    """Costs of one copy's transactions; used by one transaction at a time.
 
     Args:
-        clock_ms: monotonic. cpu_ms: CPU time of the thread that asks.
+        clock_ms: monotonic.
+        cpu_ms: CPU time of the thread that asks.
     """
 
     def __init__(self, spent: Spent, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:

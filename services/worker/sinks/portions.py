@@ -1,4 +1,4 @@
-"""How much goes in one transaction: as much as gets through in good time.
+"""Size of a transaction: as much as gets through in good time.
 
 A transaction has five seconds; then the broker ends it as if its writer had died, and fences the writer. On a machine
 that has fallen behind the largest transaction is never through by then: all of it is sent again, and what waits grows
@@ -21,7 +21,7 @@ QUICK_MS, SLOW_MS = 500.0, 1_500.0
 
 
 class Batch(NamedTuple):
-    """What one batch delivers. skipped: records that the unit has skipped up to then (precision `gap`)."""
+    """Rows and letters of one batch. skipped: records that the unit has skipped up to then (precision `gap`)."""
 
     number: int
     sinks: Sequence[SinkRows]
@@ -35,7 +35,9 @@ class Batch(NamedTuple):
 
 
 class Portion:
-    """Of one copy, whoever holds its transactional id meanwhile. batches: that the next transaction holds at most."""
+    """Portion of one copy, whoever holds its transactional id meanwhile. batches: that the next transaction holds at
+    most.
+    """
 
     def __init__(self) -> None:
         self.batches = MAX_BATCHES_A_TRANSACTION

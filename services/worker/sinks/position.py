@@ -1,4 +1,4 @@
-"""How far a unit has delivered, as its last position record says that can be true.
+"""The delivered batch of a unit, by its last position record that can be true.
 
 Source: PROTOCOL 9. A position ahead of every batch would keep all rows back until that batch: so one that is far ahead
 of what is known of the unit is compared with the cut log before it is believed. Positions only grow, and a record of
@@ -26,10 +26,11 @@ FIRST_STRETCH = 256
 
 
 class Positions:
-    """Of one unit. Blocks.
+    """Positions of one unit. Blocks.
 
     Args:
-        partition: of the delivered topic. cut_log: of the job.
+        partition: of the delivered topic.
+        cut_log: of the job.
         skipped: offsets of records that are passed over.
         done: the batch that the copy has reached.
         refuse: called with a record that is no position of the unit.

@@ -1,7 +1,7 @@
-"""What one copy has learned from transactions that failed, whichever producer made them.
+"""Lessons of one copy from transactions that failed, whichever producer made them.
 
 No failed delivery is repeated in silence: each is counted, the pause before the next one grows, `status` names the
-cause after SAID_MS, and what Kafka keeps refusing ends the job (docs/decisions/0139).
+cause after SAID_MS, and a refusal that repeats ends the job (docs/decisions/0139).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH_BYTES = 1_000_000
 
 
 class Refusals:
-    """Of one copy.
+    """Refusals of one copy's transactions.
 
     limits: bytes of the largest batch that a topic takes (its max.message.bytes), for topics that have refused rows.
     """
@@ -38,7 +38,7 @@ class Refusals:
 
     @property
     def batch_bytes(self) -> int | None:
-        """What may go in one batch of records; None: as much as the producer likes."""
+        """Limit of one batch of records; None: as much as the producer likes."""
         least = min(self.limits.values(), default=BATCH_BYTES)
         return least if least < BATCH_BYTES else None
 
@@ -84,7 +84,7 @@ class Refusals:
         self._cause, self._since_ms, self._event_ms = "", math.inf, math.inf
 
     def waits(self, now_ms: float) -> str:
-        """That nothing is delivered, and why; empty for a standstill shorter than SAID_MS."""
+        """Message that nothing is delivered, and why; empty for a standstill shorter than SAID_MS."""
         if now_ms - self._since_ms < SAID_MS:
             return ""
         seconds = round((now_ms - self._since_ms) / 1_000)

@@ -45,7 +45,7 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
 
 
 def stands_for(letter: DeadLetter, value: bytes) -> bool:
-    """Whether the letter is there in place of a row with this value."""
+    """True if the letter is there in place of a row with this value."""
     return letter == _with_content(letter, value)
 
 
@@ -57,7 +57,7 @@ def _letter(topic: str, value: bytes, limit: int, origin: str, batch: int) -> De
 
 
 def _with_content(letter: DeadLetter, value: bytes) -> DeadLetter:
-    """As text, if it is one."""
+    """The letter with the value, as text if it is text."""
     try:
         row, raw, kept = value.decode()[:ROW_BYTES], b"", ROW_BYTES
     except UnicodeDecodeError:

@@ -14,8 +14,10 @@ LONG_MS = 1_000
 
 
 class Arrivals:
-    """Of one unit. slowest: (batch, since when the oldest of its records waited) of the batch whose record has waited
-    longest until its cut, among those since the last `published`; before there is one, what was published.
+    """Arrivals of one unit's records.
+
+    slowest: (batch, since when the oldest of its records waited) of the batch whose record has waited longest until its
+        cut, among those since the last `published`; before there is one, the published one.
     """
 
     def __init__(self, time_ms: Callable[[], int]) -> None:

@@ -55,10 +55,12 @@ def rows_needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[
 
 
 class CutTrimmer:
-    """Of one copy.
+    """Trimming of the cut log by one copy.
 
     Args:
-        unit: of the copy. log: the cut log as the copy reads it. leads: whether the copy does.
+        unit: of the copy.
+        log: the cut log as the copy reads it.
+        leads: true if the copy does.
     """
 
     def __init__(self, job: JobView, unit: str, log: CutLog, around: Surroundings, leads: Callable[[], bool]) -> None:
@@ -72,7 +74,7 @@ class CutTrimmer:
         self._asking = False
 
     def due_ms(self, now_ms: float) -> float:
-        """When to look again, in milliseconds of the clock."""
+        """The time of the next look, in milliseconds of the clock."""
         return self._look_ms if self._does and self._leads() else math.inf
 
     def look(self, now_ms: float) -> None:

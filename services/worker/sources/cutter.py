@@ -34,7 +34,7 @@ from holdfast.services.worker.sources.silences import Silences
 from holdfast.services.worker.sources.user_topic import SourceFeed
 
 STANDBY_LOOK_MS = 100.0
-"""How often a copy that does not cut, or waits for its own cut, looks at a topic that is read on demand."""
+"""Time between two looks at a topic that is read on demand, by a copy that does not cut, or waits for its own cut."""
 _GROWN_TABLE = (
     "topic {topic} of a table has grown from {planned} to {now} partitions: rows of one key may lie in two of them, "
     "and nobody knows which is newer. Submit the job again, with a topic into which the table was written again"
@@ -113,13 +113,13 @@ class Cutter:
 
     @property
     def waits(self) -> str:
-        """What is missing."""
+        """Things that are missing."""
         absent = gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
         kept_out = {f"source {_source(feed)} waits: {feed.waits}" for feed in self._users.values() if feed.waits}
         return "; ".join(filter(None, [absent, *sorted(kept_out)]))
 
     def is_read(self, topic: str, id: str) -> bool:
-        """Whether this is the topic that the job reads under that name, as far as anybody knows."""
+        """True if this is the topic that the job reads under that name, as far as anybody knows."""
         known = [self.log.known(_source(feed)) for feed in self._users.values() if _topic(feed) == topic]
         return all(not ids or ids[-1] == id for ids in known)
 
@@ -205,7 +205,7 @@ class Cutter:
                 self._append(name, feed, now_ms)
 
     def wanted_ms(self, flags: Flags, looked_ms: float) -> float:
-        """When records are wanted of a topic that is read on demand, and was last looked at at `looked_ms`."""
+        """The time at which records are wanted of a topic that is read on demand, and was looked at at `looked_ms`."""
         if not self._users:
             return math.inf
         if flags.process and any(feed.missing(feed.batch + 1) for feed in self._users.values()):
@@ -222,9 +222,9 @@ class Cutter:
         self._around.happened(Event(time_ms=self._around.time_ms(), kind=kind, job=self._job.plan.job, detail=detail))
 
     def _held(self, name: str) -> bool:
-        """Whether a source task must not bring anything to its next batch yet: a table of the job is not all there.
+        """True if a source task must not bring anything to its next batch yet: a table of the job is not all there.
 
-        So what a join meets in a batch is in the cut log alone, and no operator keeps rows back.
+        So the entries that a join meets in a batch follow from the cut log alone, and no operator keeps rows back.
         """
         if not self._tables or name in self._tables:
             return False
@@ -293,7 +293,7 @@ class Cutter:
         self.rewired = True
 
     def _look(self, record: CutRecord, valid: bool) -> None:
-        """What a record of the log says of how soon the next empty cut is needed."""
+        """Takes from a record of the log how soon the next empty cut is needed."""
         empty = isinstance(record, Cut) and not any(r.stop > r.start for r in record.ranges)
         if valid and not empty and not isinstance(record, Snapshot):
             self._stirred_ms = self._around.clock_ms()
@@ -335,7 +335,7 @@ class Cutter:
             self._publish("records-lost", f"{what}: they count as lost")
 
     def _appended(self, name: str, error: Exception | None, _: int) -> None:
-        """One that Kafka may have lost is made again. If the first one is in the log after all, the log decides."""
+        """Makes a cut again that Kafka may have lost. If the first one is in the log after all, the log decides."""
         if error is not None:
             self._deciding.discard(name)
 

@@ -1,4 +1,4 @@
-"""What feeds a source task of a copy: the cuts that wait to be done, and the records that they name.
+"""Feed of a source task of a copy: the cuts that wait to be done, and the records that they name.
 
 Source: PROTOCOL 3 and 12.
 """
@@ -58,7 +58,7 @@ class Feed(ABC):
 
     @abstractmethod
     def positions(self) -> dict[int, int]:
-        """Where each partition is to be read from."""
+        """Offset of each partition from which it is to be read."""
 
     @abstractmethod
     def offer(self, chunk: Chunk, now_ms: float) -> None:
@@ -100,18 +100,18 @@ class Feed(ABC):
 
     @abstractmethod
     def at_end(self, ends: Mapping[int, int]) -> bool:
-        """Whether all that a drain asks for is here."""
+        """True if all that a drain asks for is here."""
 
     @abstractmethod
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
         """Behind these ranges, microseconds since 1970."""
 
     def standings(self) -> dict[int, Standing]:
-        """Where each partition stands now."""
+        """Standing of each partition now."""
         return {}
 
     def idle(self, now_ms: float) -> bool:
-        """Whether other sources need not wait for its watermark. Of Spark: never, only Spark knows how far it is."""
+        """True if other sources need not wait for its watermark. Of Spark: never, only Spark knows how far it is."""
         return False
 
     # -- cuts that are valid ------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Feed(ABC):
         self.batch = max(self.batch, batch)
 
     def ready(self, batch: int) -> bool:
-        """Whether the batch is cut and its records are here."""
+        """True if the batch is cut and its records are here."""
         if self.ended:
             return True
         cut = self._cuts.get(batch)
@@ -173,7 +173,7 @@ class Feed(ABC):
 
     @abstractmethod
     def _here(self, cut: Cut) -> bool:
-        """Whether its records are here."""
+        """True if its records are here."""
 
     @abstractmethod
     def _bring(self, cut: Cut) -> Brought: ...

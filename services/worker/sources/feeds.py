@@ -1,4 +1,4 @@
-"""Which feed a source task has: of a user's topic, or of what a Spark driver commits.
+"""The feed of a source task: of a user's topic, or of what a Spark driver commits.
 
 Source: PROTOCOL 3 and 12.
 """
@@ -23,10 +23,10 @@ from holdfast.services.worker.sources.user_topic import SourceFeed
 
 
 def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: Surroundings) -> Feed:
-    """Of a source, or of what a Spark driver commits.
+    """The feed of a source, or of what a Spark driver commits.
 
     Raises:
-        NoRegistry: the source's records name schemas, and this worker can ask no registry for them.
+    NoRegistry: the source's records name schemas, and this worker can ask no registry for them.
     """
     if task.operator.kind == "spark":
         spark, topic = spark_plan(job.plan, task.operator.name), job.topics.commits(task.operator.name)

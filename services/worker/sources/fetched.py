@@ -22,10 +22,11 @@ ASK_AGAIN_MS = 30_000
 
 
 class Fetched:
-    """Of one source task.
+    """Schemas of one source task.
 
     Args:
-        schemas: of the registry. asks: runs questions beside the loop.
+        schemas: of the registry.
+        asks: runs questions beside the loop.
 
     waits: why records are kept out; or empty.
     """
@@ -38,7 +39,7 @@ class Fetched:
         self.waits = ""
 
     def find(self, id: int) -> WriterSchema | None:
-        """What the registry has said of it."""
+        """The schema that the registry has given for it."""
         return self._found.get(id)
 
     def lacking(self, values: Sequence[bytes | None]) -> list[int]:

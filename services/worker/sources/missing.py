@@ -21,7 +21,7 @@ PATIENCE_MS = 10_000.0
 
 
 class Missing:
-    """Of one copy.
+    """Missing records of one copy.
 
     Args:
         job: for the message.
@@ -35,7 +35,7 @@ class Missing:
 
     @property
     def next_deadline(self) -> float:
-        """When it is to look, in milliseconds of the clock."""
+        """The time of the next look, in milliseconds of the clock."""
         return math.inf if self._asking else self._since_ms + PATIENCE_MS
 
     def look(self, batch: int, wanted: Callable[[], Mapping[Partition, int]], now_ms: float) -> None:
@@ -72,7 +72,7 @@ class Missing:
 
 
 def lost(source: SourceShare | None, ranges: Iterable[Range]) -> str:
-    """Which records of a cut are gone, for people; or empty."""
+    """Records of a cut that are gone, for people; or empty."""
     topic = "" if source is None else source.topic
     found = [f"offsets {r.start} to {r.stop - 1} of {Partition(topic, r.partition)}" for r in ranges if r.lost]
     return f"retention has deleted records before they were read, {', '.join(found)}" if found else ""

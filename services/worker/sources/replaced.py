@@ -38,7 +38,7 @@ class TopicGuard:
         self._told.clear()
 
     def look(self, log: CutLog, watch: TopicWatch, now_ms: float) -> Iterator[Replaced]:
-        """What is to be appended. Nothing is sure that was cut behind the answer before the last good one."""
+        """Records to append. Cuts behind the answer before the last good one are not sure."""
         fresh, self._answered = watch.answered != self._answered, watch.answered
         good = True
         for source, topic in self._sources.items():
@@ -74,6 +74,6 @@ def _unsure(one: Replaced, tasks: Mapping[str, TaskCuts]) -> str:
 
 
 def gone(sources: Mapping[str, str], watch: TopicWatch) -> str:
-    """Which topics are not there, for people."""
+    """Topics that are not there, for people."""
     absent = [(source, topic) for source, topic in sources.items() if watch.absent(topic)]
     return "; ".join(_GONE.format(topic=topic, source=source) for source, topic in absent)

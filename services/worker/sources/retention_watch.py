@@ -28,7 +28,7 @@ _log = get_logger()
 
 
 class Found(NamedTuple):
-    """What Kafka says of a topic. young: by partition, the first record that is no older than was asked."""
+    """Kafka's statements about a topic. young: by partition, the first record that is no older than was asked."""
 
     config: Mapping[str, str]
     starts: Mapping[Partition, int]
@@ -37,11 +37,13 @@ class Found(NamedTuple):
 
 
 class RetentionWatch:
-    """Of one copy with source tasks.
+    """Watch over the retention of one copy's source topics.
 
     Args:
-        unit: of the copy. acked: the marker of the newest global checkpoint, as far as the copy knows.
-        leads: whether the copy does. record_bytes: by source, the mean size of its records.
+        unit: of the copy.
+        acked: the marker of the newest global checkpoint, as far as the copy knows.
+        leads: true if the copy does.
+        record_bytes: by source, the mean size of its records.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class RetentionWatch:
         self._look_ms = around.clock_ms() + LOOK_MS
 
     def due_ms(self, now_ms: float) -> float:
-        """When to look again, in milliseconds of the clock."""
+        """The time of the next look, in milliseconds of the clock."""
         return math.inf if self._asking or not self._watches else self._look_ms
 
     def look(self, now_ms: float) -> None:
@@ -82,7 +84,7 @@ class RetentionWatch:
 
     @property
     def text(self) -> str:
-        """Which topics do not keep what a recovery needs, for people; or empty."""
+        """Topics that do not keep what a recovery needs, for people; or empty."""
         return "; ".join(risk.text for risk in self._risks.values() if risk.text) if self._watches else ""
 
     def records(self) -> dict[str, int]:
@@ -133,9 +135,10 @@ class RetentionWatch:
             self._take(task, found)
 
     def _take(self, task: str, found: Found) -> None:
-        """Which records are too old was asked with the limit that was known: with another one it is asked at once.
+        """Takes an answer. Old records were asked for with the limit that was known: with another one they are asked
+        for again.
 
-        Whoever was asked and knows of no such topic may lag behind the others.
+        A broker that knows of no such topic may lag behind the others.
         """
         if not found.config:
             return

@@ -26,7 +26,7 @@ DECISIONS = 0
 
 
 class _Lane:
-    """What one partition brings. rows: that count and are not taken; cut: the first offset that no cut names."""
+    """Records of one partition. rows: that count and are not taken; cut: the first offset that no cut names."""
 
     def __init__(self, output: Mapping[str, str], r: Range, refuse: Refuse) -> None:
         self._reader = RowReader(output, r.stop, refuse)
@@ -109,7 +109,7 @@ class RowsFeed(Feed):
         return sum(lane.bytes for lane in self._lanes.values())
 
     def positions(self) -> dict[int, int]:
-        """Of the decisions, which are few, all are read."""
+        """Offsets to read from; of the decisions, which are few, all are read."""
         return {DECISIONS: self._log.upto} | {partition: lane.fetched for partition, lane in self._lanes.items()}
 
     def offer(self, chunk: Chunk, now_ms: float) -> None:
@@ -125,7 +125,7 @@ class RowsFeed(Feed):
         return 0 if partition == DECISIONS else self._lanes[partition].rows.height
 
     def _ends(self) -> Mapping[int, int] | None:
-        """Where the lanes end, once the last commit says so."""
+        """Ends of the lanes, once the last commit says so."""
         stop = self._log.stop[self._topic] if self._log.ended else None
         return None if stop is None else {lane: stop[lane] for lane in self._lanes}
 

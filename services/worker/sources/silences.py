@@ -1,6 +1,6 @@
-"""Which partitions of the users' topics are idle: read to their ends, with the ends known, and silent for a while.
+"""Idle partitions of the users' topics: read to their ends, with the ends known, and silent for a while.
 
-Source: PROTOCOL 3. What silence means is decided in core/idling.py.
+Source: PROTOCOL 3. The meaning of silence is decided in core/idling.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.services.worker.sources.rows import RowsFeed
 
 
 class Silences:
-    """Of the feeds of one copy. tables: the source tasks of tables."""
+    """Silences of the feeds of one copy. tables: the source tasks of tables."""
 
     def __init__(self, job: JobView, log: CutLog, tables: Collection[str], around: Surroundings) -> None:
         self._job, self._log, self._tables, self._around = job, log, tables, around
@@ -29,7 +29,7 @@ class Silences:
         self._ask_ms: dict[str, float] = {}
 
     def settled(self, feed: Feed, now_ms: float) -> bool:
-        """Whether time alone moves nothing: no table is being loaded, and no watermark waits for a silence to pass."""
+        """True if time alone moves nothing: no table is being loaded, and no watermark waits for a silence to pass."""
         if self._log.loaded(self._tables) is None:
             return False
         if feed.idling is None:

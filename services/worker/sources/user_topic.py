@@ -111,7 +111,7 @@ class SourceFeed(Feed):
             self._waiting[chunk.partition.index].offer(chunk)
 
     def _lets_in(self, schemas: Fetched, chunk: Chunk) -> bool:
-        """Whether every schema is known that the records name; else they are read again once it is."""
+        """True if every schema is known that the records name; else they are read again once it is."""
         partition = chunk.partition.index
         if partition in self._kept_out:
             return False
@@ -121,7 +121,7 @@ class SourceFeed(Feed):
         return not lacking
 
     def _read_again(self, partition: int) -> None:
-        """What was kept out; chunks that are on their way still continue behind it."""
+        """Reads the records again that were kept out; chunks that are on their way still continue behind them."""
         self._let_in.add(partition)
         self.lives += 1
         self.resumes()
@@ -206,7 +206,7 @@ class SourceFeed(Feed):
         return sum(self._waiting[r.partition].weight(r.start, r.stop) for r in known)
 
     def at_end(self, ends: Mapping[int, int]) -> bool:
-        """Whether everything below the drain's end offsets has been fetched."""
+        """True if everything below the drain's end offsets has been fetched."""
         return all(
             partition in self._waiting and self._waiting[partition].holds(end) for partition, end in ends.items()
         )
@@ -233,7 +233,10 @@ class SourceFeed(Feed):
         return () if prepared is None else prepared.decoded.unknown
 
     def _range(self, partition: int, waiting: Waiting, share: int, max_bytes: int, end: int | None) -> Range:
-        """What is gone is cut by itself: such a range brings no records, whoever may still hold some."""
+        """The next range of a partition. Records that are gone are cut by themselves: such a range brings no records,
+        whoever may
+        still hold some.
+        """
         if (stop := waiting.lost) > waiting.cut:
             return Range(partition, waiting.cut, stop, lost=stop - waiting.cut)
         if waiting.gone:
@@ -311,7 +314,7 @@ class SourceFeed(Feed):
         return {Partition(source.topic, r.partition): r.stop for r in lacking}
 
     def _bring(self, cut: Cut) -> Brought:
-        """Of a batch whose topic is gone nothing is left: all its records count as lost."""
+        """Brings a batch. A batch whose topic is gone has no records left: they all count as lost."""
         if cut.batch <= self._sealed and cut.batch not in self._prepared:
             cut = structs.replace(cut, ranges=tuple(structs.replace(r, lost=r.stop - r.start) for r in cut.ranges))
             return self._reading.bring(cut, self._decode(()))
@@ -321,7 +324,7 @@ class SourceFeed(Feed):
         return self._reading.bring(cut, read)
 
     def _drop(self, cut: Cut) -> None:
-        """What the cut names, unless that was another topic."""
+        """Drops the records that the cut names, unless that was another topic."""
         self._prepared.pop(cut.batch, None)
         if cut.batch > self._sealed:
             for r in cut.ranges:

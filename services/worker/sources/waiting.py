@@ -77,7 +77,7 @@ class Waiting:
         return self.stamps[first] if first < len(self.stamps) else None
 
     def holds(self, stop: int) -> bool:
-        """Whether every record below `stop` is here."""
+        """True if every record below `stop` is here."""
         return (self.fetched >= stop or self.end >= stop) and not any(start < stop for start, _ in self.gone)
 
     def lose(self, start: int) -> None:
@@ -102,14 +102,14 @@ class Waiting:
         self.gone = [(first, last) for first, last in both if first < last]
 
     def loaded(self, stop: int) -> bool:
-        """Whether the records below `stop` are all that there were when the reader first came to an end.
+        """True if the records below `stop` are all that there were when the reader first came to an end.
 
         Not the newest end: of a partition that is written all the time it may never be reached.
         """
         return self.met >= 0 and bisect_left(self.offsets, self.met) <= bisect_left(self.offsets, stop)
 
     def records(self, start: int, stop: int) -> Records:
-        """Those between two offsets."""
+        """Records between two offsets."""
         some = slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
         keys = self._keys_of(some) if self.keys else self.keys
         return Records(self.offsets[some], self.values[some], self.stamps[some], keys)
@@ -120,7 +120,7 @@ class Waiting:
         return self.bytes * count // max(1, len(self.offsets))
 
     def _keys_of(self, some: slice) -> dict[int, Key]:
-        """Of the deletions in a slice of the records, by position in it."""
+        """Keys of the deletions in a slice of the records, by position in it."""
         places = {offset: bisect_left(self.offsets, offset) for offset in self.keys}
         return {at - some.start: self.keys[offset] for offset, at in places.items() if some.start <= at < some.stop}
 

@@ -1,1 +1,1 @@
-"""One copy of one unit, from its assignment to its end."""
+"""A copy of one unit, from its assignment to its end."""

@@ -1,4 +1,4 @@
-"""What a copy has done beside the loop: its image restored, its isolated code loaded.
+"""Work of a copy beside the loop: its image is restored, its isolated code loaded.
 
 Source: PROTOCOL 6.
 """

@@ -28,13 +28,13 @@ from holdfast.services.worker.unit.protection import Protection
 from holdfast.services.worker.unit.trimmer import Trimmer
 
 HELD_MS = 1.0
-"""How long the end of another unit's capture may go unnoticed by a unit whose batches wait for it."""
+"""Longest time for which the end of another unit's capture may go unnoticed by a unit whose batches wait for it."""
 AGAIN_MS = 5.0
-"""How long a run that a policy lets wait may wait before the policy is asked again."""
+"""Time after which a policy that lets a run wait is asked again."""
 
 
 class Checkpointed(Protocol):
-    """What is checkpointed: a unit with an image."""
+    """A unit with an image, which is checkpointed."""
 
     @property
     def batch(self) -> int: ...
@@ -44,7 +44,7 @@ class Checkpointed(Protocol):
     def suspended(self) -> bool: ...
     @property
     def commits(self) -> bool:
-        """It leads the unit, and its outputs are open."""
+        """True if the copy leads the unit, and its outputs are open."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class Checkpointed(Protocol):
         ...
 
     def moment(self) -> Moment:
-        """What a marker says of it as of its batch."""
+        """A marker's statements about it as of its batch."""
         ...
 
     def acked(self, marker: Marker, kind: Kind) -> None:
@@ -72,9 +72,9 @@ class Checkpointed(Protocol):
 
 
 class Checkpoints:
-    """Of one copy. Implements Sight: what each value means stands there.
+    """Checkpoints of one copy. Implements Sight, which says what each value means.
 
-    marker: the last valid one that the copy has reached. holding: what is kept for global checkpoints.
+    marker: the last valid one that the copy has reached. holding: records kept for global checkpoints.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class Checkpoints:
         self.swept_ms = self.captured_ms = now_ms
 
     def due_ms(self, now_ms: float, commits: bool) -> float:
-        """When there is a run to begin, or a piece of one to write."""
+        """The time at which a run is to begin, or a piece of one to be written."""
         if self.checkpointer.writer.working:
             return now_ms
         if not commits or not self.checkpointer.resting or self._of.undecided:
@@ -298,12 +298,12 @@ class Checkpoints:
         self._still = self._still or kind is Kind.SWEEP
 
     def next_batch_ms(self, now_ms: float) -> float:
-        """When the next batch may be processed: a policy may hold it back for a capture, if there can be one."""
+        """The time of the next batch: a policy may hold it back for a capture, if there can be one."""
         captures = self._of.commits and not self._of.undecided
         return now_ms + HELD_MS if captures and self._scheduler.holds(self._key, now_ms) else now_ms
 
     def apply_due_ms(self, now_ms: float) -> float:
-        """When there is a piece of another copy's run to apply."""
+        """The time at which a piece of another copy's run is to be applied."""
         if not self.checkpointer.applier.waiting or self._of.undecided:
             return math.inf
         if not self.checkpointer.applies(self._of.batch, suspended=self._of.suspended):

@@ -38,13 +38,13 @@ MAX_REBUILDS = 20
 PATIENT_MS = 1_000
 """A call that waited for so long without an answer says that Kafka is away, and nothing about the copy."""
 MISSING_MS = 10_000.0
-"""How often a copy says that it waits for frames that Kafka has lost."""
+"""Time between two messages of a copy that waits for frames that Kafka has lost."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
 _OVER = (State.ENDED, State.FAULTED, State.FAILED, State.CLOSED)
 
 
 class UnitCopy:
-    """One copy of one unit, hosted by this worker. Implements Subscriber."""
+    """A copy of a unit, hosted by this worker. Implements Subscriber."""
 
     def __init__(self, job: JobView, layout: UnitLayout, around: Surroundings) -> None:
         self._job, self._layout, self._around = job, layout, around
@@ -107,7 +107,7 @@ class UnitCopy:
 
     @property
     def next_deadline(self) -> float:
-        """When a turn is due unless something comes or is answered before, in milliseconds of the clock."""
+        """The time of the next turn unless something comes or is answered before, in milliseconds of the clock."""
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return math.inf
@@ -115,7 +115,7 @@ class UnitCopy:
         return turn_ms if turn_ms < return_ms else return_ms
 
     def step(self, now_ms: float) -> bool:
-        """One turn, which does nothing before something is due; True if a batch was processed."""
+        """Takes a turn, which does nothing before something is due; true if a batch was processed."""
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False

@@ -34,10 +34,12 @@ class Working(Protocol):
 
 
 class Cuts:
-    """Of one copy.
+    """Cuts of one copy.
 
     Args:
-        unit: of the copy. acked: the marker up to which its inputs may be trimmed. edges: what it has taken in.
+        unit: of the copy.
+        acked: the marker up to which its inputs may be trimmed.
+        edges: counts of its inputs.
     """
 
     def __init__(
@@ -56,14 +58,14 @@ class Cuts:
         self.retention = RetentionWatch(job, unit, intake.cutter, around, acked, lambda: of.commits, edges.mean_bytes)
 
     def taken(self) -> list[tuple[str, str, dict[int, int], int | None]]:
-        """Of each users' topic, from any thread: source, topic, behind the last record processed by partition, and how
-        many records retention may delete too soon; None: nobody watches.
+        """Progress on each users' topic, from any thread: source, topic, the offset behind the last record processed by
+        partition, and the number of records that retention may delete too soon; None: nobody watches.
         """
         at_risk = self.retention.records()
         return [(*one, at_risk.get(one[0])) for one in self._intake.cutter.done()]
 
     def ask_due_ms(self, now_ms: float) -> float:
-        """When to ask for records that are cut and do not come."""
+        """The time to ask for records that are cut and do not come."""
         return self._missing.next_deadline if self._here else math.inf
 
     def ask(self, now_ms: float) -> None:
@@ -73,7 +75,7 @@ class Cuts:
             self._missing.look(batch, lambda: self._intake.lacking(batch, self._of.commits), now_ms)
 
     def due_ms(self, now_ms: float) -> float:
-        """When a cut is due, as of the last turn's proposals."""
+        """The time at which a cut is due, as of the last turn's proposals."""
         return now_ms + self._intake.cutter.wait_ms if self._of.flags.commit else math.inf
 
     def propose(self, now_ms: float) -> None:

@@ -1,4 +1,4 @@
-"""What a copy says of global checkpoints, and keeps for them.
+"""A copy's part in global checkpoints, and what it keeps for them.
 
 Source: MECHANISMS R1; docs/decisions/0085. The log of the unit says what is held (kernel/logs/checkpoint_log.py); here
 it meets what the job has decided and how far the copy is.
@@ -13,7 +13,7 @@ from holdfast.services.worker.host.job import JobView
 
 
 class Holding:
-    """Of one copy. line: on which it is."""
+    """Holding of one copy. line: on which it is."""
 
     def __init__(self, job: JobView, log: CheckpointLog, line: int) -> None:
         self._job, self._log, self.line = job, log, line
@@ -21,11 +21,11 @@ class Holding:
 
     @property
     def since(self) -> int:
-        """Of the checkpoint policy: see schemas/progress.py."""
+        """Offset of the command for the checkpoint policy: see schemas/progress.py."""
         return -1 if self._job.held is None else self._job.checkpoint.since
 
     def at(self, batch: int) -> tuple[bool, int | None]:
-        """Whether a capture after this batch may be part of a global checkpoint, and the newest that is complete.
+        """True if a capture after this batch may be part of a global checkpoint, and the newest that is complete.
 
         See schemas/checkpoints.py, Marker.
         """
@@ -44,7 +44,7 @@ class Holding:
         return self._acked
 
     def over(self, marker: Marker) -> bool:
-        """It is the last one of the unit, and no unit goes back to before it.
+        """True if the marker is the last one of the unit, and no unit goes back to before it.
 
         Where only sources retain, a unit that does needs all that this one has sent since: docs/decisions/0112.
         """

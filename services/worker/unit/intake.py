@@ -1,4 +1,4 @@
-"""What a copy reads: the users' records that its source tasks cut, and the frames of other units.
+"""Inputs of a copy: the users' records that its source tasks cut, and the frames of other units.
 
 Source: PROTOCOL 3, 4 and 5.
 """
@@ -27,10 +27,10 @@ _NOTHING: Set[Partition] = frozenset()
 
 
 class Intake:
-    """Of one copy, from a restored image on.
+    """Intake of one copy, from a restored image on.
 
     Args:
-        refuse: called with partition, offset and cause of what is no frame.
+        refuse: called with partition, offset and cause of a record that is no frame.
         gaps: by partition's name, the offset up to which frames are known to be lost.
     """
 
@@ -94,7 +94,7 @@ class Intake:
 
     @property
     def doubtful(self) -> bool:
-        """Whether a topic is the same, or where it begins, is yet to be seen."""
+        """True while it is not known that a topic is the same, or where it begins."""
         return bool(self._doubted or self._beginnings)
 
     def doubts(self, partition: Partition, cause: str) -> bool:
@@ -168,7 +168,7 @@ class Intake:
         return True
 
     def ready(self, batch: int) -> bool:
-        """Whether all that the batch needs is here."""
+        """True if all that the batch needs is here."""
         if not self.cutter.caught_up:
             return False
         return walk.ready(batch, self.feeds, self.inputs)
@@ -187,7 +187,7 @@ class Intake:
 
     @property
     def answers(self) -> tuple[int, bool]:
-        """How often Kafka has said where a partition begins, and whether a feed is to be read from elsewhere."""
+        """Number of Kafka's answers about beginnings of partitions; true if a feed is to be read from elsewhere."""
         return self._answers, self.cutter.rewired
 
     @property
@@ -249,9 +249,11 @@ class Intake:
                 self._hold_one(partition, much and not waited_for, few or waited_for)
 
     def overfed(self) -> set[Partition]:
-        """What a suspended copy beside a busy input need not be offered any more.
+        """Inputs that a suspended copy beside a busy input need not be offered any more.
 
-        Nearly all of it would be dropped again with the next checkpoint. Measured: a source's records took 1.7 us each.
+        Nearly all of their records would be dropped again with the next checkpoint. Measured: a source's records took
+        1.7 us
+        each.
         """
         most = self._job.rhythm.max_records
         busy = {one for one, feeds in self._fed.items() if any(feed.backlog(one.index) > most for feed in feeds)}
@@ -275,7 +277,7 @@ class Intake:
             self._around.data.hold(self, partition, False)
 
     def let_go(self) -> None:
-        """Of its inputs: others may read the same, and would wait for it."""
+        """Lets its inputs go: others may read the same, and would wait for it."""
         for partition in self._held:
             self._around.data.hold(self, partition, False)
         self._held.clear()
@@ -292,5 +294,7 @@ def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:
 
 
 def _lives(fed: Mapping[Partition, list[Feed]]) -> dict[Partition, tuple[int, ...]]:
-    """How often each feed of a partition has begun again: one that has must be given it from where it is now."""
+    """Number of beginnings of each feed of a partition: a feed that has begun again must be given it from where it is
+    now.
+    """
     return {partition: tuple(feed.lives for feed in feeds) for partition, feeds in fed.items()}

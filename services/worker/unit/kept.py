@@ -1,4 +1,5 @@
-"""What a copy has made and may not put out: its frames while `send` is off, its sink rows while `commit` is off.
+"""Outputs that a copy has made and may not put out: its frames while `send` is off, its sink rows while `commit` is
+off.
 
 Source: PROTOCOL 6, the keep rule: everything above the last valid marker is kept, and goes first when the flag is set.
 """

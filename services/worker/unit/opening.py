@@ -20,11 +20,14 @@ from holdfast.services.worker.sinks.refusals import Refusals
 
 
 class Opening:
-    """Of one copy. delivery: None while the outputs are closed. refusals: of all its deliveries.
+    """Opening of one copy's outputs.
+
+    delivery: None while the outputs are closed.
+    refusals: of all its deliveries.
 
     Args:
         done: the batch that the copy has reached.
-        failed: called with what went wrong, once for each delivery.
+        failed: called with the error, once for each delivery.
         spent: by the copy so far.
     """
 

@@ -1,4 +1,4 @@
-"""What leaves a copy: frames to other units, rows and dead letters to the users' topics; and what it keeps back.
+"""Outputs of a copy: frames to other units, rows and dead letters to the users' topics; and what it keeps back.
 
 Source: PROTOCOL 2, 6 (the keep rule) and 9.
 """
@@ -30,10 +30,13 @@ MAX_UNACKNOWLEDGED_BATCHES = 64
 
 
 class Outputs:
-    """Of one copy. Frames wait here while `send` is off, rows while the outputs are not open; both while they are held.
+    """Outputs of one copy. Frames wait here while `send` is off, rows while the outputs are not open; both while they
+    are held.
 
     Args:
-        marker: with which the copy begins. epoch: goes with frames. spent: by the copy so far.
+        marker: with which the copy begins.
+        epoch: goes with frames.
+        spent: by the copy so far.
 
     sent: the last batch of which frames have left.
     """
@@ -89,7 +92,7 @@ class Outputs:
             self._kept.rows.append(made)
 
     def adopt(self, marker: Marker | None) -> None:
-        """What another copy sent up to the last valid marker is as the marker says."""
+        """Takes over from the last valid marker the bytes that another copy sent up to it."""
         if self._outbox.retained is not None and marker is not None:
             self._outbox.retained.adopt(marker.b, marker.kept)
 
@@ -122,7 +125,7 @@ class Outputs:
         self._held = True
 
     def let_out(self, send: bool) -> None:
-        """What was held leaves, frames if `send` is on. Raises StateCorrupted: see `deliver_by`."""
+        """Lets out what was held, frames if `send` is on. Raises StateCorrupted: see `deliver_by`."""
         self._held = False
         if send:
             self._outbox.activating = True
@@ -181,7 +184,7 @@ class Outputs:
 
     @property
     def committed_ms(self) -> float:
-        """When rows were committed last, on the clock."""
+        """The time of the last commit of rows, on the clock."""
         return 0.0 if self._delivery is None else self._delivery.committed_ms
 
     @property
@@ -213,12 +216,12 @@ class Outputs:
 
     @property
     def waits(self) -> str:
-        """Which topic of a sink is gone; or empty."""
+        """The topic of a sink that is gone; or empty."""
         return "" if self._delivery is None else self._delivery.waits
 
     @property
     def look_ms(self) -> float:
-        """When to look whether it is back, or to deliver what has waited for its time."""
+        """The time to look for its return, or to deliver rows whose time has come."""
         return math.inf if self._delivery is None else min(self._delivery.again_ms, self._delivery.due_ms)
 
     def look(self, now_ms: float) -> None:

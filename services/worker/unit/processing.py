@@ -34,15 +34,17 @@ DROPPED = "dropped/"
 
 
 class Processing:
-    """Of one copy, from a restored image on.
+    """Processing of one copy, from a restored image on.
 
     Args:
         marker: that of the image; None: the image is empty.
-        spent: by the copy so far. job: says how large its state may become, and whether its batches are traced.
+        spent: by the copy so far.
+        job: says how large its state may become, and whether its batches are traced.
         build: makes the tasks.
 
-    batch: the last one done. counts: of records and rows up to that batch, as markers hold them. held: the batch behind
-    it, in which users' code raised, and when it began; it is done once the cut log says where.
+    batch: the last one done.
+    counts: of records and rows up to that batch, as markers hold them.
+    held: the batch behind it, in which users' code raised, and when it began; it is done once the cut log says where.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class Processing:
 
     @property
     def raised(self) -> dict[str, TaskRaised]:
-        """Where users' code raised in the batch that is held, by task."""
+        """Rows at which users' code raised in the batch that is held, by task."""
         return {} if self.held is None else self.held[0].produced.raised
 
     def _done(self, batch: int, walked: Walked, began_ns: int, send: bool) -> bool:
@@ -174,10 +176,11 @@ class Processing:
         self._outputs.adopt(marker)
 
     def moment(self, raised: int, holds: tuple[bool, int | None]) -> Moment:
-        """What a marker says of the unit as of its batch.
+        """A marker's statements about the unit as of its batch.
 
         Args:
-            raised: the last batch in which its code raised. holds: see Moment.
+            raised: the last batch in which its code raised.
+            holds: see Moment.
         """
         return Moment(
             batch=self.batch,
@@ -196,7 +199,7 @@ class Processing:
 
     @property
     def watermarks(self) -> dict[str, int]:
-        """Of each task's inputs, after the last batch done."""
+        """Watermarks of each task's inputs, after the last batch done."""
         return self._watermarks if self._unit is None else self._unit.watermarks
 
     @property

@@ -1,7 +1,8 @@
-"""What a failure of the leader's worker would cost one unit, as the copy here knows it.
+"""Cost of a failure of the leader's worker for one unit, as the copy here knows it.
 
-Source: MECHANISMS C3 and C5. What the leader has processed since its newest valid capture would be repeated, and what
-the backup has not applied yet would be applied first. The other copies are known by their heartbeats.
+Source: MECHANISMS C3 and C5. The batches that the leader has processed since its newest valid capture would be
+    repeated,
+and the runs that the backup has not applied yet would be applied first. The other copies are known by their heartbeats.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from holdfast.services.worker.host.surroundings import Surroundings
 
 
 class Protection:
-    """Of one copy. A unit whose other copy processes, too, has nothing to repeat."""
+    """Protection by one copy. A unit whose other copy processes, too, has nothing to repeat."""
 
     def __init__(self, job: JobView, unit: str, spent: Spent, around: Surroundings, now_ms: float) -> None:
         self._job, self._unit, self._key = job, unit, job.key(unit)
@@ -29,7 +30,7 @@ class Protection:
         self._captured_ms = self._spent.process_ms
 
     def saved(self) -> None:
-        """That capture is valid."""
+        """Notes that the capture is valid."""
         self._saved_ms = self._captured_ms
 
     def passed(self) -> None:
@@ -60,11 +61,11 @@ class Protection:
         return "" if copy is None else copy.worker
 
     def confirmed(self, batch: int) -> bool:
-        """Whether the backup is as far as the marker for this batch; true if there is none that follows."""
+        """True if the backup is as far as the marker for this batch, or if there is none that follows."""
         return not self._job.followed(self._unit) or self._of_backup.batch >= batch
 
     def paste_ms(self, capture_ms: float) -> float:
-        """What applying a run takes at the backup, or this before it has said so; 0 where nobody applies any."""
+        """Time to apply a run at the backup, or this before it has said so; 0 where nobody applies any."""
         if not self._job.followed(self._unit):
             return 0.0
         heard_ms = self._of_backup.paste_ms

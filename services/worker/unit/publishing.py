@@ -1,4 +1,4 @@
-"""What a copy publishes of its progress, and when. Source: PROTOCOL 1, `<job>.<g>.progress`."""
+"""Publication of a copy's progress. Source: PROTOCOL 1, `<job>.<g>.progress`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ PROGRESS_MS = 100.0
 
 
 class ProgressPublisher:
-    """Of one copy: publishes at most every PROGRESS_MS, and only what is new.
+    """Progress of one copy: it is published at most every PROGRESS_MS, and only when it is new.
 
     Args:
-        unit: its name. steps: are timed from one publication to the next. cutter: of its source tasks. commits: whether
-            the copy leads: without that it publishes nothing, and with it all that it has done.
+        unit: its name.
+        steps: are timed from one publication to the next.
+        cutter: of its source tasks.
+        commits: true if the copy leads: without that it publishes nothing, and with it all that it has done.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class ProgressPublisher:
         self._arrival, self._over = (0, 0), False
 
     def due_ms(self, now_ms: float) -> float:
-        """When to publish: never, if the last batch has been published, and what readers have not acknowledged."""
+        """The time to publish: never, if the last batch has been published, and what readers have not acknowledged."""
         if not self._commits():
             return math.inf
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
@@ -87,7 +89,7 @@ class ProgressPublisher:
         self._append(self.progress())
 
     def progress(self) -> Progress:
-        """As of the last batch done."""
+        """Progress as of the last batch done."""
         done, marker, holding = self._processing, self._checkpoints.marker, self._checkpoints.holding
         arrived, arrived_ms = self._cutter.arrived()
         acked = holding.acked(marker)
@@ -119,13 +121,16 @@ class ProgressPublisher:
         )
 
     def _needed(self, marker: Marker) -> tuple[Position, ...]:
-        """Where a copy that begins with the marker reads on: its inputs and, with source tasks, the cut log."""
+        """Positions from which a copy that begins with the marker reads on: its inputs and, with source tasks, the cut
+        log.
+        """
         cuts = () if marker.cuts is None else (Position(self._cut_log, 0, marker.cuts.upto),)
         return (*marker.positions, *cuts)
 
     def _newest(self, marker: Marker) -> tuple[Position, ...]:
-        """Where it reads on, if intermediate topics are trimmed to that, and nothing lies before that was sent under a
-        change that was not read here.
+        """Positions from which it reads on, if intermediate topics are trimmed to that, and nothing lies before that
+        was sent
+        under a change that was not read here.
         """
         known = self._job.only_sources_retain and self._job.knows(marker.seen)
         return tuple(marker.positions) if known else ()

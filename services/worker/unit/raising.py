@@ -43,7 +43,7 @@ class Working(Protocol):
 
 
 class Raising:
-    """Of one copy, from a restored image on. marker: that of the image."""
+    """Raising of one copy's code, from a restored image on. marker: that of the image."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Raising:
     # -- what the copy asks -------------------------------------------------------------------------------------------
 
     def known(self, batch: int) -> Mapping[str, TaskRaised] | None:
-        """Where code raises in the next batch, as the cut log says; None: it says nothing."""
+        """Rows at which code raises in the next batch, as the cut log says; None: it says nothing."""
         if not self._on:
             return None
         self._take()
@@ -122,7 +122,7 @@ class Raising:
         self._base, self._followed = max(self._base, marker.b), max(self._followed, marker.raised)
 
     def due_ms(self, now_ms: float) -> float:
-        """When there is something to do."""
+        """The time at which there is something to do."""
         return now_ms if self._on and next_step(self._sight())[0] is not Step.WAIT else math.inf
 
     def look(self, now_ms: float) -> None:
@@ -169,7 +169,7 @@ class Raising:
         return max(self._outputs.position, *durable, 0)
 
     def _take(self) -> None:
-        """What was read of the cut log."""
+        """Takes in the records that were read of the cut log."""
         for record in self._cutter.raised:
             if record.batch <= self._base:
                 self._check(self._base, self._followed, [record.batch])

@@ -1,4 +1,4 @@
-"""Which inputs of a copy the worker's data reader reads: all, none, or all but those that are too busy for a standby.
+"""Inputs of a copy that the worker's data reader reads: all, none, or all but those that are too busy for a standby.
 
 Source: PROTOCOL 5 and 8.
 """
@@ -18,7 +18,7 @@ RETURN_MS = 10_000
 
 
 class Receiving:
-    """Of one copy, which is the subscriber. return_ms: when to look whether it can go back to what it has left.
+    """Inputs of one copy, which is the subscriber. return_ms: when to look whether it can go back to what it has left.
 
     Args:
         spent: by the copy so far.

@@ -1,6 +1,7 @@
-"""What a copy reports in heartbeats: in each one how far it is, in some what it costs.
+"""Reports of a copy in heartbeats: its progress in each, its costs in some.
 
-Source: PROTOCOL 5; MECHANISMS C5, A3 and P1. What each value means is in schemas/heartbeats.py and schemas/costs.py.
+Source: PROTOCOL 5; MECHANISMS C5, A3 and P1. The meaning of each value is in schemas/heartbeats.py and
+schemas/costs.py.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def state_of(unit: str, core: Lifecycle, running: Running | None, stands: str = 
 
 
 def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, leads: bool) -> Costs:
-    """Of metrics, too; from any thread. leads: it commits for the unit."""
+    """Costs for heartbeats, and for metrics; from any thread. leads: it commits for the unit."""
     keys = 0 if running is None else running.store.keys
     marker, edges = None if running is None else running.marker, spent.edges
     counts = {} if running is None or not leads else running.counts

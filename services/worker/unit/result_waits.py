@@ -1,4 +1,4 @@
-"""How long what arrives waits for its results, at a copy that delivers. Source: MECHANISMS R7."""
+"""Time from the arrival of records until their results, at a copy that delivers. Source: MECHANISMS R7."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Working(Protocol):
 
     @property
     def commits(self) -> bool:
-        """It leads, and its outputs are open."""
+        """True if it leads, and its outputs are open."""
         ...
 
 
 class ResultWaits:
-    """Of one copy, from a restored image on; it does nothing at a unit that delivers nothing."""
+    """Waits for results at one copy, from a restored image on; it does nothing at a unit that delivers nothing."""
 
     def __init__(
         self, of: Working, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: Surroundings

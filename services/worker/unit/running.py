@@ -39,7 +39,7 @@ SLICE_MS = 5.0
 
 
 class Running:
-    """One copy from a restored image on, that of batch `began`. Raises what ends it: StateCorrupted, Divergence, ..."""
+    """A copy from a restored image on, that of batch `began`. Raises what ends it: StateCorrupted, Divergence, ..."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Running:
         )
 
     def _watched(self) -> tuple[Watched, ...]:
-        """What Kafka answers comes between two turns, and is no record."""
+        """Values that Kafka's answers change between two turns, and that no record brings."""
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
             Watched("acks of readers", lambda: self.outputs.bounded and self.commits, lambda: self.outputs.retained),
@@ -106,7 +106,7 @@ class Running:
         )
 
     def step(self, now_ms: float) -> bool:
-        """One turn: does what can be done now; True if a batch was processed."""
+        """Takes a turn: does what can be done now; true if a batch was processed."""
         self._worked, self._awaits_control = False, None
         with self._around.doing.traces.runs(self._key, self.batch + 1):
             self.turns.take(now_ms)
@@ -143,7 +143,7 @@ class Running:
         return doubtful
 
     def overfed(self) -> set[Partition]:
-        """What a suspended copy beside a busy input need not be offered any more."""
+        """Inputs that a suspended copy beside a busy input need not be offered any more."""
         return self.intake.overfed() if self.suspended else set()
 
     def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
@@ -192,7 +192,7 @@ class Running:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Of records and rows up to that batch."""
+        """Counts of records and rows up to that batch."""
         return self._processing.counts
 
     @property
@@ -217,7 +217,7 @@ class Running:
 
     @property
     def suspended(self) -> bool:
-        """It processes nothing until its flags change."""
+        """True if it processes nothing until its flags change."""
         return not self.flags.process
 
     @property
@@ -227,7 +227,7 @@ class Running:
 
     @property
     def waits(self) -> str:
-        """What it waits for that is not there; or empty."""
+        """Message about the missing thing that it waits for; or empty."""
         full = self.job.bound.waits if self.intake.feeds else ""
         found = (self.outputs.waits, self.intake.cutter.waits, full) if self.flags.commit else ()
         return "; ".join(filter(None, found))
@@ -309,7 +309,7 @@ class Running:
                     writer.flushed(self.outputs.acknowledged(self.batch))
 
     def moment(self) -> Moment:
-        """What a marker says of it as of its batch."""
+        """A marker's statements about it as of its batch."""
         return self._processing.moment(self.raising.followed, self.checkpoints.holding.at(self.batch))
 
     def _trim_due(self, now_ms: float) -> float:
@@ -327,7 +327,7 @@ class Running:
             self._publisher.publish(self._around.clock_ms())
 
     def marked(self, marker: Marker) -> None:
-        """What lies at or below the marker can be read from the checkpoint log: it needs no keeping."""
+        """Forgets what lies at or below the marker: it can be read from the checkpoint log."""
         self.outputs.forget(marker.b)
         self.intake.inputs.forget_hashes(marker.b)
         self.intake.cutter.forget(marker.b)

@@ -1,6 +1,6 @@
-"""What a copy reports of its newest batches while a copy of its unit is to show that it gives equal bytes.
+"""Reports of a copy on its newest batches while a copy of its unit is to show that it gives equal bytes.
 
-Source: decision 0077. Which batches are equal is decided by recovery (services/recovery/core/unit/proving.py).
+Source: decision 0077. Recovery decides which batches are equal (services/recovery/core/unit/proving.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEWEST = 16
 
 
 class Showing:
-    """Of one copy from a restored image on. newest: batches and their digests, for any thread."""
+    """Digests of one copy from a restored image on. newest: batches and their digests, for any thread."""
 
     def __init__(self, job: JobView, layout: UnitLayout, store: StateStore) -> None:
         self._assigned, self._key = job.assigned, job.key(layout.unit.name)

@@ -34,7 +34,7 @@ MOST_BATCHES = 2_048
 
 
 class Phase(Enum):
-    """Where the skipping stands."""
+    """Phases of the skipping."""
 
     DONE = "the copy does its batches"
     PASSING = "batches are taken and not done"
@@ -56,10 +56,11 @@ class Working(Protocol):
 
 
 class Skipping:
-    """Of one copy, from a restored image on.
+    """Skipping by one copy, from a restored image on.
 
     Args:
-        marker: that of the image. took_over: the copy leads the unit, as of now, and did nothing before.
+        marker: that of the image.
+        took_over: the copy leads the unit, as of now, and did nothing before.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Skipping:
     # -- its part of a turn -------------------------------------------------------------------------------------------
 
     def due_ms(self, now_ms: float) -> float:
-        """When there is something to do."""
+        """The time at which there is something to do."""
         if self._phase is Phase.DONE and self._unnoted is None and not self._lost:
             return math.inf
         if self._lost or self._beaten or (self._unnoted is not None and self._of.commits):

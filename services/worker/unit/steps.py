@@ -24,7 +24,7 @@ class Steps:
 
 
 class Step:
-    """One of them. A class, for a generator would cost each turn of a copy twice as much."""
+    """A step. A class, for a generator would cost each turn of a copy twice as much."""
 
     __slots__ = ("_began_cpu_ms", "_began_ms", "_clock_ms", "_cpu_ms", "_steps")
 

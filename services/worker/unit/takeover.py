@@ -1,4 +1,4 @@
-"""How long a copy takes to lead its unit: the phases in the worker's event `unit-active`.
+"""Phases of a copy's takeover of its unit, in the worker's event `unit-active`.
 
 Source: MECHANISMS section 1 (detection, activation or redeployment, replay) and P13, PROTOCOL 13.
 """

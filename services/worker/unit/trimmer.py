@@ -46,7 +46,9 @@ class Trimmer:
             self._trim_checkpoints(log)
 
     def next_deadline(self, *, still: bool) -> float:
-        """When something is due again, in milliseconds of the clock. still: what can be trimmed is not worth a turn."""
+        """The time at which something is due again, in milliseconds of the clock. still: the bytes to trim are not
+        worth a turn.
+        """
         anchor_ms = self._anchor_ms + ANCHOR_MS
         return anchor_ms if still else min(self._output_ms + PATIENCE * OUTPUT_MS, anchor_ms)
 
@@ -80,7 +82,7 @@ class Trimmer:
             self._around.appender.append(self._checkpoint, checkpoints.encode(anchor))
 
     def _delete(self, upto: dict[Partition, int]) -> None:
-        """One request at a time: on a slow way to the broker they would only grow in number."""
+        """Deletes by one request at a time: on a slow way to the broker they would only grow in number."""
         self._trimmed |= upto
         self._wanted |= upto
         if not self._asking:

@@ -1,4 +1,4 @@
-"""When a copy's turn is due, and what the turn does: both follow from one list of tasks.
+"""Turns of a copy: the time of the next one, and its tasks, follow from one list.
 
 Source: PROTOCOL 5. A turn is due when the time of a task has come, or when there is news: a record was read, a flag
 was changed, or a value that the copy waits for is another one.
@@ -54,7 +54,7 @@ class Turns:
         self.next_deadline = -math.inf
 
     def due(self, now_ms: float) -> bool:
-        """Whether a turn would find anything to do."""
+        """True if a turn would find anything to do."""
         if now_ms >= self.next_deadline:
             return True
         # of each copy in each turn of the loop: a generator would take twice as long
@@ -64,7 +64,7 @@ class Turns:
         return False
 
     def take(self, now_ms: float) -> None:
-        """One turn: every task in its order. Whatever a task raises ends the turn."""
+        """Takes a turn: every task in its order. An error of a task ends the turn."""
         self.next_deadline = math.inf
         for do in self._do:
             do(now_ms)
@@ -88,5 +88,5 @@ class Turns:
 
 
 def never(now_ms: float) -> float:
-    """Of a task that only news make due."""
+    """The time of a task that only news make due."""
     return math.inf

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless, rest_ms
 
 LOOK_MS = 5.0
-"""How long a change of other units may go unnoticed while this one has something to capture or to paste."""
+"""Longest time for which a change of other units may go unnoticed while this one has something to capture or to paste.
+"""
 CONFIRM_MS = 50.0
 """The same for a confirmation, which comes with a heartbeat."""
 
@@ -37,12 +38,12 @@ class Paste:
 
 
 class Idle(Stateless):
-    """What the policies on idle time share."""
+    """Common part of the policies on idle time."""
 
     name = ""
 
     def choose(self, units: Units, now_ms: float) -> Capture | Paste | None:
-        """What an idle worker does now."""
+        """The next capture or paste of an idle worker."""
         raise NotImplementedError
 
     def wait_ms(self, unit: str, units: Units, now_ms: float) -> float:
@@ -107,5 +108,5 @@ def _queued(sight: Sight, now_ms: float) -> bool:
 
 
 def _least_ms(sight: Sight, now_ms: float) -> float:
-    """How long the minimum interval, or rest, still lasts."""
+    """Remainder of the minimum interval, or of the rest."""
     return max(0.0, sight.min_interval_ms - (now_ms - sight.captured_ms), rest_ms(sight, now_ms))

@@ -57,7 +57,9 @@ class IdleMinMax(Idle):
         self.under_way: tuple[str, ...] = ()
 
     def choose(self, units: Units, now_ms: float) -> Capture | Paste | None:
-        """What was begun with the first unit of an entry comes first, as the one capture that it stands for."""
+        """Continues with the units of an entry whose first unit is captured: together they are the one capture that it
+        stands for.
+        """
         queue = self.queue(units, now_ms)
         self.under_way = tuple(name for name in self.under_way if name in queue)
         if self.under_way:
@@ -88,11 +90,13 @@ def choose(
     entries: Collection[tuple[str, ...]] | None = None,
     credit: Credit = Credit.PASTE,
 ) -> Capture | Paste | None:
-    """What worker i does when it is idle.
+    """The next capture or paste of worker i when it is idle.
 
     Args:
-        led: the units that run on i. queue: those of them in c-q.
-        images: the units of others whose images i holds. pending: by sender, the unit of its oldest message.
+        led: the units that run on i.
+        queue: those of them in c-q.
+        images: the units of others whose images i holds.
+        pending: by sender, the unit of its oldest message.
         entries: of c-q, units that are captured as one (MECHANISMS C8); None: each unit is one.
         credit: whose benefit counts when a capture and a paste are compared.
     """
@@ -150,7 +154,9 @@ def _after_paste(images: Mapping[str, Protected], pasted: Protected, credit: Cre
 
 
 def _protected(sight: Sight) -> Protected:
-    """Of a unit that runs here, what was captured and not confirmed counts as one message."""
+    """The unit as the algorithm sees it: of a unit that runs here, a capture that is not confirmed counts as one
+    message.
+    """
     return Protected(
         primary=sight.primary,
         backup=sight.backup,

@@ -1,4 +1,4 @@
-"""What a checkpoint policy sees, and what it answers.
+"""Interface of a checkpoint policy: its view of the units, and its answers.
 
 Source: PROTOCOL 6 (when to capture is a policy), MECHANISMS S1 to S4, C3 and C6. A policy answers for the unit whose
 turn it is and may look at all units of the worker. So a timer for each unit, one timer for all, and the best choice
@@ -19,14 +19,15 @@ every 2 s a fifth."""
 
 
 class Kind(Enum):
-    """What kind of run a capture begins."""
+    """Kinds of runs that a capture begins."""
 
     SWEEP = "it is acknowledged at once, so that what lies before it can be trimmed"
     REFRESH = "it keeps a standby near; nobody waits for its acknowledgement"
 
 
 class Sight(Protocol):
-    """What a policy sees of one unit here. Every value is looked up when it is read: a policy pays for what it reads.
+    """A policy's view of one unit here. Every value is looked up when it is read: a policy pays for what it reads.
+    Every value is looked up when it is read: a policy pays for what it reads.
 
     The job's settings: policy, interval_ms, min_interval_ms, max_interval_ms, merge_ms, every_batches.
     Time: swept_ms and captured_ms say when the last sweep and the last capture began.
@@ -113,7 +114,7 @@ class Sight(Protocol):
 
 
 class Policy(Protocol):
-    """When a unit captures. kind: what its captures begin.
+    """Times of captures of a unit. kind: of the runs that its captures begin.
 
     Of several policies the first whose time has come counts. A policy may remember what `captured` gives it, and what
     it has answered: it reads no clock, and the same calls give the same answers.
@@ -122,18 +123,18 @@ class Policy(Protocol):
     kind: Kind
 
     def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
-        """How long until the unit captures; 0: now. math.inf: not before there is news of this unit.
+        """Time until the unit captures; 0: now. math.inf: not before there is news of this unit.
 
         Where the answer depends on other units, it is at most as long as a change of theirs may go unnoticed.
         """
         ...
 
     def applies(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
-        """Whether the unit may apply a piece of what is waiting now."""
+        """True if the unit may apply a piece of what is waiting now."""
         ...
 
     def holds(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
-        """Whether the next batch of the unit, which leads, waits for a capture."""
+        """True if the next batch of the unit, which leads, waits for a capture."""
         ...
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
@@ -164,12 +165,12 @@ class Stateless:
 
 
 def rest_ms(sight: Sight, now_ms: float) -> float:
-    """How long a unit that has done only empty batches still need not capture; 0: it has done others."""
+    """Time for which a unit that has done only empty batches still need not capture; 0: it has done others."""
     return max(0.0, REST_MS - (now_ms - sight.captured_ms)) if sight.still else 0.0
 
 
 def tick_wait_ms(sight: Sight, now_ms: float) -> float:
-    """How long until a timer that all units share makes the unit capture: it ticks at the multiples of interval_ms.
+    """Time until a timer that all units share makes the unit capture: it ticks at the multiples of interval_ms.
 
     A unit that has ended captures at once.
     """

@@ -23,12 +23,12 @@ MAX_REPEATED = 0.1
 FREE_REPEATED = 32
 """In each run: they take no more than its marker does."""
 REST_SWEEPS = 16
-"""Where keys come again too often it is not tried again for so long."""
+"""Number of sweeps without a refresh where keys come again too often."""
 
 
 @dataclass(slots=True)
 class Refreshing:
-    """What the runs of one unit wrote since its last sweep. rest: sweeps until it is tried again."""
+    """Entries that the runs of one unit wrote since its last sweep. rest: sweeps until a refresh is tried again."""
 
     rest: int = 0
     _written: set[bytes] = field(default_factory=set)
@@ -36,7 +36,7 @@ class Refreshing:
     _repeated: int = 0
 
     def wait_ms(self, batches: int, elapsed_ms: float, changed: int) -> float:
-        """How long until time alone makes a refresh due; 0: it is.
+        """Time until time alone makes a refresh due; 0: it is.
 
         batches, elapsed_ms: since the last marker and capture. changed: keys that the run would hold.
         """
