@@ -25,13 +25,14 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 from holdfast.services.log.logger import drop_below
 from tests.support.kafka import running_kafka
 from tests.support.processor_limit import LIMIT_S, processor_limit
-from tests.support.processor_time import SPENT, by_folder, processor_s
+from tests.support.processor_time import SPENT, by_folder, dearest, processor_s
 
 TESTS = Path(__file__).parent
 CLUSTERS, CLUSTER_MARKS = ("contract", "integration"), ("kafka", "spark", "docker", "alone")
 """Where ./scripts/test looks for tests with these marks: it would not run others."""
 MOST_SAID = 8_000
 """Characters of an exception below the logs."""
+DEAREST = 12
 # Without it, `up --kafka` asks for a secret.
 os.environ.setdefault("HOLDFAST_CLUSTER_SECRET", "off")
 
@@ -152,10 +153,11 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if lines := by_folder(report for reports in terminalreporter.stats.values() for report in reports
-                          if getattr(report, "when", "") == "teardown"):  # fmt: skip
-        terminalreporter.write_sep("=", "processor time by folder")
-        for line in lines:
+    reports = [report for reports in terminalreporter.stats.values() for report in reports
+               if getattr(report, "when", "") == "teardown"]  # fmt: skip
+    if lines := by_folder(reports):
+        terminalreporter.write_sep("=", "processor time by folder, and of the dearest tests")
+        for line in [*lines, *dearest(reports, DEAREST)]:
             terminalreporter.write_line(line)
 
 

@@ -108,7 +108,10 @@ def test_of_a_partition_whose_leader_is_away_nothing_is_known_and_nothing_is_los
     appender.append(stays, b"does not")
     with pytest.raises(Retriable):
         appender.flush(2.0)
-    assert log.offsets([stays], "end") == {stays: RECORDS + 1}
+    deadline = time.monotonic() + DEADLINE_S
+    while log.offsets([stays], "end") != {stays: RECORDS + 1}:
+        assert time.monotonic() < deadline
+        appender.poll()
     reader.assign({gone: 0, stays: 0, led.empty: 0})
     read: dict[Partition, list[bytes | None]] = {gone: [], stays: [], led.empty: []}
     ends: dict[Partition, int] = {}

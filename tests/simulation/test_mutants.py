@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
-from tests.simulation.catching import ANY, BUDGET_MS, catching, promising
+from tests.simulation.catching import ANY, BUDGET_MS, WIDER_MS, catching, promising
 from tests.simulation.history import simulate
 from tests.simulation.mutants.catalogue import EQUIVALENT, MUTANTS, Mutant
 from tests.simulation.scenario import draw
@@ -19,16 +21,18 @@ def test_the_checker_that_a_bug_names_is_the_first_to_catch_it(mutant: Mutant, p
     remembered = pytestconfig.cache.get(place, None) if pytestconfig.cache is not None else None
     found = catching(mutant, None if remembered is None else (int(remembered[0]), int(remembered[1])))
     assert found is not None, f"`python -m tests.simulation.catching {mutant.name} --checker any` tells what else does"
-    if pytestconfig.cache is not None and (found.seed, found.run_ms) != (mutant.seed, mutant.run_ms):
-        pytestconfig.cache.set(place, [found.seed, found.run_ms])
+    if (found.seed, found.run_ms) != (mutant.seed, mutant.run_ms):
+        warnings.warn(f"searched for: `python -m tests.simulation.catching {mutant.name} --record`", stacklevel=1)
+        if pytestconfig.cache is not None:
+            pytestconfig.cache.set(place, [found.seed, found.run_ms])
 
 
-def test_a_search_has_a_budget_and_begins_where_it_ended_last() -> None:
+def test_a_search_has_a_budget_begins_where_it_ended_last_and_ends_with_many_other_seeds() -> None:
     for mutant in MUTANTS:
         tried = list(promising(mutant, (7, 1_234)))
         assert [(one.seed, one.run_ms) for one in tried[:2]] == [(7, 1_234), (mutant.seed, mutant.run_ms)]
-        assert sum(one.run_ms for one in tried) <= BUDGET_MS
-        assert len({(one.seed, one.run_ms) for one in tried}) == len(tried) > 5
+        assert WIDER_MS < sum(one.run_ms for one in tried) <= BUDGET_MS + WIDER_MS
+        assert len({(one.seed, one.run_ms) for one in tried}) == len(tried) >= WIDER_MS // mutant.run_ms
         assert {(one.bug, one.checker, one.profile) for one in tried} == {(mutant.bug, mutant.checker, mutant.profile)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 SPENT = "processor_s"
@@ -25,14 +25,25 @@ def by_folder(reports: Iterable[Report]) -> list[str]:
     """A line for each folder of tests that took a second or more, those first that took most."""
     spent: Counter[str] = Counter()
     count: Counter[str] = Counter()
-    for report in reports:
-        for name, seconds in report.user_properties:
-            if name == SPENT and isinstance(seconds, float):
-                folder = report.nodeid.partition("::")[0].rpartition("/")[0]
-                spent[folder] += seconds  # type: ignore[assignment]
-                count[folder] += 1
+    for test, seconds in _spent(reports):
+        folder = test.partition("::")[0].rpartition("/")[0]
+        spent[folder] += seconds  # type: ignore[assignment]
+        count[folder] += 1
     return [
         f"{seconds:8.0f} s of a processor  {count[folder]:5} tests  {folder}"
         for folder, seconds in spent.most_common()
         if seconds >= 1
     ]
+
+
+def dearest(reports: Iterable[Report], most: int) -> list[str]:
+    """A line for each of the tests that took most, of those that took a second or more."""
+    ordered = sorted(_spent(reports), key=lambda one: -one[1])
+    return [f"{seconds:8.1f} s of a processor  {test}" for test, seconds in ordered[:most] if seconds >= 1]
+
+
+def _spent(reports: Iterable[Report]) -> Iterator[tuple[str, float]]:
+    for report in reports:
+        for name, seconds in report.user_properties:
+            if name == SPENT and isinstance(seconds, float):
+                yield report.nodeid, seconds

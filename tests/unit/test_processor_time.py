@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.support.processor_time import SPENT, by_folder, processor_s
+from tests.support.processor_time import SPENT, by_folder, dearest, processor_s
 
 
 @dataclass
@@ -25,6 +25,11 @@ def test_folders_are_summed_up_and_the_dearest_comes_first() -> None:
         "       7 s of a processor      1 tests  tests/scenario",
         "       4 s of a processor      2 tests  tests/unit/log",
     ]
+    assert dearest(reports, 2) == [
+        "     7.0 s of a processor  tests/scenario/test_c.py::test_three",
+        "     2.5 s of a processor  tests/unit/log/test_b.py::test_two[x/y]",
+    ]
+    assert len(dearest(reports, 9)) == 3
 
 
 def test_what_is_computed_counts() -> None:

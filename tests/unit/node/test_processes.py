@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from holdfast.schemas.heartbeats import At
-from holdfast.services.node.lifeline import lifeline
+from holdfast.services.node.lifeline import Lifeline, lifeline
 from holdfast.services.node.log_limits import LogLimits
 from holdfast.services.node.processes import Child, dying_status, service_command, tail
 from tests.support.processes import Watched, parent_of_one
@@ -22,6 +23,7 @@ from tests.support.processes import Watched, parent_of_one
 DEADLINE_S = 60.0
 ATTEMPTS = 50
 MUCH_BYTES = 200 * 1024 * 1024
+MOST_TRIES = 5
 
 PARENT = """
 import signal, sys, threading
@@ -213,20 +215,32 @@ def test_a_lifeline_tells_of_a_process_that_ends_by_itself(start: Start) -> None
     [("os._exit(3)", 3), ("os.abort()", -signal.SIGABRT), ("os.kill(os.getpid(), 9)", -signal.SIGKILL)],
 )
 def test_a_lifeline_says_what_the_process_was_at_and_how_it_ends(start: Start, death: str, status: int) -> None:
-    """Both are known before it can be waited for: it has much memory to give back."""
-    line = lifeline()
-    assert line is not None
-    deaths: queue.SimpleQueue[tuple[tuple[At, ...], int | None]] = queue.SimpleQueue()
+    """Both are known before it can be waited for: it has much memory to give back. Where the thread that is told gets
+    no processor until then, its status is no longer there, so one of several processes is enough.
+    """
     program = (
         "from holdfast.services.worker.process.lifeline import hold; import os; traces = hold()\n"
         f"kept = bytearray({MUCH_BYTES}); kept[::4096] = b'x' * len(kept[::4096])\n"
         "with traces.runs('j@1-abcdef/u-0', 7):\n"
         f"    {death}\n"
     )
-    child = start(program, environment=line.variable, keep_open=line.descriptors)
-    line.watch(lambda: deaths.put((line.left(), dying_status(child.pid))))
-    assert deaths.get(timeout=DEADLINE_S) == ((At("j@1-abcdef/u-0", 7),), status)
-    assert child.wait(DEADLINE_S) == status
+    known: int | None = None
+    for _ in range(MOST_TRIES):
+        line = lifeline()
+        assert line is not None
+        deaths: queue.SimpleQueue[tuple[tuple[At, ...], int | None]] = queue.SimpleQueue()
+        child = start(program, environment=line.variable, keep_open=line.descriptors)
+        line.watch(partial(_tell, deaths, line, child))
+        left, known = deaths.get(timeout=DEADLINE_S)
+        assert left == (At("j@1-abcdef/u-0", 7),)
+        assert child.wait(DEADLINE_S) == status
+        if known is not None:
+            break
+    assert known == status
+
+
+def _tell(deaths: queue.SimpleQueue[tuple[tuple[At, ...], int | None]], line: Lifeline, child: Child) -> None:
+    deaths.put((line.left(), dying_status(child.pid)))
 
 
 def test_a_lifeline_that_nobody_took_hold_of_tells_nothing(start: Start) -> None:
