@@ -152,7 +152,7 @@ def test_a_job_with_a_spark_operator_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "rows.ndjson").write_text("")
     done = subprocess.run(
         [HOLDFAST, "try", str(tmp_path / "job.yaml"), "--input", f"given={tmp_path / 'rows.ndjson'}"],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode != 0
     assert "'heavy' runs on Spark" in done.stderr

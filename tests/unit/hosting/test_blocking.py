@@ -24,7 +24,7 @@ def blocking() -> Iterator[BlockingThreads]:
 def test_a_call_that_waits_holds_up_its_own_lane_alone(blocking: BlockingThreads) -> None:
     """A trim waited three seconds for a leader, and every restore and takeover of the worker behind it."""
     free, done = threading.Event(), list[object]()
-    blocking.run(lambda: free.wait(30), lambda _: done.append("first"), "a")
+    blocking.run(lambda: free.wait(300), lambda _: done.append("first"), "a")
     blocking.run(lambda: None, lambda _: done.append("second"), "a")
     blocking.run(lambda: None, lambda _: done.append("other"), "b")
     until(lambda: blocking.poll() and done == ["other"], "the other lane has run")
@@ -73,7 +73,7 @@ def hasty() -> Iterator[BlockingThreads]:
 def test_a_call_that_hangs_is_given_up_and_what_waits_behind_it_runs(hasty: BlockingThreads) -> None:
     free, done, causes = threading.Event(), list[object](), list[str]()
     hasty.gave_up = causes.append
-    hasty.run(lambda: free.wait(30), done.append, "a")
+    hasty.run(lambda: free.wait(300), done.append, "a")
     hasty.run(lambda: "behind", done.append, "a")
     hasty.run(lambda: "beside", done.append, "b")
     until(lambda: (hasty.poll(), len(done) == 3)[1], "the call is given up, the others run")
@@ -86,24 +86,35 @@ def test_a_call_that_hangs_is_given_up_and_what_waits_behind_it_runs(hasty: Bloc
     assert done[3:] == ["later"]
 
 
-def test_a_call_that_comes_further_does_not_hang(hasty: BlockingThreads) -> None:
+def test_a_call_that_comes_further_does_not_hang() -> None:
+    blocking = BlockingThreads("test", limit=1, patience_s=300.0)
+    step, came = threading.Semaphore(0), threading.Semaphore(0)
     done = list[object]()
 
     def restores() -> str:
-        for _ in range(8):
-            threading.Event().wait(0.1)
+        for _ in range(3):
+            step.acquire()
             further()
+            came.release()
         return "restored"
 
-    hasty.run(restores, done.append)
-    until(lambda: hasty.poll() and done, "the call is over")
+    blocking.run(restores, done.append)
+    until(lambda: blocking._lanes[""][0].further_s < math.inf, "the call has begun")
+    for _ in range(3):
+        blocking._lanes[""][0].further_s -= 200  # so much time passes
+        blocking.poll()
+        assert not done
+        step.release()
+        came.acquire()
+    until(lambda: blocking.poll() and done, "the call is over")
     assert done == ["restored"]
+    blocking.close()
 
 
 def test_a_process_with_too_many_calls_that_hang_is_unfit(hasty: BlockingThreads) -> None:
     free = threading.Event()
     for number in range(MOST_HUNG):
-        hasty.run(lambda: free.wait(30), lambda _: None, f"lane {number}")
+        hasty.run(lambda: free.wait(300), lambda _: None, f"lane {number}")
     with pytest.raises(WorkerUnfit, match="calls of test hang"):
         until(lambda: (hasty.poll(), False)[1], "too many calls hang")
     free.set()
@@ -112,7 +123,7 @@ def test_a_process_with_too_many_calls_that_hang_is_unfit(hasty: BlockingThreads
 def test_while_nobody_looks_no_call_hangs(hasty: BlockingThreads) -> None:
     """The process was stopped, or its loop held up: the call may have been answered meanwhile."""
     free, done = threading.Event(), list[object]()
-    hasty.run(lambda: free.wait(30), done.append)
+    hasty.run(lambda: free.wait(300), done.append)
     until(lambda: hasty._lanes[""][0].further_s < math.inf, "the call has begun")
     hasty._looked_s -= 100
     hasty._lanes[""][0].further_s -= 100

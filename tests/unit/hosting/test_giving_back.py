@@ -13,7 +13,7 @@ from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.giving_back import EVERY_S, GivingBack
 from holdfast.services.hosting.watchdog import Watchdog
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 FREED_MIB, LEFT_MIB = 60, 20
 HOLED = f"""
 import threading

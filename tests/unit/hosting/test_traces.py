@@ -34,14 +34,14 @@ def test_calls_beside_the_loop_have_slots_of_their_own(memory: memoryview) -> No
     began = threading.Barrier(SLOTS + 3)
 
     def call() -> None:
-        began.wait(30)
-        free.wait(30)
+        began.wait(300)
+        free.wait(300)
 
     calls = [traces.beside(f"j@1-abcdef/u-{number}", "loading", call) for number in range(SLOTS + 2)]
     threads = [threading.Thread(target=one) for one in calls]
     for thread in threads:
         thread.start()
-    began.wait(30)
+    began.wait(300)
     with traces.runs(UNIT, 3):
         found = read(memory)
     assert found[0] == At(UNIT, 3)
@@ -49,7 +49,7 @@ def test_calls_beside_the_loop_have_slots_of_their_own(memory: memoryview) -> No
     assert {(one.batch, one.what) for one in found[1:]} == {(0, "loading")}
     free.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert read(memory) == ()
     assert traces.beside(UNIT, "loading", lambda: "loaded")() == "loaded"
 

@@ -109,7 +109,7 @@ def test_a_process_that_hangs_ends_and_says_where_every_thread_stood() -> None:
         "with doing.of('j@1/u'):\n"
         "    hangs_here()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == HUNG_STATUS
     assert "the process ends: its loop is stuck for 1." in done.stderr
     assert "in j@1/u" in done.stderr

@@ -75,7 +75,7 @@ def heard(count: int, moods: Iterable[Exception] = (), wrong: int = -1) -> tuple
         with mock.patch.object(log, "reader", return_value=moody):
             listener = asyncio.ensure_future(follow(log, "beats", {BEATS: 0}, take))
             done, _ = await asyncio.wait(
-                [listener, asyncio.ensure_future(all_read.wait())], timeout=30, return_when=asyncio.FIRST_COMPLETED
+                [listener, asyncio.ensure_future(all_read.wait())], timeout=300, return_when=asyncio.FIRST_COMPLETED
             )
             assert done
             if listener in done:

@@ -19,7 +19,7 @@ from holdfast.services.log.kafka_transactor import COMMIT_S, LIBRARY_S, TRANSACT
 from holdfast.services.log.protocol import Rows
 from tests.support.commands import until
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", fatal=True))
 LOST = KafkaError(KafkaError._TRANSPORT, "disconnected")
 UNDELIVERED = KafkaException(KafkaError(KafkaError._INCONSISTENT, "1 message failed", txn_requires_abort=True))

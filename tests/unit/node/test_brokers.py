@@ -18,7 +18,7 @@ from holdfast.services.node.brokers import Brokers
 from holdfast.services.node.disk import Disk
 from holdfast.services.node.processes import Child
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 class Node:

@@ -27,7 +27,7 @@ from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import StartFailed, Supervisor
 from tests.support.commands import until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 FULL = "/dev/full"
 
 

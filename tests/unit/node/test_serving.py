@@ -144,7 +144,7 @@ def test_it_goes_on_once_kafka_is_there(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_output_of_a_child_without_a_log_is_that_of_its_parent() -> None:
     script = (
         "from holdfast.services.node.processes import Child\n"
-        "Child(('sh', '-c', 'echo said; echo told >&2'), log=None).wait(20)\n"
+        "Child(('sh', '-c', 'echo said; echo told >&2'), log=None).wait(300)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
     assert (done.stdout, done.stderr) == ("said\n", "told\n")

@@ -181,6 +181,6 @@ def test_spans_go_where_the_usual_variables_say(traced: Traced, monkeypatch: pyt
         traced.cluster.place({unit: [worker] for unit in traced.cluster.units})
         traced.run()
         spans.close()
-        path, headers = came.get(timeout=30)
+        path, headers = came.get(timeout=300)
         assert path == "/v1/traces"
         assert headers["tenant"] == "t1"
