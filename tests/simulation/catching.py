@@ -3,8 +3,8 @@
 A change of the product changes what follows from a seed, so a recorded one is where the search begins, and no more:
 within BUDGET_MS of simulated time others are tried, the shortest first; then under a profile the first ones, else those
 first whose histories have several units, standbys and many faults. A bug that needs a rare coincidence, one history in
-forty or so, may be in none of them: only if all have failed the search goes on with other seeds, for WIDER_MS more. The
-tests remember what was found last. `--record` writes what was found into mutants/catalogue.py.
+forty or so, may be in none of them: if all have failed, the search continues with other seeds for WIDER_MS. The tests
+remember what was found last. `--record` writes what was found into mutants/catalogue.py.
 """
 
 from __future__ import annotations
