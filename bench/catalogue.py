@@ -22,6 +22,7 @@ from bench.latency import latency
 from bench.overhead import overhead
 from bench.peers.against import against_peers
 from bench.peers.peer import PEERS
+from bench.registry import registry
 from bench.replicas import replicas
 from bench.rest import Rest
 from bench.restore import restore
@@ -311,6 +312,15 @@ MEASURES = (
         "thread, without a cluster",
         sums,
         {f"{shape}_floats_over_ints": at_most(1.5) for shape in SHAPES},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
+        "registry",
+        "the same rows as JSON, Avro and JSON Schema, decoded by turns in batches of 10,000 and of 1,000; bare readers "
+        "of Avro beside; in one thread, without a cluster",
+        registry,
+        {"avro_10000_over_json": at_least(0.5), "json-schema_10000_over_json": at_least(0.8)},
         workers=0,
         standard=False,
     ),

@@ -7,10 +7,10 @@ Each record is decoded on its own, so its result never depends on the records be
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any, NotRequired, Required, TypedDict
 
 import msgspec
@@ -47,9 +47,11 @@ class JsonReader:
 
     Args:
         unit: of timestamps that are integers; None: they are ISO 8601 texts.
+        header: so many bytes of each record are passed over.
     """
 
-    def __init__(self, fields: Mapping[str, str], unit: str | None) -> None:
+    def __init__(self, fields: Mapping[str, str], unit: str | None, header: int = 0) -> None:
+        self._behind: Callable[[Any], bytes] | None = itemgetter(slice(header, None)) if header else None
         self._fields, self._unit = dict(fields), unit
         names = {f"f{index}": name for index, name in enumerate(fields)}
         members = [_member(slot, fields[name], unit) for slot, name in names.items()]
@@ -65,8 +67,10 @@ class JsonReader:
         """Values by column, the records they come from, and why the others are refused."""
         refused: dict[int, str] = {}
         loose = self._exact is not None and _LOOSE.search(b"\n".join(filter(None, values)))
+        # a slice is decoded before the next one is made: it lies in the processor's cache, and its memory is used again
+        payloads: Iterable[Any] = values if self._behind is None else map(self._behind, values)
         try:
-            records = self._one_by_one(values, refused) if loose else list(map(self._decode, values))  # type: ignore[arg-type]
+            records = self._one_by_one(values, refused) if loose else list(map(self._decode, payloads))
         except (*_REFUSALS, TypeError):
             records = self._one_by_one(values, refused)
         kept = [index for index in range(len(values)) if index not in refused] if refused else range(len(values))
@@ -94,7 +98,8 @@ class JsonReader:
 
     def _one_by_one(self, values: Sequence[bytes | None], refused: dict[int, str]) -> list[Any]:
         records = []
-        for index, value in enumerate(values):
+        for index, given in enumerate(values):
+            value = given if self._behind is None or given is None else self._behind(given)
             try:
                 if not value:
                     raise msgspec.DecodeError("the record is empty")

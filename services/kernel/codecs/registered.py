@@ -70,10 +70,21 @@ NO_SCHEMAS: Schemas = AbsentSchemas("no Schema Registry is set: HOLDFAST_REGISTR
 
 def ids(values: Sequence[bytes | None]) -> np.ndarray:
     """The id that each record names; -1: it names none."""
+    if (id := _common(values)) is not None:
+        return np.full(len(values), id)
     heads = b"".join([value[:HEADER] if value is not None and len(value) >= HEADER else _UNNAMED for value in values])
     lines = np.frombuffer(heads, np.uint8).reshape(len(values), HEADER)
     found = np.ascontiguousarray(lines[:, 1:]).view(">u4").reshape(len(values)).astype(np.int64)
     return np.where(lines[:, 0] == 0, found, -1)
+
+
+def _common(values: Sequence[bytes | None]) -> int | None:
+    """The id that all records name; None: they differ. What least and greatest begin with, all between begin with."""
+    try:
+        first, last = min(values)[:HEADER], max(values)[:HEADER]  # type: ignore[type-var, index]
+    except (TypeError, ValueError):  # of a record without a value, and of no record
+        return None
+    return int.from_bytes(first[1:], "big") if first == last and len(first) == HEADER and first[0] == 0 else None
 
 
 class RegisteredReader:
@@ -89,7 +100,7 @@ class RegisteredReader:
     ) -> None:
         self._fields, self._names, self._unit = dict(fields), list(names), unit
         self._kind, self._schemas = KINDS[format], schemas
-        self._texts = TextColumns(fields, names, "json", unit) if format == "json-schema" else None
+        self._texts = TextColumns(fields, names, "json", unit, HEADER) if format == "json-schema" else None
         self._readers: dict[int, RecordReader | str] = {}
 
     def read(self, values: Sequence[bytes | None], unknown: Collection[int] | None) -> Registered:
@@ -101,8 +112,9 @@ class RegisteredReader:
         refused = {index: _unframed(values[index]) for index in np.flatnonzero(named < 0).tolist()}
         lacking: list[int] = []
         good: list[tuple[int, np.ndarray]] = []
-        for id in np.unique(named[named >= 0]).tolist():
-            rows = np.flatnonzero(named == id)
+        one = len(named) > 0 and named.min() == named.max() >= 0
+        for id in named[:1].tolist() if one else np.unique(named[named >= 0]).tolist():
+            rows = np.arange(len(named)) if one else np.flatnonzero(named == id)
             reason = self._unusable(id, unknown)
             if reason is None:
                 lacking.append(id)
@@ -151,11 +163,11 @@ class RegisteredReader:
     ) -> tuple[list[pl.Series], np.ndarray]:
         assert self._texts is not None
         if len(good) == 1 and not refused:
-            found = self._texts.read([value[HEADER:] for value in values])  # type: ignore[index]
+            found = self._texts.read(values)
             refused |= found.refused
             return found.columns, found.kept
         at = np.sort(np.concatenate([rows for _, rows in good])) if good else np.zeros(0, np.int64)
-        found = self._texts.read([(values[index] or b"")[HEADER:] for index in at.tolist()])
+        found = self._texts.read([values[index] for index in at.tolist()])
         refused |= {int(at[index]): reason for index, reason in found.refused.items()}
         return found.columns, at[found.kept]
 

@@ -41,16 +41,20 @@ class TextColumns:
 
     Args:
         fields: type text by name in the record. names: of the columns, in the same order.
+        header: so many bytes before each JSON value are passed over.
     """
 
-    def __init__(self, fields: Mapping[str, str], names: Sequence[str], format: str, unit: str | None) -> None:
+    def __init__(
+        self, fields: Mapping[str, str], names: Sequence[str], format: str, unit: str | None, header: int = 0
+    ) -> None:
         self._fields = dict(zip(names, fields.values(), strict=True))
-        self._reader = FORMATS[format](fields, unit)
+        self._reader = JsonReader(fields, unit, header) if header else FORMATS[format](fields, unit)
         self._columns = dict(zip(names, self._reader.columns(), strict=True))
 
     def read(self, values: Sequence[bytes | None]) -> Columns:
         found, read, refused = self._reader.read(values)
-        kept = np.asarray(read, dtype=np.int64)
+        # numpy would ask a range for one number after the other
+        kept = np.arange(len(read)) if isinstance(read, range) else np.asarray(read, dtype=np.int64)
         series: list[pl.Series] = []
         for (name, convert), column in zip(self._columns.items(), found, strict=True):
             series.append(convert(column).alias(name))
