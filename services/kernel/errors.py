@@ -111,7 +111,7 @@ FAILED, USAGE = 1, 2
 
 
 class CommandFailed(HoldfastError):
-    """What a person asked for is not done: what went wrong, what to do about it, and the exit code of a command."""
+    """Failure of a command: the cause, the fix, and the exit code."""
 
     def __init__(self, message: str, hint: str = "", code: int = FAILED) -> None:
         self.message, self.hint, self.code = message, hint, code

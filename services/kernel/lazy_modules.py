@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import Any
 
 LOADED = ("numpy", "numpy.ma", "pyarrow")
-"""What our own code makes polars touch, on its way to columns and back. pandas is none of it."""
+"""Modules that our own code makes polars touch, on its way to columns and back. pandas is not among them."""
 PROXIES = ("polars._dependencies", "polars.dependencies")
-"""Where polars has its proxies; the name depends on the release."""
+"""Modules in which polars has its proxies; the name depends on the release."""
 OWN_NAMES = frozenset({"_globals", "_module_name", "_module_available"})
-"""What a proxy keeps of its own, beside the names of its module."""
+"""Names that a proxy keeps of its own, beside the names of its module."""
 
 
 def resolve(*, load: bool = True) -> None:

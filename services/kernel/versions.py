@@ -40,7 +40,7 @@ _IMPORT = re.compile(rb"^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \
 
 @cache
 def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
-    """Of this process, by name. modules: that a user's operators may come from."""
+    """Versions of this process, by name. modules: that a user's operators may come from."""
     true = {
         "kernel": _digest(_sources(Path(__file__).parent, COMPUTES)),
         **{name: _version(name) for name in DISTRIBUTIONS},
@@ -51,7 +51,7 @@ def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def text_of(versions: Mapping[str, str], modules: Collection[str] = ()) -> str:
-    """What a unit depends on, for people and to be compared; empty if nothing is known.
+    """Versions that a unit depends on, for people and for comparison; empty if nothing is known.
 
     modules: of its users' code, such as `scoring.models`; `code scoring` holds for all below it.
     """
@@ -67,7 +67,7 @@ def _concerns(name: str, modules: Collection[str]) -> bool:
 
 
 def differences(planned: str, here: str) -> str:
-    """What is otherwise in the second of two texts, for people: `polars 2 (not 1)`."""
+    """Differences of the second of two texts, for people: `polars 2 (not 1)`."""
     before, now = _parts(planned), _parts(here)
     names = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
     return ", ".join(f"{name} {now.get(name, 'missing')} (not {before.get(name, 'there')})" for name in names)

@@ -32,8 +32,9 @@ _FILE = b"ARROW1"
 _BROKEN = (
     pa.ArrowException, OSError, ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
 )  # fmt: skip
-"""What reading bytes that are no Arrow, or no longer, may raise. Arrow's validation lets views pass that are not UTF-8,
-at which polars panics."""
+"""Errors on reading bytes that are no Arrow, or no longer. Arrow's validation lets views pass that are not UTF-8, at
+which
+polars panics."""
 _DAY_US = 86_400_000_000
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("begin", "<i4")])
 _INSIDE = 12
@@ -179,7 +180,9 @@ def _check(name: str, array: Any) -> None:
 
 
 def _check_views(name: str, array: Any) -> None:
-    """Where each text lies: Arrow's validation does not look, and reading one from elsewhere ends the process."""
+    """Checks the place of each text: Arrow's validation does not, and reading a text from elsewhere ends the
+    process.
+    """
     _, where, *buffers = array.buffers()
     views = np.frombuffer(where, _VIEW)[array.offset : array.offset + len(array)]
     sizes = np.array([0 if buffer is None else buffer.size for buffer in buffers], dtype=np.int64)

@@ -66,7 +66,7 @@ class Records:
         return self.bytes[begin[:, None] + np.arange(width)]
 
     def pieces(self, rows: Rows, path: str) -> tuple[np.ndarray, np.ndarray]:
-        """Where a text, or bytes, of each record begin, and how long they are; passes over them."""
+        """Beginning and length of a text, or bytes, of each record; passes over them."""
         lengths = self.numbers(rows, path)
         begin = self.at[rows]
         wrong = (lengths < 0) | (lengths > self.end[rows] - begin)

@@ -238,7 +238,7 @@ def _decimals(records: Records, rows: Rows, type: Type, wanted: pa.DataType, pat
 
 
 def _places(there: np.ndarray) -> pa.Array:
-    """Where each of those that are there stands among them; null for the others."""
+    """Position of each value among those that are there; null for the others."""
     return pa.array(np.cumsum(there) - 1, mask=~there)
 
 
@@ -336,7 +336,7 @@ def _items(records: Records, rows: Rows, take: Callable[[Records, np.ndarray], N
 
 
 def _block(records: Records, rows: Rows, path: str) -> np.ndarray:
-    """How many items the next block has; one with a length in bytes says so by a number below 0."""
+    """Number of items of the next block; a block with a length in bytes has a number below 0."""
     counts = records.numbers(rows, path)
     sized = counts < 0
     if sized.any():
@@ -367,7 +367,7 @@ def passing(type: Type, path: str) -> Pass:
 
 
 def _discard(value: object) -> None:
-    """Of a value only its end counts."""
+    """Discards a value, of which only the end counts."""
 
 
 def _pass_all(records: Records, rows: Rows, steps: Sequence[Pass]) -> None:

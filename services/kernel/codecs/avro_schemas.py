@@ -28,11 +28,14 @@ class NoSchema(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """One type of a schema. kind: a primitive one, or record, enum, fixed, array, map, union.
+    """A type of a schema. kind: a primitive one, or record, enum, fixed, array, map, union.
 
-    logical: a logical type that Avro defines for this kind; else empty, and the kind counts. scale, precision: of a
-    decimal. size: of a fixed. symbols: of an enum. members: of a record by name. of: the branches of a union, or what
-    an array or map holds.
+    logical: a logical type that Avro defines for this kind; else empty, and the kind counts.
+    scale, precision: of a decimal.
+    size: of a fixed.
+    symbols: of an enum.
+    members: of a record by name.
+    of: the branches of a union, or what an array or map holds.
     """
 
     kind: str
@@ -55,7 +58,7 @@ class Type:
 
     @property
     def empty(self) -> bool:
-        """Whether a value may take no byte, so that a few bytes may claim any number of them."""
+        """True if a value may take no byte, so that a few bytes may claim any number of them."""
         if self.kind == "record":
             return all(one.empty for one in self.members.values())
         return self.kind == "null" or (self.kind == "fixed" and self.size == 0)
@@ -148,7 +151,9 @@ class _Parser:
 
 
 def _logical(base: Type, raw: dict[str, Any]) -> Type:
-    """One that Avro does not define, or that does not fit, does not count, as the specification has it."""
+    """The logical type. A type that Avro does not define, or that does not fit, does not count, as the specification
+    has it.
+    """
     said = raw.get("logicalType")
     if base.kind == "long" and said in TIMES:
         return Type("long", str(said))

@@ -87,7 +87,7 @@ class CsvReader:
 
 
 def _columns(value: bytes | None) -> list[str] | str:
-    """One record on its own; a quoted text may hold line breaks, a record may not hold two lines."""
+    """Columns of one record on its own; a quoted text may hold line breaks, a record may not hold two lines."""
     if not value:
         return "the record is empty"
     if other := other_encoding(value):

@@ -90,7 +90,7 @@ class Decoder:
         timestamps_ms: Sequence[int],
         unknown: Collection[int] | None = None,
     ) -> Decoded:
-        """One row for each record that fits, of Arrow records many.
+        """Decodes records: one row for each record that fits, for Arrow records many.
 
         Args:
             timestamps_ms: of the records; negative = none.
@@ -122,7 +122,9 @@ class Decoder:
     def _decode_tables(
         self, reader: ArrowReader, values: Sequence[bytes | None], timestamps_ms: Sequence[int]
     ) -> Decoded:
-        """One bad row refuses its whole record: only whole records can be dead-lettered and sent again."""
+        """Decodes tables. A bad row refuses its whole record: only whole records can be dead-lettered and sent
+        again.
+        """
         names = list(self._fields)
         tables, heights, refused = (
             [_named(reader.nothing, names)],
@@ -170,7 +172,7 @@ class Decoder:
         return times
 
     def _given(self, columns: Sequence[pl.Series], refuse: Refuse) -> tuple[str, pl.Series]:
-        """What the event time is called, and its values."""
+        """Name and values of the event time."""
         if self._event_time is None or isinstance(self._event_time, str):
             name = self._event_time or ""
             return name, columns[list(self._fields).index(name)].cast(pl.Datetime("us")).cast(pl.Int64)

@@ -58,7 +58,9 @@ class Deletions:
         self._texts = _texts(self._key[0]) if one_text else None
 
     def decode(self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
-        """One row of the key columns for each key that can be read; its time is that of the record, 0 without one."""
+        """Decodes keys: one row of the key columns for each key that can be read; its time is that of the record, 0
+        without one.
+        """
         records, read, refused = list[bytes](), list[int](), list[tuple[int, str]]()
         for index, key in enumerate(keys):
             try:
@@ -124,7 +126,7 @@ class Deletions:
             return text
 
     def _check_nested(self, key: bytes) -> None:
-        """Of a key that is one text: an object must hold it by the column's name, an array nothing else."""
+        """Checks a key that is one text: an object must hold it by the column's name, an array nothing else."""
         try:
             found = _any(key)
         except _NO_JSON:

@@ -32,7 +32,7 @@ class Sender:
 
 
 def arrow_schema(schema: pl.Schema) -> pa.Schema:
-    """How rows of this schema lie in a frame."""
+    """The schema of such rows in a frame."""
     return _arrow_schema(tuple(schema.items()))
 
 
@@ -63,7 +63,9 @@ class RowCodec:
         return payload
 
     def pack(self, rows: pl.DataFrame) -> Any:
-        """As `encode`, but equal rows may give other bytes: a buffer for a reader beside us. No rows give no bytes."""
+        """Packs rows like `encode`, but equal rows may give other bytes: a buffer for a reader beside us. No rows give
+        no bytes.
+        """
         if not rows.height:
             return b""
         arrays = [_array(rows[field.name], field.type) for field in self.arrow]
@@ -93,7 +95,7 @@ class RowCodec:
             raise ValueError(f"not rows of the stream: {error}") from error
 
     def _normal(self, rows: pl.DataFrame) -> pa.RecordBatch:
-        """One contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""
+        """A contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""
         arrays = [_array(rows[field.name], field.type) for field in self.arrow]
         columns = [array if _clean(array) else _fresh(array) for array in arrays]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
@@ -108,7 +110,7 @@ class FrameCodec:
         self._id = xxhash.xxh32_intdigest(str(self._rows.arrow).encode())
 
     def encode(self, rows: pl.DataFrame, sender: Sender, batch: int, watermark: int, flags: int = 0) -> list[bytes]:
-        """One frame for the rows, or several parts when they are large; a header alone for no rows."""
+        """Frames for the rows: one, or several parts when they are large; a header alone for no rows."""
         payloads = self._payloads(rows)
         return [
             Header(
@@ -139,7 +141,7 @@ class FrameCodec:
         self._rows.check(payload)
 
     def _payloads(self, rows: pl.DataFrame) -> list[bytes]:
-        """How rows split depends on nothing but the rows and the limit."""
+        """Payloads of the rows; the split depends on nothing but the rows and the limit."""
         if rows.height == 0:
             return [b""]
         whole = self._rows.encode(rows)

@@ -77,7 +77,7 @@ class JsonReader:
         return [list(map(getter, records)) for getter in self._getters], kept, refused
 
     def columns(self) -> list[Column]:
-        """How the values of each column become a series."""
+        """Converters of the values of each column to a series."""
         return [self._column(field_types.dtype(text)) for text in self._fields.values()]
 
     @staticmethod
@@ -109,7 +109,9 @@ class JsonReader:
         return records
 
     def _decode_whole(self, value: bytes) -> Any:
-        """Where an int is expected, a number such as 4.0, as pandas writes it, or 1e3 is one: it has no fraction."""
+        """Decodes a value in which a number such as 4.0, as pandas writes it, or 1e3 stands for an int: it has no
+        fraction.
+        """
         if self._exact is not None and _LOOSE.search(value):
             self._exact(_WHOLE.sub(_without_fraction, value))
         try:
@@ -147,7 +149,7 @@ class JsonReader:
         return f"{path}: expected {expected}, {found}{hint}"
 
     def _found(self, value: bytes, path: str) -> str:
-        """What stands at the path; of a record that is broken behind the value at fault, its beginning."""
+        """Text at the path; of a record that is broken behind the value at fault, its beginning."""
         try:
             return f"found {self.shown(_look(value, path))}"
         except _REFUSALS:
@@ -226,7 +228,7 @@ def _shortened(text: str) -> str:
 
 
 def _look(value: bytes, path: str) -> Any:
-    """What stands at `a.b[2].c`; the last that was found where the path cannot be followed."""
+    """Value at `a.b[2].c`; the last that was found where the path cannot be followed."""
     found = msgspec.json.decode(unmarked(value))
     for step in re.findall(r"[^.\[\]]+", path):
         try:

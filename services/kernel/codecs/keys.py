@@ -31,7 +31,9 @@ def canonical_floats(column: pl.Series) -> pl.Series:
 
 
 def canonical(column: pl.Series) -> pl.Series:
-    """As msgpack can hold it: one zero, one NaN; times, dates and decimals as numbers or text that stand for them."""
+    """Column as msgpack can hold it: one zero, one NaN; times, dates and decimals as numbers or text that stand for
+    them.
+    """
     if column.dtype.is_float():
         return canonical_floats(column)
     if column.dtype == pl.Date or isinstance(column.dtype, pl.Datetime):

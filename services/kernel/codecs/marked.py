@@ -22,9 +22,9 @@ from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.errors import StateCorrupted
 
 AT = "_at"
-"""Where in the log a row lies; of the record that it was made of: ORIGIN its offset, REACHED how far event time has
-come with it (microseconds; null: nothing is known), RAW its value in base 64 if it is no row of the source, BEAT
-whether it is here to say no more than that."""
+"""Column with a row's place in the log, and columns of the record that the row was made of: ORIGIN its offset, REACHED
+the event time reached with it (microseconds; null: nothing is known), RAW its value in base 64 if it is no row of the
+source, BEAT true if the row says no more than that."""
 ORIGIN, REACHED, RAW, BEAT, STAMP = "_origin", "_reached", "_raw", "_beat", "_stamp"
 _MARKS: Mapping[str, pl.DataType] = {
     ORIGIN: pl.Int64(),
@@ -52,7 +52,7 @@ def lanes(first: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def travels(text: str) -> bool:
-    """Whether values of a field type can be written so that they are read back as they were."""
+    """True if values of a field type can be written so that they are read back as they were."""
     kind = fields.dtype(fields.required(text))
     return not kind.is_nested()
 
@@ -71,12 +71,12 @@ def _column(name: str, index: int, kind: pl.DataType) -> pl.Expr:
 
 
 class RowReader:
-    """Which records of one lane count, in offset order.
+    """Reader of the records of one lane that count, in offset order.
 
     Args:
         start: the first offset that no cut has taken; a cut ends just behind a record that counts, whose origin is the
             mark.
-        refuse: called with what is no row of Spark's; the rows around it count.
+        refuse: called with a record that is no row of Spark's; the rows around it count.
     """
 
     def __init__(self, output: Mapping[str, str], start: int, refuse: Refuse = lambda offset, cause: None) -> None:
@@ -89,7 +89,7 @@ class RowReader:
 
     @property
     def position(self) -> int:
-        """Where reading begins."""
+        """Offset at which reading begins."""
         return max(0, self._start - 1)
 
     def read(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> pl.DataFrame:

@@ -27,7 +27,7 @@ _FEW = 32
 
 
 def plain_values(column: pl.Series) -> list[Any]:
-    """What msgspec writes, a value a row; bytes stay bytes, floats stay floats, null is None."""
+    """Values for msgspec, one a row; bytes stay bytes, floats stay floats, null is None."""
     kind = column.dtype
     if isinstance(kind, pl.Decimal):
         return column.cast(pl.String).to_list()

@@ -22,7 +22,7 @@ from holdfast.services.kernel.errors import NoRegistry, StateCorrupted
 
 HEADER = 5
 KINDS = {"avro": "AVRO", "json-schema": "JSON"}
-"""What a registry calls the schemas of a format."""
+"""Registry's names for the schemas of a format."""
 _UNNAMED = b"\xff" * HEADER
 _CALLED = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
 

@@ -26,7 +26,10 @@ class Reader(Protocol):
 
 
 class Columns(NamedTuple):
-    """One value a record that was read. kept: their places; refused: reason by place, also of some that were read."""
+    """Columns with one value for each record that was read. kept: their places; refused: reason by place, also of some
+    that
+    were read.
+    """
 
     columns: list[pl.Series]
     kept: np.ndarray

@@ -1,4 +1,4 @@
-"""How a record's bytes hold text: a byte order mark is passed over, and an encoding other than UTF-8 is named."""
+"""Text in a record's bytes: a byte order mark is passed over, and an encoding other than UTF-8 is named."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How rows flow below the cuts: a unit's batches, the merging of what arrives, routing, watermarks, replay."""
+"""Flow of rows below the cuts: a unit's batches, the merging of what arrives, routing, watermarks, replay."""

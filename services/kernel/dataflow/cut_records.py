@@ -1,6 +1,7 @@
-"""What the records that a cut names become: rows in the order of the cut, dead letters, and the watermark behind them.
+"""Results of the records that a cut names: rows in the order of the cut, dead letters, and the watermark behind them.
 
-Source: PROTOCOL 3 and 12. Workers, `try` and replays read cuts by these rules; where they get the records differs.
+Source: PROTOCOL 3 and 12. Workers, `try` and replays read cuts by these rules; they differ in where they get the
+records.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from holdfast.services.kernel.plans.layout import TaskLayout
 
 
 class Brought(NamedTuple):
-    """What a source task brings to a batch. records: how many there were; lost: how many the cut names that are gone.
+    """Rows that a source task brings to a batch.
 
-    records are counted: a cut spans more offsets, since markers of transactions hold offsets, too. bytes: about.
+    records: how many there were; they are counted, since a cut spans more offsets: markers of transactions hold some.
+    lost: how many the cut names that are gone.
+    bytes: about.
     taken_in: of the job's input, so many stand behind them: of what Spark puts out, those that it has read.
     """
 
@@ -65,7 +68,7 @@ class Records:
 
 
 NO_RECORDS = Records((), (), (), {})
-"""Those of a range that is lost."""
+"""Records of a range that is lost."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""When a record happened, where the job file computes it from the fields of the record.
+"""Event time that the job file computes from the fields of the record.
 
 Source: JOBS "event_time", PROTOCOL 3. The value depends on the record alone.
 """
@@ -27,19 +27,19 @@ _TIMES = ("timestamp", "date")
 
 
 class Mistake(NamedTuple):
-    """What is wrong with an event time of a job file, and the hint."""
+    """Mistake in an event time of a job file, and the hint."""
 
     message: str
     hint: str = ""
 
 
 def computed(text: str | None, fields: Mapping[str, str]) -> bool:
-    """Whether an event time is more than the field that holds it. fields: type text by column."""
+    """True if an event time is more than the field that holds it. fields: type text by column."""
     return text is not None and required(fields.get(text, "")) not in _TIMES
 
 
 def mistakes(text: str, unit: str | None, fields: Mapping[str, str]) -> list[Mistake]:
-    """What is wrong with an event time; fields: whose types are all known."""
+    """Mistakes in an event time; fields: whose types are all known."""
     if not computed(text, fields):
         return []
     if is_bare(text) and text not in fields:

@@ -1,4 +1,4 @@
-"""What one input slot, or one source, brings to a batch."""
+"""Rows of one input slot, or one source, in a batch."""
 
 from __future__ import annotations
 

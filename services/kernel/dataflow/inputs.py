@@ -1,4 +1,4 @@
-"""What a unit takes in from other units: the frames of its input partitions, and the slots of its tasks they go to.
+"""Inputs of a unit from other units: the frames of its input partitions, and the slots of its tasks they go to.
 
 Source: PROTOCOL 4.
 """
@@ -135,7 +135,7 @@ class Inputs:
         return self._partitions[partition].ahead
 
     def kept_bytes(self) -> Iterator[tuple[Partition, int]]:
-        """Of the frames that wait, by partition."""
+        """Bytes of the frames that wait, by partition."""
         return ((name, partition.bytes) for name, partition in self._partitions.items())
 
     @property
@@ -149,5 +149,5 @@ class Inputs:
         return any(partition.ending for partition in self._partitions.values())
 
     def waits_for(self, partition: Partition, batch: int) -> bool:
-        """Whether it is this one that the batch lacks."""
+        """True if it is this partition that the batch lacks."""
         return not self._partitions[partition].ready(batch)

@@ -13,15 +13,17 @@ import numpy as np
 from holdfast.schemas.leaps import Leap, widest
 
 _PENDING = 4
-"""Of each partition so many of the widest leaps wait for a record behind them."""
+"""Number of the widest leaps of each partition that wait for a record behind them."""
 
 
 class Leaping:
-    """One source task's leaps, batch by batch. What a batch costs: a look at its oldest and its newest time, and where
-    the newest is ahead by more than `least_us`, one more at how far each record is ahead.
+    """Leaps of one source task, batch by batch. The cost of a batch: a look at its oldest and its newest time, and
+    where the
+    newest is ahead by more than `least_us`, one more at how far each record is ahead.
 
     Args:
-        topic: of the records. least_us: a leap that is not wider makes no record late: the allowed lateness.
+        topic: of the records.
+        least_us: a leap that is not wider makes no record late: the allowed lateness.
 
     leap: the widest so far that counts.
     """

@@ -29,7 +29,7 @@ Fits = Callable[[Header, memoryview], None]
 
 
 Void = Callable[[int, int], bool]
-"""Of a writer number and an epoch."""
+"""Test of a writer number and an epoch."""
 
 
 def _nothing(*_: object) -> None:
@@ -64,7 +64,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark.
+    """A batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark.
 
     bytes: of the payloads.
     """
@@ -160,7 +160,7 @@ class InputPartition:
     # -- what there is no room for ------------------------------------------------------------------------------------
 
     def _full(self, writer: _Writer, header: Header) -> bool:
-        """Whether there is no room for the writer's next batch, which is not the next one to be taken."""
+        """True if there is no room for the writer's next batch, which is not the next one to be taken."""
         if header.batch != writer.received + 1 or header.part or writer.parts or header.batch <= self._done + 1:
             return False
         return header.batch > self._done + MAX_AHEAD_BATCHES or writer.bytes >= self._share
@@ -265,7 +265,7 @@ class InputPartition:
         return min((FOREVER if w.ended else w.received for w in self._writers.values()), default=FOREVER)
 
     def ready(self, batch: int) -> bool:
-        """Whether every writer has sent it in full. Asked in every turn of a copy."""
+        """True if every writer has sent it in full. Asked in every turn of a copy."""
         for writer in self._writers.values():  # noqa: SIM110 (a generator would take twice as long)
             if writer.received < batch and not writer.ended:
                 return False
@@ -316,7 +316,7 @@ class InputPartition:
         return any(writer.ended for writer in self._writers.values())
 
     def position(self) -> int:
-        """Where to read from after the last batch taken: at the first frame, of any writer, of a later one."""
+        """Offset to read from after the last batch taken: at the first frame, of any writer, of a later one."""
         known = [*self._firsts.values(), *(() if self._dropped is None else (self._dropped,))]
         return min(known, default=self._next_offset)
 
@@ -330,7 +330,7 @@ class InputPartition:
 
 
 def _follows(before: tuple[int, int, int], header: Header) -> bool:
-    """Whether the frame comes right behind another one of its writer."""
+    """True if the frame comes right behind another one of its writer."""
     batch, part, parts = before
     if part + 1 < parts:
         return (header.batch, header.part) == (batch, part + 1)

@@ -36,10 +36,11 @@ class Origin(NamedTuple):
 
 
 class Origins:
-    """Of the rows of one batch.
+    """Origins of the rows of one batch.
 
     Args:
-        operators: by task. outputs: by task, of those above the operator that refused.
+        operators: by task.
+        outputs: by task, of those above the operator that refused.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Origins:
         self._reasons: list[str] = []
 
     def of(self, task: TaskLayout, refused: Refused) -> Origin:
-        """Of a row that the task refused."""
+        """The origin of a row that the task refused."""
         source = task.inputs[refused.slot]
         if not isinstance(source, LocalInput):
             return Origin(NOWHERE, _REMOTE)

@@ -1,4 +1,4 @@
-"""Which rows of a task's output go to which partition of a data topic.
+"""Routing of the rows of a task's output to the partitions of a data topic.
 
 Source: PROTOCOL 1 (keys go to tasks by xxh3 of a canonical encoding).
 """

@@ -1,4 +1,4 @@
-"""What a unit sends to other units: the rows of its tasks as frames, one batch a frame or several parts.
+"""Frames of a unit for other units: the rows of its tasks, one batch a frame or several parts.
 
 Source: PROTOCOL 2 and 4.
 """

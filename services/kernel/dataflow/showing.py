@@ -1,7 +1,8 @@
-"""What a copy did of a batch, in one number: two copies with other versions of libraries are compared by it.
+"""Digest of a copy's effects in a batch, one number: two copies with other versions of libraries are compared by it.
 
-In it is all that must be the same: frames by the hash of their payload, rows for users, dead letters, and what changed
-in the state. What depends on the copy, such as its epoch, is not. Source: PROTOCOL 0.2 and 4, decision 0077.
+In it is all that must be the same: frames by the hash of their payload, rows for users, dead letters, and changes of
+    the
+state. Not in it is what depends on the copy, such as its epoch. Source: PROTOCOL 0.2 and 4, decision 0077.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class _Digest:
         return self._hash.intdigest() & MASK
 
     def state(self, changed: Changed) -> bool:
-        """Whether anything changed."""
+        """Adds changes of the state; true if anything changed."""
         any_ = False
         for table, key, value in changed:
             any_ = True

@@ -63,7 +63,9 @@ class RowsOf:
         self._job, self._query = f"{job}@{generation}".encode(), query.encode()
 
     def headers(self, batch: int, skipped: int = 0) -> list[tuple[str, bytes]]:
-        """Of each record of a batch. skipped: records that its unit has skipped up to then (precision `gap`)."""
+        """Headers of each record of a batch. skipped: records that its unit has skipped up to then (precision
+        `gap`).
+        """
         gap = [(SKIPPED, str(skipped).encode())] if skipped else []
         return [("batch", str(batch).encode()), ("status", b"final"), ("query", self._query), ("job", self._job), *gap]
 
@@ -79,7 +81,7 @@ class RowsOf:
 
 
 def for_spark(operator: OperatorPlan) -> bool:
-    """Whether a sink writes the rows that a Spark operator reads."""
+    """True if a sink writes the rows that a Spark operator reads."""
     return operator.kind == "sink" and operator.params.get("for_spark", False)
 
 
@@ -91,7 +93,7 @@ def _for_spark(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
 
 
 def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
-    """How the rows of one of a sink's records are shown, each as a JSON object. What it gives may raise UnfitRecord."""
+    """Reader of the rows in one of a sink's records, each as a JSON object. The reader may raise UnfitRecord."""
     if sink.params.get("format") != "arrow":
         return lambda value: [value]
     fields = {name: optional(text) for name, text in sink.fields.items()}  # bounds of a window may be null

@@ -94,7 +94,7 @@ class Unit:
         frames: Mapping[tuple[str, int], Fed],
         raised: Mapping[str, TaskRaised] | None = None,
     ) -> Produced:
-        """One batch.
+        """Processes one batch.
 
         Args:
             sources: by source task; a source task that has ended is left out.

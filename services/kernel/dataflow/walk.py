@@ -19,13 +19,13 @@ from holdfast.services.kernel.plans.layout import TaskLayout
 
 
 class Source(Protocol):
-    """What feeds a source task. ended: its last cut is done."""
+    """Feed of a source task. ended: its last cut is done."""
 
     task: TaskLayout
     ended: bool
 
     def ready(self, batch: int) -> bool:
-        """Whether the batch is cut and its records are here, or the source has ended."""
+        """True if the batch is cut and its records are here, or the source has ended."""
         ...
 
     def take(self, batch: int) -> Brought:
@@ -50,7 +50,7 @@ class Walked(NamedTuple):
 
 
 def ready(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> bool:
-    """Whether all that the batch needs is here."""
+    """True if all that the batch needs is here."""
     for source in sources.values():  # asked in every turn of a copy: a generator would take twice as long
         if not source.ready(batch):
             return False

@@ -312,7 +312,7 @@ def calls_of(text: str) -> list[tuple[str, list[str]]]:
 
 
 def arguments_of(text: str, function: str) -> list[str]:
-    """What stands between the brackets of the first call of the function, at its commas."""
+    """Arguments between the brackets of the first call of the function."""
     return next((given for name, given in calls_of(text) if name.lower() == function.lower()), [])
 
 

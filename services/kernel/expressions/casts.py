@@ -41,7 +41,7 @@ def _behind_utc() -> pl.Expr:
 
 @lru_cache(64)
 def cast(given: pl.DataType, wanted: pl.DataType) -> pl.Expr | None:
-    """How a column becomes one of the wanted type; None: as polars does it."""
+    """Cast of a column to the wanted type; None: as polars does it."""
     if isinstance(wanted, pl.Decimal):
         return _decimal(given, wanted)
     if given == pl.String:

@@ -29,7 +29,7 @@ _ARGUMENTS = re.compile(r"no function matches the given name and arguments: `(\w
 _IN_BRACKETS = re.compile(r"""((\w+|"[^"]+")\s*\[\s*'([^']*)'\s*\])""")
 _TEXT = r"\(\(?([^()]*)\)?\.cast\(String\)\)"
 _CONCATENATED = re.compile(rf"{_TEXT} \+ {_TEXT}")
-"""How polars shows `a || b`."""
+"""Polars' text of `a || b`."""
 _HUGE = re.compile(r"\b\d+(?:\.\d*)?[eE]\+?\d{3,}\b")
 _FAMILIES = ("Sql", "StringExpr", "TemporalExpr", "ListExpr", "ArrayExpr", "StructExpr", "BinaryExpr", "Binary")
 _TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
@@ -123,7 +123,7 @@ def _type_mistakes(text: str, schema: Mapping[str, pl.DataType], adapted: Adapte
 
 
 def _mistakes(node: Node, rows: pl.DataFrame, adapted: Adapted) -> Iterator[str]:
-    """Of the parts that fail though their own parts do not."""
+    """Mistakes of the parts that fail though their own parts do not."""
     found = False
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         for mistake in _mistakes(child, rows, adapted):
@@ -179,7 +179,7 @@ def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
 
 
 def _of_call(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> str:
-    """Of a function the arguments are named, with a cast for a text or for a number that it does not take."""
+    """Mistake of a function with its arguments, with a cast for a text or for a number that it does not take."""
     function = node.get("Function", {})
     kinds: list[tuple[str, pl.DataType]] = []
     for one in function.get("input") or ():

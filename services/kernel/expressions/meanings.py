@@ -81,7 +81,7 @@ def meant(node: Node) -> tuple[Node, dict[str, Node]] | None:
 
 
 def matched(template: Node, node: Node) -> dict[str, Node] | None:
-    """What stands in place of the template's columns; None if the node is another."""
+    """Nodes in place of the template's columns; None if the node is another."""
     if isinstance(template, dict):
         if isinstance(name := template.get("Column"), str):
             return {name: node}

@@ -122,7 +122,7 @@ def _as_call(tokens: list[str], place: tuple[int, int]) -> list[str]:
 
 
 def _operand(tokens: list[str], end: int) -> int:
-    """Where the operand begins that ends before a place: a column, a text with its type, or what is in brackets."""
+    """Beginning of the operand that ends before a place: a column, a text with its type, or what is in brackets."""
     at = _before(tokens, end)
     while at >= 0 and tokens[at] in (")", "]"):
         at = _opening(tokens, at)

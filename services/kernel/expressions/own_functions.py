@@ -79,7 +79,7 @@ def built(call: Call, types: Sequence[pl.DataType]) -> Any:
 
 
 def _parameters(function: Function, count: int) -> list[Parameter]:
-    """One for each argument."""
+    """Parameters, one for each argument."""
     known = list(function.parameters)
     least = sum(not one.optional for one in known)
     if known and known[-1].repeated:

@@ -14,7 +14,7 @@ import xxhash
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
 
 MOST_BYTES = 1_000_000
-"""Of a text that REPEAT makes."""
+"""Limit of a text that REPEAT makes."""
 _LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
 _PATH = re.compile(r"""\$(?:\.[A-Za-z_]\w*|\[\d+\]|\['[^'\\]+'\]|\["[^"\\]+"\])*""")
 _FAR = 2**31
@@ -45,7 +45,7 @@ def _hexadecimal(name: str) -> Callable[[], Hashing]:
 
 
 def _hash64(*_: pl.Expr) -> Hashing:
-    """As a signed number."""
+    """Hash as a signed number."""
     return Hashing(lambda text: (xxhash.xxh3_64_intdigest(text) ^ 2**63) - 2**63, pl.Int64())
 
 

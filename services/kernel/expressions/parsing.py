@@ -36,7 +36,7 @@ _MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)
 
 
 class ExpressionError(ValueError):
-    """What is wrong with an expression; the hint is part of each text.
+    """Mistakes in an expression; the hint is part of each text.
 
     mistakes: one text for each.
     """
@@ -78,7 +78,7 @@ def source_of(item: str) -> str:
 
 
 def is_bare(item: str) -> bool:
-    """Whether the item is a column as it is, under its own name."""
+    """True if the item is a column as it is, under its own name."""
     return _BARE.fullmatch(item.strip()) is not None
 
 
@@ -137,7 +137,7 @@ def _unknown_columns(text: str, names: list[str], schema: Mapping[str, pl.DataTy
 
 
 def computing(columns: Sequence[pl.Expr]) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """What adds these columns to rows, in the order of the rows."""
+    """Function that adds these columns to rows, in the order of the rows."""
     if not any(map(_is_long, columns)):
         return lambda rows: rows.with_columns(columns)
     return lambda rows: rows.lazy().with_columns(columns).collect(optimizations=_ONCE)
@@ -151,7 +151,7 @@ def _is_long(column: pl.Expr) -> bool:
 
 
 def may_fail(text: str, *, of_numbers: bool = False) -> bool:
-    """Whether the values of a row may make a valid expression raise, so that the row is refused."""
+    """True if the values of a row may make a valid expression raise, so that the row is refused."""
     total = expression_rules.OF_NUMBERS if of_numbers else ()
     return not is_bare(text) and expression_rules.may_fail(pl.sql_expr(prepared(text)), total)
 
@@ -162,7 +162,7 @@ def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Da
 
 
 def _check(expression: pl.Expr, text: str, schema: Mapping[str, pl.DataType]) -> None:
-    """One value a row, whatever the other rows are: tried on made-up rows, together and alone."""
+    """Checks that it gives one value a row, whatever the other rows are: tried on made-up rows, together and alone."""
     nulls = pl.DataFrame({name: pl.Series(name, [None], dtype=kind) for name, kind in schema.items()})
     nulls.with_columns(_value=expression)
     made_up = pl.concat([nulls, nulls.with_columns(_made_up(schema, 2)), nulls.with_columns(_made_up(schema, -3))])

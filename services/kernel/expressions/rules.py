@@ -1,4 +1,4 @@
-"""What a stream asks of polars' SQL beyond SQL: one value a row, the same at each replay, and none that surprises.
+"""Rules for expressions of a stream beyond SQL: one value a row, the same at each replay, and none that surprises.
 
 An expression is rewritten as the tree that polars serialises:
 - a divisor of zero becomes null (polars: infinity, NaN or an error), and a quotient is that of its row alone;
@@ -11,7 +11,7 @@ An expression is rewritten as the tree that polars serialises:
 - an integer of more than 64 bits becomes null (polars: another number, its lowest 64 bits);
 - 1.5 is a float, unless the expression reads a decimal (polars: a decimal, so a * 1.5 were one);
 - times are UTC, and compare with texts, t > '2013-01-01'.
-Refused is what looks at other rows, also to guess a format. Source: JOBS "Expressions", PROTOCOL 4.
+Expressions that look at other rows are refused, also to guess a format. Source: JOBS "Expressions", PROTOCOL 4.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
 _REMAINDERS = ("Rem", "Modulus")
 _GROWING = ("Plus", "Add", "Minus", "Sub", "Multiply", "Mul")
-"""Of integers of 64 bits they may give one that has more; of 128 bits they never do."""
+"""Operators that may give more than 64 bits for integers of 64 bits; of 128 bits they never do."""
 _COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
 _KEEPING = ("Abs", "Log", "Floor", "Ceil", {"Pow": "Sqrt"})
 """Functions that make nothing finite of what is not."""
@@ -242,7 +242,7 @@ class _Rules:
         return _moment(us)
 
     def usual(self, node: Node) -> Node:
-        """What was computed, in the types of a stream: floats are to be checked, times lie in the calendar."""
+        """Result in the types of a stream: floats are to be checked, times lie in the calendar."""
         node = self.typed(node)
         kind = self.type_of(node)
         if kind.is_float():
@@ -332,9 +332,11 @@ def _columns(node: Node) -> list[str]:
 
 
 def may_fail(expression: pl.Expr, total: Container[str] = ()) -> bool:
-    """Whether the values of a row may make it raise. Under the rules above only functions do, such as a pattern that is
-    no regular expression; of a function that is not known to give a value for everything it is assumed. total: names
-    of functions that give a value for what they are given here.
+    """True if the values of a row may make it raise. Under the rules above only functions do, such as a pattern that is
+    no
+    regular expression; a function that is not known to give a value for everything is assumed to.
+
+    total: names of functions that give a value for the arguments here.
     """
     return any(not _total(one) and _name(one) not in total for one in _functions(tree(expression)))
 
@@ -392,10 +394,10 @@ row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotie
 
 _ABOUT = pl.col("_base").cast(pl.Float64).pow(pl.col("_exponent").cast(pl.Float64))
 _EXPONENT = pl.when(pl.col("_exponent") < 64).then(pl.col("_exponent")).otherwise(64 + pl.col("_exponent") % 2)
-"""As good as the exponent where the power is small: then the base is 0, 1 or -1. Polars raises beyond 32 bits."""
+"""Stand-in for the exponent where the power is small: then the base is 0, 1 or -1. Polars raises beyond 32 bits."""
 _SMALL_ENOUGH = pl.when((pl.col("_exponent") >= 0) & (_ABOUT.abs() < 1e19)).then(_EXPONENT)
 _POWER = tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
-"""Of integers: exact while it has 64 bits, or a few more; null below 0, where polars raises, and far beyond."""
+"""Power of integers: exact while it has 64 bits, or a few more; null below 0, where polars raises, and far beyond."""
 
 
 def _is_exact(node: Node) -> bool:
@@ -411,7 +413,7 @@ _NO_LENGTH = {"Literal": {"Scalar": {"Null": "Null"}}}
 _CUT = tree(
     pl.when(pl.col("_count").is_not_null()).then(pl.col("_text").str.slice(pl.col("_from"), pl.col("_count").clip(0)))
 )
-"""Of a null length polars makes all of the text."""
+"""Slice of a text, null for a null length: polars makes all of the text of it."""
 _WHOLE_QUOTIENT = tree((pl.col("_dividend") / pl.col("_divisor")).cast(pl.Int64, strict=False))
 _ZERO = {"Literal": {"Dyn": {"Int": 0}}}
 _NEGATED = tree(-pl.col("_value"))

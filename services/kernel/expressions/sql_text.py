@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from holdfast.services.kernel.expressions.own_calls import with_own_calls
 
 TRUE, FALSE = "(0 = 0)", "(0 = 1)"
-"""How a truth value is written that does not stand behind IS."""
+"""Truth values that do not stand behind IS."""
 _TOKEN = re.compile(
     r"""(?ix) (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ )
       | (?P<is> \bIS \s+ (?:NOT\s+)? (?:TRUE|FALSE)\b )
@@ -42,7 +42,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _zero_lengths(text: str) -> set[int]:
-    """Where a 0 is the last argument of LEFT or RIGHT."""
+    """Positions of a 0 that is the last argument of LEFT or RIGHT."""
     found, open_calls = set[int](), list[tuple[bool, int]]()
     for token in _TOKEN.finditer(text):
         if token["cut"] or token[0] == "(":

@@ -1,6 +1,6 @@
-"""How much of its output a job still has while some units are gone: output fidelity, and the rival metric.
+"""Share of its output that a job still has while some units are gone: output fidelity, and the rival metric.
 
-The paper counts losses; what is left of a stream, 1 less its loss, is counted here, because it is a sum over the
+The paper counts losses; counted here is what is left of a stream, 1 less its loss, because it is a sum over the
 substreams that are there. A failed task puts out nothing. A task of a source that is there puts out all. Any other task
 puts out as much as it gets: with independent inputs the mean of them, weighted by rate; with correlated ones their
 product. Source: MECHANISMS P2, P3 and P4.
@@ -55,7 +55,7 @@ def _of_sinks(topology: Topology, outputs: Sequence[Parts]) -> Parts:
 
 
 class Standing:
-    """What a job puts out under a plan that grows: a unit that is added changes only what lies below it."""
+    """Output of a job under a plan that grows: a unit that is added changes only what lies below it."""
 
     def __init__(self, topology: Topology, alive: Alive) -> None:
         self.topology, self.alive = topology, alive.copy()

@@ -36,7 +36,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a replication budget is about. left_out: units with a scheme of their own, adaptive ones, and Spark's."""
+    """Units of a replication budget. left_out: units with a scheme of their own, adaptive ones, and Spark's."""
 
     topology: Topology
     units: tuple[str, ...]
@@ -54,10 +54,10 @@ def budget_share(plan: Plan) -> float | None:
 
 
 def planned(plan: Plan, rates: Rates | None = None, without: Collection[str] = ()) -> Planned:
-    """What a budget is about. without: planned units that have a scheme of their own by now; they count as gone.
+    """Units of a budget. without: planned units that have a scheme of their own by now; they count as gone.
 
     Raises:
-        ValueError: the plan has no query.
+    ValueError: the plan has no query.
     """
     units = {(operator, unit.index): unit for unit in plan.units if not unit.host for operator in unit.operators}
     on_workers = [unit for unit in plan.units if not unit.host]
@@ -137,7 +137,8 @@ def _of_source(plan: Plan, operator: OperatorPlan) -> tuple[float, ...]:
 
 
 def edge_rates(plan: Plan, inputs: Mapping[tuple[str, str], float], outputs: Mapping[tuple[str, str], float]) -> Rates:
-    """What leaders measure, as rates of operators; of an operator of which some task says nothing, nothing is known.
+    """Rates of operators from measurements of leaders; if a task of an operator reports nothing, its rates are not
+    known.
 
     Args:
         inputs, outputs: records per second by unit and edge, as in schemas/costs.py.

@@ -29,11 +29,12 @@ class Substream:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What an operator reads of another one. substreams: empty where every task reads every writer.
+    """Stream that an operator reads of another one. substreams: empty where every task reads every writer.
 
     Then each writer's output reaches every reader by the same ratio: `rates` of the reader's node say how much each
     gets. That case is kept apart, since a thousand tasks that read a thousand would be a million substreams.
-    rates: by writer, of a feed without substreams. local: writer i and reader i are of one unit.
+    rates: by writer, of a feed without substreams.
+    local: writer i and reader i are of one unit.
     """
 
     producer: str
@@ -44,10 +45,13 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator. units: the unit of each task. rates: what each task puts out, in records per second.
+    """An operator.
 
-    weights: what each task takes in over each feed, where the feed has no substreams. correlated: a missing part of one
-    input makes the rows of the others useless, as in a join. query: whose sink it is; empty: it is none.
+    units: the unit of each task.
+    rates: output of each task, in records per second.
+    weights: input of each task over each feed, where the feed has no substreams.
+    correlated: a missing part of one input makes the rows of the others useless, as in a join.
+    query: whose sink it is; empty: it is none.
     """
 
     name: str
@@ -61,11 +65,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One input stream of all tasks of an operator.
+    """An input stream of all tasks of an operator.
 
     starts: by reader, where its substreams begin in `writers` and `shares`; a common stream has one entry, for all of
-    them. shares: of each reader's stream, they add up to 1. weight: by reader, the stream's part of all that it takes
-    in.
+        them.
+    shares: of each reader's stream, they add up to 1.
+    weight: by reader, the stream's part of all that it takes in.
     """
 
     producer: int
@@ -83,7 +88,7 @@ class Stream:
         return np.asarray(np.add.reduceat(values[..., self.writers] * self.shares, self.starts, axis=-1))
 
     def substreams_of(self, reader: int) -> slice:
-        """Where they stand in `writers` and `shares`."""
+        """Positions of the reader's substreams in `writers` and `shares`."""
         if self.common:
             return slice(0, len(self.writers))
         end = self.starts[reader + 1] if reader + 1 < len(self.starts) else len(self.writers)
@@ -218,7 +223,7 @@ def _stream(node: Node, feed: Feed, producer: int, writing: int, weight: Parts) 
 
 
 def _parts(rates: Parts) -> Parts:
-    """Of their sum; where nothing flows, all have the same part."""
+    """Parts of their sum; where nothing flows, all have the same part."""
     total = rates.sum()
     return rates / total if total > 0 else np.full(len(rates), 1 / max(len(rates), 1))
 

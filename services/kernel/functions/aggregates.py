@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.services.kernel.functions.function import Function
 
 EXAMPLE_ROWS = {"v": [1, 2, 2, None], "w": [0.5, 1.5, 2.0, 4.0], "s": ["a", "b", "b", "c"]}
-"""What the examples aggregate, by column, in the order of event time."""
+"""Rows that the examples aggregate, by column, in the order of event time."""
 
 AGGREGATES = (
     Function("count([value: any]) -> int",

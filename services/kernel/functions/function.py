@@ -30,7 +30,7 @@ class Function:
     signature: str
     sentence: str
     example: str
-    """Of a function of one row, an expression; of an aggregate, its text over EXAMPLE_ROWS."""
+    """An expression with a function of one row; the text of an aggregate over EXAMPLE_ROWS."""
 
     value: Any
     """The value of the example, as JSON has it."""

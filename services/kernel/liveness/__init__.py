@@ -1,1 +1,1 @@
-"""Which workers live: one judgement for everyone who asks."""
+"""Liveness of workers: one judgement for everyone who asks."""

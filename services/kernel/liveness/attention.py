@@ -80,7 +80,7 @@ class Attention:
             self.attentive_us += max(0, min(now_us - self._last_us, echo_us) - counted_us)
 
     def resumed_after(self, us: int) -> int | None:
-        """When the first outage since then was over; None: there was none."""
+        """Time at which the first outage since then was over; None: there was none."""
         found = bisect_left(self.resumed, us)
         return self.resumed[found] if found < len(self.resumed) else None
 

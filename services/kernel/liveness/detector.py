@@ -1,4 +1,4 @@
-"""Which workers answer, which are suspected, and which are gone: by their heartbeats and their parents' exit notices.
+"""Detector of workers that answer, are suspected, or are gone: by their heartbeats and their parents' exit notices.
 
 Source: PROTOCOL 5 and 8, MECHANISMS H5 and H7. Times are microseconds. Silence is measured on the replica's attention
 (attention.py), so nobody is suspected because the broker or this process stood still.
@@ -82,12 +82,12 @@ class Pulse:
     turn: Turn | None = None
 
     def ended(self, incarnation: str) -> bool:
-        """That incarnation: its parent saw it exit, or a later one runs."""
+        """True if that incarnation has ended: its parent saw it exit, or a later one runs."""
         return self.incarnation > incarnation or (self.exited and self.incarnation == incarnation)
 
 
 class Detector:
-    """What one replica knows of the workers. clashes: two that have one name, the newer one first, until reported.
+    """One replica's knowledge of the workers. clashes: two that have one name, the newer one first, until reported.
 
     Args:
         beat_us: interval of the workers' heartbeats.
@@ -150,7 +150,7 @@ class Detector:
             pulse.accused = True
 
     def _hear(self, pulse: Pulse, beat: Heartbeat) -> None:
-        """What a loop that hangs could say, it said before."""
+        """Takes in a heartbeat. A loop that hangs has no more to say than before."""
         pulse.turn = beat.turn if beat.stuck else None
         if beat.stuck:
             return
@@ -211,7 +211,7 @@ class Detector:
         return None if pulse is None else pulse.turn
 
     def gone(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
-        """Whether it ended, or is silent past the fail-stop time-out."""
+        """True if it ended, or is silent past the fail-stop time-out."""
         pulse = self._pulses.get(worker)
         if pulse is None:
             return fail_stop_us <= 0
@@ -236,12 +236,12 @@ class Detector:
         return self._now_us - pulse.steady_from_us
 
     def leaving(self, worker: str, incarnation: str) -> bool:
-        """It was asked to stop, and waits until other copies lead its units."""
+        """True if it was asked to stop, and waits until other copies lead its units."""
         pulse = self._of(worker, incarnation)
         return pulse is not None and not pulse.exited and pulse.beat is not None and pulse.beat.leaving
 
     def well(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
-        """It is neither gone nor about to leave, and no heartbeat is missing."""
+        """True if it is neither gone nor about to leave, and no heartbeat is missing."""
         pulse = self._of(worker, incarnation)
         if pulse is None or pulse.exited or (pulse.beat is not None and pulse.beat.leaving):
             return False
@@ -279,7 +279,7 @@ class Detector:
         return self._silent_us(pulse) < ABSENT_US and (leaves or self._misses(pulse) > 0)
 
     def report(self, worker: str, incarnation: str, unit: str) -> CopyState | None:
-        """What it last said of its copy of the unit."""
+        """Last report of a worker on its copy of the unit."""
         pulse = self._of(worker, incarnation)
         return None if pulse is None or pulse.exited else pulse.reports.get(unit)
 
@@ -288,25 +288,27 @@ class Detector:
         return self._pulses.get(worker)
 
     def heard(self, worker: str, incarnation: str) -> bool:
-        """It gives signs of life, so that what it last reported counts."""
+        """True if it gives signs of life, so that its last report counts."""
         pulse = self._of(worker, incarnation)
         return pulse is not None and self._heard(pulse)
 
     def reports(self, unit: str) -> Iterator[tuple[str, CopyState]]:
-        """What workers that give signs of life say of their copies of a unit, by the name of the worker."""
+        """Reports of workers that give signs of life on their copies of a unit, by the name of the worker."""
         for pulse in self._pulses.values():
             if unit in pulse.reports and self._heard(pulse):
                 yield pulse.worker, pulse.reports[unit]
 
     def last_reports(self, unit: str) -> Iterator[CopyState]:
-        """What workers have said last of their copies of a unit, also workers that have ended."""
+        """Last reports of workers on their copies of a unit, also of workers that have ended."""
         for pulse in self._pulses.values():
             if unit in pulse.reports:
                 yield pulse.reports[unit]
 
     @property
     def listened(self) -> bool:
-        """Whether every worker that lives was heard since the start; before that the first one heard seems the only."""
+        """True if every worker that lives was heard since the start; before that the first one heard seems the only
+        one.
+        """
         return self._now_us - self._began_us >= LISTENED_BEATS * self._beat_us
 
     def alive(self) -> Iterator[Heartbeat]:

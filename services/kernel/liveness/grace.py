@@ -1,4 +1,4 @@
-"""How late a heartbeat may be before it counts as missed: the text of HOLDFAST_GRACE.
+"""Grace of a heartbeat before it counts as missed: the text of HOLDFAST_GRACE.
 
 Source: MECHANISMS H7, PROTOCOL 8.
 """
@@ -16,7 +16,9 @@ _FIXED = re.compile(r"fixed:(\d{1,5})")
 
 
 def fixed_us(grace: str) -> int | None:
-    """Of a text that `Grace` accepts, in microseconds; None: it follows the spread of each worker's heartbeats."""
+    """Fixed grace in a text that `Grace` accepts, in microseconds; None: it follows the spread of each worker's
+    heartbeats.
+    """
     return None if grace == ADAPTIVE else int(grace.partition(":")[2]) * 1000
 
 

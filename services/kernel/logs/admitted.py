@@ -1,4 +1,4 @@
-"""Which jobs are admitted, rejected or ended, as every reader of `jobs.plans` folds it.
+"""Fold of `jobs.plans`: jobs that are admitted, rejected or ended.
 
 Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan. A plan that
 nobody could act on is none (services/kernel/plans/soundness.py).

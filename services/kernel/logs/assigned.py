@@ -1,4 +1,4 @@
-"""Which copies each unit has, which checkpoint policy and global checkpoint each job, as `assignments` is folded.
+"""Fold of `assignments`: copies of each unit, checkpoint policy and global checkpoint of each job.
 
 Source: PROTOCOL 8: a change is valid iff its epoch is the unit's last + 1 and it is well formed, so that whatever
 anybody appends, `commit` is on at exactly one copy of every placed unit. Of a retired generation none is valid: its
@@ -185,7 +185,7 @@ class Assigned:
         return self._units.get(unit)
 
     def policy(self, job_key: str) -> CheckpointPolicy | None:
-        """Of `<job>@<generation>`; None: what its plan says."""
+        """Policy of `<job>@<generation>`; None: the plan's."""
         return self._policies.get(job_key)
 
     def checkpoint(self, job_key: str) -> GlobalCheckpoint | None:
@@ -204,7 +204,7 @@ class Assigned:
         return self._incidents.get(job_key)
 
     def replication(self, job_key: str) -> ReplicationPlan | None:
-        """Which units of `<job>@<generation>` are to have a replica; None: it has no budget, or no plan yet."""
+        """Units of `<job>@<generation>` that are to have a replica; None: it has no budget, or no plan yet."""
         return self._replications.get(job_key)
 
     def outage(self, unit: str) -> Outage | None:

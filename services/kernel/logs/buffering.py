@@ -1,7 +1,8 @@
-"""Whether only the sources of a job retain what was sent: then its data topics are trimmed to the newest markers.
+"""Buffering of a job: where only its sources retain, its data topics are trimmed to the newest markers.
 
-Source: MECHANISMS R2, PROTOCOL 7, docs/decisions/0112. What is decided here depends on `assignments` alone, up to where
-it was read.
+Source: MECHANISMS R2, PROTOCOL 7, docs/decisions/0112. These decisions depend on `assignments` alone, up to where it
+    was
+read.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ UPSTREAM = "upstream"
 
 
 def buffering(plan: Plan) -> str:
-    """As the job file says it."""
+    """Buffering as the job file says it."""
     tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
     return str(tolerance.get("buffering") or UPSTREAM)
 
 
 def lined(plan: Plan, assigned: Assigned) -> bool:
-    """What fails goes back to the newest global checkpoint, of which there is one, with all that is above it."""
+    """True if a failed unit rolls back, with its upstream units, to the newest global checkpoint, and there is one."""
     if buffering(plan) == UPSTREAM or assigned.complete(job_key(plan.job, plan.generation)) < 0:
         return False
     return in_force(plan, assigned).policy == ALIGNED

@@ -1,4 +1,4 @@
-"""Which runs of a unit's checkpoint log count, and where a restore begins.
+"""Fold of a unit's checkpoint log: the runs that count, and the place where a restore begins.
 
 A run is valid iff it is complete, its line is the log's, its prev is the last valid marker, its b is above that one's,
 and all its parts lie behind that marker. An anchor is valid iff it names a base that the log has had, and no mark that
@@ -27,7 +27,7 @@ class Run:
 
 
 class Base(NamedTuple):
-    """Where a sweep cycle begins: offset of its first record; the last valid marker, and the line, before it."""
+    """Beginning of a sweep cycle: offset of its first record; the last valid marker, and the line, before it."""
 
     offset: int
     id: Id | None
@@ -95,7 +95,9 @@ class CheckpointLog:
 
     @property
     def base(self) -> int | None:
-        """Of the first record of the run that began the last complete sweep cycle; None before one is complete."""
+        """Offset of the first record of the run that began the last complete sweep cycle; None before one is
+        complete.
+        """
         return None if self._base is None else self._base.offset
 
     @property
@@ -143,14 +145,14 @@ class CheckpointLog:
             self._cycle = None
 
     def anchor(self) -> Anchor | None:
-        """What may be appended before a trim; None while that would free nothing."""
+        """The anchor that may be appended before a trim; None while that would free nothing."""
         base = self._needed
         return None if base is None or base.offset <= self.anchored else Anchor(*base)
 
     # -- global checkpoints -------------------------------------------------------------------------------------------
 
     def _hold(self, marker: Marker, offset: int) -> None:
-        """What is held depends on the log alone, so that all its readers trim alike."""
+        """Holds the marker's checkpoint. The held ones depend on the log alone, so that all its readers trim alike."""
         held = marker.held
         self.marks = {} if held is None else {b: mark for b, mark in self.marks.items() if b >= held}
         if held is None:
@@ -162,7 +164,7 @@ class CheckpointLog:
 
     @property
     def _needed(self) -> Base | None:
-        """Where a restore may have to begin: of the newest marker, or of the oldest mark that is held."""
+        """Base from which a restore may have to begin: of the newest marker, or of the oldest mark that is held."""
         held = None if self.last is None else self.last.held
         if held is None:
             return self._base

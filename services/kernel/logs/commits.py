@@ -33,7 +33,7 @@ def _nothing(*_: object) -> None:
 
 
 class _Everything:
-    """What a reader that does not look at frames knows of them."""
+    """Frames as a reader sees them that does not look at any."""
 
     def __contains__(self, offset: object) -> bool:
         return True
@@ -76,7 +76,7 @@ class CommitLog:
 
     @property
     def stop(self) -> Positions:
-        """Where the input of the next micro-batch begins."""
+        """Positions at which the input of the next micro-batch begins."""
         return self._first if self.last is None else self.last.stop
 
     @property
@@ -225,7 +225,7 @@ class CommitReader:
         return payload
 
     def _demand(self, offset: int, commit: Commit) -> None:
-        """Of the commit that is next: Kafka has lost what it names, if that was never read."""
+        """Reports records as lost that the next commit names, if they were never read."""
         if commit.prev != self.log.prev or commit.epoch < self.log.epoch:
             return
         named = (*(frame.offset for frame in commit.frames), *commit.dead)

@@ -1,4 +1,4 @@
-"""What the units of a job have counted, added up.
+"""Sums of counts by the units of a job.
 
 Source: PROTOCOL 7: readers of progress take the maximum of what they have read.
 """

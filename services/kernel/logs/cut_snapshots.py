@@ -21,7 +21,7 @@ MOST_KNOWN = 32
 
 
 class Snapshots:
-    """Of one cut log, as one reader follows it. known: the newest that are valid, in order."""
+    """Snapshots of one cut log, as one reader follows it. known: the newest that are valid, in order."""
 
     def __init__(self, start: CutsSnapshot) -> None:
         self.known: tuple[Known, ...] = start.snapshots
@@ -71,7 +71,7 @@ class Snapshots:
 
 
 def plausible(record: Snapshot, offset: int, start: int, tasks: Iterable[str]) -> bool:
-    """Whether a snapshot found at an offset may be what a log that starts at `start` begins with.
+    """True if a log that starts at `start` may begin with a snapshot that was found at an offset.
 
     tasks: of the job.
     """

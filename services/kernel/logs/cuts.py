@@ -80,7 +80,7 @@ def of_plan(
 
 
 def beginning_of(plan: Plan) -> CutsSnapshot:
-    """How the cut log of a job stands before its first record."""
+    """State of a job's cut log before its first record."""
     first = {
         task_name(source.operator, index): {partition: source.first[partition] for partition in owned}
         for source in plan.sources
@@ -127,7 +127,7 @@ class Share:
     grows: bool = True
 
     def joining(self, owned: int, partitions: int) -> tuple[Range, ...]:
-        """Of a topic with so many partitions, those that a task which owns `owned` of them does not have yet.
+        """Partitions that a task which owns `owned` of them does not have yet, of a topic with so many partitions.
 
         A partition joins at offset 0, its first record; nothing of it can have been cut before.
         """
@@ -136,11 +136,11 @@ class Share:
         return tuple(Range(p, 0, 0) for p in range(self._nth(owned), partitions, self.tasks))
 
     def adds(self, owned: int, added: Sequence[Range]) -> bool:
-        """Whether these are the next partitions of the task, none left out, each at its start."""
+        """True if these are the next partitions of the task, none left out, each at its start."""
         return self.grows and all(new == Range(self._nth(owned + at), 0, 0) for at, new in enumerate(added))
 
     def owns(self, partitions: Collection[int]) -> bool:
-        """Whether these are what the task has of some topic: its first ones, none left out."""
+        """True if these are the task's partitions of some topic: its first ones, none left out."""
         return set(partitions) == {self._nth(at) for at in range(len(partitions))}
 
     def _nth(self, owned: int) -> int:
@@ -194,11 +194,11 @@ class CutLog:
         return max((self._loaded[table] for table in tables), default=0)
 
     def leading(self, unit: str) -> Leading | None:
-        """Who leads a unit whose code may raise, and the last batch in which it did; None before its first leader."""
+        """Leader of a unit whose code may raise, and the last batch in which it did; None before its first leader."""
         return self._raises.of(unit)
 
     def joining(self, task: str, partitions: int) -> tuple[Range, ...]:
-        """What the task's next cut must add to its ranges when its topic has so many partitions."""
+        """Ranges that the task's next cut must add when its topic has so many partitions."""
         share = self._shares.get(task)
         return () if share is None else share.joining(len(self._tasks[task].ranges), partitions)
 
@@ -207,7 +207,7 @@ class CutLog:
         return self._topics.get(source, ())
 
     def partitions(self, source: str) -> int:
-        """How many partitions a source has now."""
+        """Number of partitions that a source has now."""
         return sum(len(self._tasks[task].ranges) for task in self._tasks_of(source))
 
     @property
@@ -277,9 +277,9 @@ class CutLog:
         return True
 
     def _adds(self, before: TaskCuts, cut: Cut) -> bool:
-        """Whether what the cut adds to the ranges of the last one are the task's next partitions.
+        """True if the ranges that the cut adds to the last one's are the task's next partitions.
 
-        Which partition is whose follows from its number alone, so no two tasks can take the same.
+        The owner of a partition follows from its number alone, so no two tasks can take the same.
         """
         added = cut.ranges[len(before.ranges) :]
         share = self._shares.get(cut.task)
@@ -331,7 +331,7 @@ class CutLog:
         return True
 
     def _says_where(self, control: Control) -> bool:
-        """Whether a resume says, of every source whose topic was replaced, where to continue."""
+        """True if a resume says, of every source whose topic was replaced, where to continue."""
         return all(
             name in control.beginnings
             and control.beginnings[name].topic_id not in ("", *self.known(name))
@@ -356,7 +356,7 @@ class CutLog:
         self.replaced.clear()
 
     def _where_they_stand(self, sources: Collection[str]) -> dict[str, dict[int, int]]:
-        """Where a drain ends sources whose topics were replaced: what the old ones held behind that is gone."""
+        """Ends at which a drain stops sources whose topics were replaced: later records of the old ones are gone."""
         tasks = {task for name in sources for task in self._tasks_of(name)}
         return {task: {r.partition: r.stop for r in self._tasks[task].ranges} for task in tasks}
 

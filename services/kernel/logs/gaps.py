@@ -1,8 +1,9 @@
-"""Which units may skip batches when a copy takes over: precision `gap`.
+"""Units that may skip batches when a copy takes over: precision `gap`.
 
-Source: MECHANISMS A2 (gap recovery), docs/decisions/0102. What a unit sends to others must be the same from every copy,
-so only a unit that sends nothing to others may leave anything out. One without state has nothing to catch up with; what
-a table holds, and at which rows code raises, must be known whole.
+Source: MECHANISMS A2 (gap recovery), docs/decisions/0102. A unit must send the same to others from every copy, so only
+    a
+unit that sends nothing to others may leave anything out. One without state has nothing to catch up with; the entries of
+a table, and the rows at which code raises, must be known whole.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import OperatorKind
 
 SKIPPED = "skipped"
-"""Of the counts in a marker: records of the batches that its unit has skipped, since the start."""
+"""Name of the count of records of the batches that a unit has skipped since the start, among the counts in a marker."""
 
 
 def asked(plan: Plan) -> bool:
-    """Whether the job wants gap recovery."""
+    """True if the job wants gap recovery."""
     return (plan.spec.get("fault_tolerance") or {}).get("precision") == "gap"
 
 

@@ -1,7 +1,7 @@
-"""Which global checkpoint of a job is complete, as what its units have published says.
+"""Complete global checkpoint of a job, by the progress that its units have published.
 
 Source: MECHANISMS R1: every unit has a checkpoint for the same batch. A unit that has ended stays as it is, so its last
-marker stands for every later batch. What a unit says of its markers is void if it was rolled back since, or if the
+marker stands for every later batch. A unit's statement about its markers is void if it was rolled back since, or if the
 checkpoint policy is another one since: under that the unit may have let them go.
 """
 
@@ -28,6 +28,6 @@ def newest(progress: Mapping[str, Progress], lines: Mapping[str, int], since: in
 
 
 def _unit(known: Progress | None, line: int, since: int) -> Progress:
-    """What a unit has said that counts."""
+    """Progress of a unit that counts."""
     counts = known is not None and known.line == line and (known.since == since or known.ended)
     return known if known is not None and counts else Progress("", 0, 0)

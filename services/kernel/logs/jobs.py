@@ -1,7 +1,9 @@
-"""What of `jobs.plans` and `jobs.submit` still counts, so that a snapshot can be written, checked and started from.
+"""Records of `jobs.plans` and `jobs.submit` that still count, so that a snapshot can be written, checked and started
+from.
 
 Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md. A snapshot holds the records that still count as they
-are, with their offsets and timestamps: whoever begins with one is fed them, and needs no other way to learn of a job.
+are, with their offsets and timestamps: a reader that begins with one is fed them, and needs no other way to learn of a
+job.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ KEPT_OVER = 50
 """Jobs that have ended or were rejected, the newest, of which plan, counts and reasons are kept, where no setting says
 how many."""
 KEPT_BYTES = 2 * 1024 * 1024
-"""Of the records of such jobs, at most, so that snapshots stay small."""
+"""Limit of the records of such jobs, so that snapshots stay small."""
 _RETIRED = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One generation. records: those of `jobs.plans` that count, by offset. units: of its plan."""
+    """A generation. records: those of `jobs.plans` that count, by offset. units: of its plan."""
 
     job: str
     rejected: bool
@@ -101,7 +103,7 @@ class Jobs:
         return _known(self._past.now())
 
     def records(self) -> list[Kept]:
-        """Of `jobs.plans` those that count, by offset."""
+        """Records of `jobs.plans` that count, by offset."""
         return _records(self.known())
 
     def snapshot(self, submit: int, kept: tuple[Kept, ...], author: str, time_ms: int) -> Snapshot:
@@ -109,7 +111,7 @@ class Jobs:
         return Snapshot(self.next, submit, tuple(self.records()), kept, self.admitted.retired, author, time_ms)
 
     def check(self, offset: int, snapshot: Snapshot) -> bool | None:
-        """Whether the one at this offset says what `jobs.plans` gives; None: that is too long ago."""
+        """True if the snapshot at this offset agrees with `jobs.plans`; None: that is too long ago."""
         if snapshot.upto > offset:
             return False
         then = self._past.as_of(snapshot.upto)
@@ -119,14 +121,14 @@ class Jobs:
         return (tuple(_records(_known(then))), retired) == (snapshot.decisions, snapshot.retired)
 
     def known_then(self, upto: int) -> tuple[dict[str, Known], Retired]:
-        """As of a snapshot that agrees."""
+        """Generations as of a snapshot that agrees."""
         then = self._past.as_of(upto) or {}
         retired = then.get(_RETIRED, Retired())
         assert isinstance(retired, Retired)
         return _known(then), retired
 
     def to_retire(self, upto: int, most: int | None = None) -> Retired | None:
-        """What to let go, where half as many again are over as are kept; None: nothing yet.
+        """Generations to let go, where half as many again are over as are kept; None: nothing yet.
 
         upto: of `jobs.submit`, below which every job is decided. most: jobs that are over and kept; None: KEPT_OVER.
         """
@@ -151,7 +153,7 @@ class Submissions:
     def __init__(self, base: Snapshot | None = None) -> None:
         self.next = self.since = 0 if base is None else base.submit
         self._decided_upto = 0 if base is None else base.upto
-        """Of `jobs.plans`: commands of jobs that were over by then are forgotten."""
+        """Offset in `jobs.plans`: commands of jobs that were over by then are forgotten."""
         self._jobs: dict[str, int] = {}
         self._commands: list[tuple[Kept, Command]] = [] if base is None else list(_parsed(base.commands))
 
@@ -199,7 +201,7 @@ class Submissions:
         return tuple(sorted(slots.values(), key=attrgetter("offset")))
 
     def check(self, snapshot: Snapshot, known: Mapping[str, Known], retired: Retired) -> bool | None:
-        """Whether it says what `jobs.submit` gives; None: so far was not read yet, or it is too long ago.
+        """True if the snapshot agrees with `jobs.submit`; None: so far was not read yet, or it is too long ago.
 
         known, retired: as of the snapshot.
         """
@@ -209,7 +211,7 @@ class Submissions:
         return not open_ and self.kept(snapshot.submit, known) == snapshot.commands
 
     def agreed(self, snapshot: Snapshot) -> None:
-        """What it leaves out is forgotten."""
+        """Forgets what the snapshot leaves out."""
         self.since, self._decided_upto = snapshot.submit, snapshot.upto
         later = [one for one in self._commands if one[0].offset >= snapshot.submit]
         self._commands = [*_parsed(snapshot.commands), *later]
@@ -217,7 +219,7 @@ class Submissions:
 
 
 def plausible(snapshot: Snapshot, offset: int) -> bool:
-    """Whether a snapshot found at an offset may be true, as far as can be seen without the records below it."""
+    """True if a snapshot found at an offset may be true, as far as can be seen without the records below it."""
     offsets = [one.offset for one in snapshot.decisions]
     asked = [one.offset for one in snapshot.commands]
     return (
@@ -259,7 +261,7 @@ def _concerned(offset: int, command: Command, known: Mapping[str, Known]) -> str
 
 
 def _counts(command: Command, units: Collection[str]) -> bool:
-    """Whether a command that changes how a job runs can be answered with more than a refusal."""
+    """True if a command that changes how a job runs can be answered with more than a refusal."""
     match command.command:
         case "checkpoint" | "accept":
             return True

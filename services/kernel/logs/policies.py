@@ -29,7 +29,7 @@ _DEFAULTS = CheckpointSettings().model_dump()
 
 
 def planned(plan: Plan) -> CheckpointPolicy:
-    """As the job file says, with defaults where it says nothing."""
+    """The policy of the job file, with defaults where it says nothing."""
     written: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
     every = {**_DEFAULTS, **written}
     return CheckpointPolicy(
@@ -47,5 +47,5 @@ def planned(plan: Plan) -> CheckpointPolicy:
 
 
 def in_force(plan: Plan, assigned: Assigned) -> CheckpointPolicy:
-    """As far as `assignments` was read."""
+    """The policy in force, as far as `assignments` was read."""
     return assigned.policy(job_key(plan.job, plan.generation)) or planned(plan)

@@ -1,4 +1,4 @@
-"""Where users' code raised, as every reader of the cut log folds it: who leads a unit, and which of its records count.
+"""Fold of the cut log for users' code that raised: the leader of a unit, and the records of it that count.
 
 A leader announces itself in the cut log, and only its records count from there on: a former leader that was frozen with
 a record in hand, and wakes, changes nothing any more. Source: PROTOCOL 3.
@@ -16,10 +16,11 @@ from holdfast.services.kernel.operators import catalogue
 
 
 class Raises:
-    """Of one job.
+    """Raises of one job.
 
     Args:
-        units: whose code may raise. leads: how they stand where the fold begins.
+        units: whose code may raise.
+        leads: their leadership where the fold begins.
     """
 
     def __init__(self, units: Collection[str], leads: Mapping[str, Leading]) -> None:

@@ -63,7 +63,9 @@ class Recut:
 
     @property
     def position(self) -> int:
-        """Where reading begins: at the commit behind which the start lies, which says what a next one must be."""
+        """Offset at which reading begins: the commit behind which the start lies, which says what a next one must
+        be.
+        """
         return max(0, self._start - 1)
 
     def read(self, offset: int, value: bytes) -> MicroBatch | None:

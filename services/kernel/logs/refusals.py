@@ -17,7 +17,7 @@ QUIET_MS = 10_000.0
 """Least time between two events of one topic; those in between are reported as a number."""
 CAUSE_CHARACTERS = 300
 MOST_TOPICS = 32
-"""That a heartbeat names."""
+"""Number of topics that a heartbeat names."""
 
 
 @dataclass(slots=True)
@@ -29,10 +29,12 @@ class _Topic:
 
 
 class Refusals:
-    """Of one process.
+    """Refusals of one process.
 
     Args:
-        publish: publishes an event. clock_ms: monotonic. time_ms: time of day.
+        publish: publishes an event.
+        clock_ms: monotonic.
+        time_ms: time of day.
     """
 
     def __init__(

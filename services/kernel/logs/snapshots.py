@@ -49,14 +49,15 @@ def oldest_of(found: Sequence[tuple[int, S]], start: int, plausible: Callable[[S
 
 
 class Pace:
-    """When one of several processes writes a snapshot.
+    """Times at which one of several processes writes a snapshot.
 
     Each waits for a few records more or less than the others, so one of them is usually first. A second one is
     harmless.
 
     Args:
-        name: of the process. every: records between two snapshots, at least. many: with a larger state the more
-            records, so that snapshots stay a small part of the log.
+        name: of the process.
+        every: records between two snapshots, at least.
+        many: with a larger state the more records, so that snapshots stay a small part of the log.
     """
 
     def __init__(self, name: str, every: int, many: int) -> None:
@@ -65,10 +66,12 @@ class Pace:
         self._asked = -1
 
     def due(self, read: int, snapshotted: int, size: int) -> bool:
-        """Whether to write one now; it counts as written until `withdraw`.
+        """True if a snapshot is to be written now; it counts as written until `withdraw`.
 
         Args:
-            read: records of the log so far; snapshotted: as of the last snapshot that agrees. size: of the state.
+            read: records of the log so far.
+            snapshotted: as of the last snapshot that agrees.
+            size: of the state.
         """
         grown = read - max(snapshotted, self._asked)
         if grown < self._every * max(1.0, size / self._many) + self._later:
@@ -77,7 +80,7 @@ class Pace:
         return True
 
     def withdraw(self) -> None:
-        """It was not appended, as far as anybody knows: it is due again."""
+        """Makes it due again: it was not appended, as far as anybody knows."""
         self._asked = -1
 
 

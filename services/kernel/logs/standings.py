@@ -108,13 +108,13 @@ class Standings:
         return valid
 
     def _note(self, offset: int, key: str, standing: Noted) -> None:
-        """What counts since this record; one that only repeats it changes nothing."""
+        """Notes the standing since this record; a record that only repeats it changes nothing."""
         before = self._past.get(key)
         if not isinstance(before, type(standing)) or structs.replace(before, offset=offset) != standing:
             self._past.put(offset, key, standing)
 
     def _note_checkpoints(self, offset: int, record: Assignment) -> None:
-        """Those that count from this record on, and those that another policy has made void."""
+        """Notes checkpoints that count from this record on, and those that another policy has made void."""
         for job in {one.job_key for one in record.policies} | {one.job_key for one in record.checkpoints}:
             key, now = _checkpoint_key(job), self.assigned.checkpoint(job)
             before = self._past.get(key)
@@ -131,7 +131,7 @@ class Standings:
             self._past.put(offset, goal.job_key, GoalStanding(offset, goal))
 
     def _forget(self, offset: int) -> None:
-        """What is retired leaves the state."""
+        """Removes retired generations from the state."""
         self._past.put(offset, _RETIRED, self.assigned.retired)
         for key in self._past:
             if key not in _APART and self.retired(generation_of(key)):
@@ -142,16 +142,16 @@ class Standings:
         return self.assigned.retired.has(generation)
 
     def generations(self) -> set[str]:
-        """Those of which anything is known here."""
+        """Generations of which anything is known here."""
         return {generation_of(key) for key in self._past if key not in _APART}
 
     def goal(self, job_key: str) -> GoalStanding | None:
-        """What is wanted of `<job>@<generation>`; None: nobody has said."""
+        """The goal for `<job>@<generation>`; None: nobody has said."""
         found = self._past.get(job_key)
         return found if isinstance(found, GoalStanding) else None
 
     def policy(self, job_key: str) -> CheckpointPolicy | None:
-        """Of `<job>@<generation>`; None: what its plan says."""
+        """The policy of `<job>@<generation>`; None: the plan's."""
         return self.assigned.policy(job_key)
 
     def of_unit(self, unit: str) -> Standing | None:
@@ -163,9 +163,10 @@ class Standings:
         return _snapshot(self.next, self._past.now().values())
 
     def check(self, offset: int, snapshot: Snapshot) -> bool | None:
-        """Whether the one at this offset, up to which all is folded, says what the log gives.
+        """True if the snapshot at this offset, up to which all is folded, agrees with the log.
 
-        None for one of before all that is known here; one that speaks of what comes behind it does not.
+        None for a snapshot of before all that is known here; a snapshot that speaks of what comes behind it does not
+        agree.
         """
         agrees = self._agrees(snapshot) if snapshot.upto <= offset else False
         if agrees:
@@ -178,7 +179,7 @@ class Standings:
 
 
 def plausible(snapshot: Snapshot, offset: int) -> bool:
-    """Whether a snapshot found at an offset may be true, as far as can be seen without the records below it."""
+    """True if a snapshot found at an offset may be true, as far as can be seen without the records below it."""
     keys = [one.change.unit for one in snapshot.units] + [one.goal.job_key for one in snapshot.goals]
     keys += [_policy_key(one.policy.job_key) for one in snapshot.policies]
     keys += [_checkpoint_key(one.checkpoint.job_key) for one in snapshot.checkpoints]

@@ -1,8 +1,8 @@
-"""What an aggregate remembers of the rows it has seen, and how two memories become one.
+"""Accumulators of an aggregate over the rows it has seen, and the merge of two of them.
 
 Each aggregate keeps a few accumulators, plain values; a batch is reduced to partial accumulators by Arrow, single
-threaded, and merged with the state column by column. Sums of floats are exact, so that order and batches are nothing to
-them.
+threaded, and merged with the state column by column. Sums of floats are exact, so they do not depend on order and
+batches.
 Source: JOBS "Aggregates", PROTOCOL 4, MECHANISMS C10.
 """
 
@@ -28,7 +28,7 @@ Columns = list[Column]
 
 
 def as_list(column: Column) -> list[Any]:
-    """As Python's own values."""
+    """Values of the column as Python's own."""
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
@@ -59,7 +59,7 @@ def _each(merge: Callable[[Column, Column], Column]) -> Callable[[Columns, Colum
 
 
 def _earlier(old: Columns, new: Columns) -> Columns:
-    """Of (time, value) the earlier; at the same time the one that came first."""
+    """The earlier of two (time, value); at the same time the one that came first."""
     return _chosen(old, new, lambda a, b: b is None or (a is not None and a <= b))
 
 
@@ -74,7 +74,7 @@ def _chosen(old: Columns, new: Columns, keeps: Callable[[Any, Any], bool]) -> Co
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How an aggregate is computed. reduce: Arrow functions over the value (V) or its time (T), one an accumulator."""
+    """Computation of an aggregate. reduce: Arrow functions over the value (V) or its time (T), one an accumulator."""
 
     reduce: tuple[tuple[str, str], ...]
     merge: Callable[[Columns, Columns], Columns]
@@ -101,7 +101,7 @@ FUNCTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate of an operator.
+    """An aggregate of an operator.
 
     argument: the expression that is aggregated, None for count(). kind: its type; result: that of the output column.
     share: of a quantile, 0.0 to 1.0. between: what string_agg writes between two texts. The argument of max_by and
@@ -180,7 +180,7 @@ class Aggregate:
         ]
 
     def accumulators(self, reduced: pl.Series) -> Column:
-        """What Arrow returned, as plain values: decimals as scaled integers."""
+        """Arrow's result as plain values: decimals as scaled integers."""
         if self.function == "count_distinct":
             return distinct.memories(reduced)
         if self.function == "quantile":

@@ -28,7 +28,7 @@ _FILTER = re.compile(r"\s*FILTER\s*\(\s*WHERE\b", re.IGNORECASE)
 _DISTINCT = re.compile(r"\s*DISTINCT\s+(.*)", re.IGNORECASE | re.DOTALL)
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
 _OF_DISTINCT = {"count": "count_distinct", "collect_list": "collect_set", "min": "min", "max": "max"}
-"""What an aggregate of distinct values is called."""
+"""Names of aggregates of distinct values."""
 
 
 class Call(NamedTuple):
@@ -82,7 +82,7 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Parsed:
 
 
 def may_fail(text: str) -> bool:
-    """Whether the values of a row may make an argument of valid aggregates raise."""
+    """True if the values of a row may make an argument of valid aggregates raise."""
     return any(_may_fail(call) for call in _calls(text))
 
 

@@ -31,7 +31,7 @@ _QUARTER_HOUR = pl.duration(minutes=15)
 
 
 def zone_problem(zone: str) -> tuple[str, str]:
-    """What is wrong with the name of a zone, and the hint; empty: it is known."""
+    """Mistake in the name of a zone, and the hint; empty: it is known."""
     try:
         pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
     except PolarsError:

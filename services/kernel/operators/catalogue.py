@@ -51,22 +51,22 @@ Build = Callable[[OperatorPlan, Sequence[Fields], Tables], Operator]
 
 
 def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
-    """What the operator puts out.
+    """The output of the operator.
 
     Raises:
-        JobRejected: with all its problems, paths relative to the operator.
+    JobRejected: with all its problems, paths relative to the operator.
     """
     return OPERATORS[kind].describe(params, inputs)
 
 
 def build(operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-    """One task of a planned operator. inputs: fields by slot."""
+    """Builds one task of a planned operator. inputs: fields by slot."""
     kind = OPERATORS[operator.kind]
     return kind.build(operator, inputs, tables if kind.stateful(operator.params) else _NoTables(tables.task))
 
 
 class _NoTables:
-    """What an operator gets that says it keeps no state: the first use of a table is an error."""
+    """Tables of an operator that says it keeps no state: the first use of a table is an error."""
 
     def __init__(self, task: str) -> None:
         self.task = task

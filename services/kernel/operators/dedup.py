@@ -89,15 +89,15 @@ def _open_us(within_us: int, watermark: int) -> int:
 
 
 class Dedup:
-    """One task.
+    """A task of dedup.
 
     The event times of remembered rows lie in the state by slice of time and key. A slice is `within` long, so what a
     row may meet lies in its own slice and the ones beside it, and a slice is forgotten as a whole.
 
     Args:
-        key: columns of rows that are the same; null is a value like any other. within_us: microseconds.
-        keep_late: late rows are refused (to the dead letters) instead of dropped.
-        at_once: rows are judged as they come.
+    key: columns of rows that are the same; null is a value like any other. within_us: microseconds.
+    keep_late: late rows are refused (to the dead letters) instead of dropped.
+    at_once: rows are judged as they come.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Dedup:
         return Outcome(passed, late, refused, dropped=(dropped,))
 
     def _due(self, rows: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
-        """Those that the watermark has passed, of this batch and of earlier ones; the others wait."""
+        """Rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
         before = rows.filter(rows[TIME] < context.watermark)
         if before.height < rows.height:
             self._held.add(rows.filter(rows[TIME] >= context.watermark), context.batch)

@@ -1,8 +1,9 @@
-"""How many distinct values there are: exact up to 10,000, then estimated with a standard error of 1 %.
+"""Number of distinct values: exact up to 10,000, then estimated with a standard error of 1 %.
 
-Remembered are the smallest hashes, so a memory is at most 80 kB, and two become one whatever came first. Hashes are of
-64 bits and the same everywhere and always. Numbers, times and truth values have one of their own each; two of 10,000
-texts, bytes or decimals share one in 4 of 10^12 cases. NaN is a value, null is none.
+The smallest hashes are kept, so a memory is at most 80 kB, and two become one whatever came first. Hashes are of 64
+bits
+and the same everywhere and always. Numbers, times and truth values have one of their own each; two of 10,000 texts,
+bytes or decimals share one in 4 of 10^12 cases. NaN is a value, null is none.
 Source: Bar-Yossef et al., "Counting distinct elements in a data stream" (2002), the bottom-k estimator.
 """
 
@@ -37,7 +38,7 @@ def prepared(column: pl.Series) -> pl.Series:
 
 
 def _of_texts(column: pl.Series) -> np.ndarray:
-    """One hash a distinct text of the batch."""
+    """Hash of each distinct text of the batch."""
     plain = column.cast(pl.String) if isinstance(column.dtype, pl.Decimal) else column
     binary = plain.cast(pl.Binary).fill_null(b"")
     coded: Any = pc.dictionary_encode(binary.to_arrow(compat_level=pl.CompatLevel.oldest()))
@@ -63,7 +64,7 @@ def memories(lists: pl.Series) -> list[bytes]:
 
 
 def merged(one: bytes, other: bytes) -> bytes:
-    """What is remembered of both."""
+    """The memory of both."""
     if not one or not other:
         return one or other
     if len(one) < len(other):

@@ -23,11 +23,11 @@ import numpy as np
 import polars as pl
 
 Exact = float | tuple[float, ...] | int
-"""One sum. A tuple: floats that add up to it, the first is its value. int: in units of the smallest float, for a sum
-that is no float."""
+"""A sum. A tuple: floats that add up to it, the first is its value. int: in units of the smallest float, for a sum that
+is no float."""
 Floats = np.ndarray
 Rest = float | tuple[float, ...] | int
-"""What rounding has taken of a sum; of one that is no float: all of it."""
+"""The part of a sum that rounding has taken; of a sum that is no float: all of it."""
 Memories = tuple[Floats | list[Any], Floats | list[Any]]
 """Values and rests, one a sum. NaN or None as the rest: the sum of nothing."""
 
@@ -108,7 +108,7 @@ def of_groups(cut: Levels, sums: Sequence[Floats]) -> Memories:
 
 
 def _touched(columns: Sequence[Floats]) -> list[int]:
-    """Where any of them is not zero."""
+    """Places at which any of them is not zero."""
     found: list[int] = np.flatnonzero(np.any([column != 0.0 for column in columns], axis=0)).tolist() if columns else []
     return found
 
@@ -188,7 +188,7 @@ def split(memory: Exact | None) -> tuple[float, Rest]:
 
 
 def memory(memories: Memories, at: int) -> Exact | None:
-    """One of them; None: of nothing."""
+    """The memory at a place; None: of nothing."""
     high, rest = memories[0][at], memories[1][at]
     if isinstance(rest, int):
         return rest
@@ -217,7 +217,7 @@ def without(memories: Memories, unknown: np.ndarray) -> Memories:
 
 
 def chosen(memories: Memories, places: Floats) -> Memories:
-    """Those at some places."""
+    """Memories at some places."""
     high, low = memories
     rests = [low[place] for place in places.tolist()] if isinstance(low, list) else low[places]
     return np.asarray(high, dtype=np.float64)[places], rests
@@ -265,7 +265,7 @@ def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def _special(one: float) -> float:
-    """One NaN, whatever its sign and payload."""
+    """NaN in its one form, whatever its sign and payload."""
     return math.nan if math.isnan(one) else one
 
 

@@ -213,7 +213,7 @@ class _Cut:
         ]
 
     def memories(self, reduced: pa.Table) -> Memories:
-        """Of each group; of nothing where it has nothing but nulls."""
+        """Memories of each group; of nothing where it has nothing but nulls."""
         sums = [_one_array(reduced[f"{name}_sum"]) for name in self.names]
         unknown = sums[0].is_null().to_numpy(zero_copy_only=False) if sums[0].null_count else None
         first = (sums[0] if unknown is None else sums[0].fill_null(0.0)).to_numpy()
@@ -243,7 +243,7 @@ def _as_text(table: pa.Table) -> pa.Table:
 
 
 def _columns(reduced: pa.Table, reductions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], pl.Series]:
-    """Those of the reductions that the table holds."""
+    """Reductions that the table holds."""
     names = {reduction: f"{reduction[0]}_{reduction[1]}" for reduction in reductions}
     held = set(reduced.column_names)
     return {reduction: pl.Series(reduced[name]) for reduction, name in names.items() if name in held}

@@ -17,10 +17,11 @@ from holdfast.services.kernel.state.table import Table
 
 
 class HeldRows:
-    """Of one task.
+    """Held rows of one task.
 
     Args:
-        schema: of the rows, with the event time. table: of nothing else.
+        schema: of the rows, with the event time.
+        table: of nothing else.
     """
 
     def __init__(self, schema: pl.Schema, table: Table) -> None:

@@ -1,4 +1,4 @@
-"""How far apart in time two rows of a join of streams may be, and until when each side waits for the other.
+"""Range of a join of streams: the distance in time of two rows, and the time for which each side waits for the other.
 
 Source: JOBS "join", PROTOCOL 3.
 """
@@ -23,7 +23,7 @@ class Range:
 
     @property
     def left_us(self) -> int:
-        """How far a left row may be behind the watermark and still meet rows."""
+        """Longest time that a left row may be behind the watermark and still meet rows."""
         return max(self.most_us, 0)
 
     @property

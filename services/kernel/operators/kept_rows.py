@@ -1,6 +1,6 @@
-"""One side of a join: the rows that may still match, in the state and in an index.
+"""Rows of one side of a join that may still match, in the state and in an index.
 
-The state is what a checkpoint needs: the rows as one blob a batch, and which of them have matched as one blob a batch
+The state is what a checkpoint needs: the rows as one blob a batch, and those that have matched as one blob a batch
 that matched, so that a delta holds just what entered and tombstones for what left. Source: MECHANISMS C11.
 """
 
@@ -21,7 +21,7 @@ from holdfast.services.kernel.state.table import Table
 _MATCHED = {b"L": b"M", b"R": b"N"}
 """Under which names the state holds which rows of a side have matched."""
 _MAX_ROWS = 2**24
-"""Of a batch: a row's lasting name is batch * this + position."""
+"""Limit of the rows of a batch: a row's lasting name is batch * this + position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class KeptRows:
         self._alive += rows.height
 
     def _names(self, numbers: Numbers) -> Numbers:
-        """What the rows are called in the state."""
+        """Names of the rows in the state."""
         batches = np.fromiter(self._blobs, np.int64, len(self._blobs))
         firsts = np.fromiter((blob.first for blob in self._blobs.values()), np.int64, len(self._blobs))
         at = np.searchsorted(firsts, numbers, side="right") - 1
@@ -163,7 +163,7 @@ class _Flags:
             self._flags = np.concatenate([self._flags, np.zeros(max(count, len(self._flags)), dtype=bool)])
 
     def set(self, numbers: Numbers) -> Numbers:
-        """Those that were not set before."""
+        """Sets flags; returns those that were not set before."""
         fresh: Numbers = numbers[~self._flags[numbers - self._first]]
         self._flags[fresh - self._first] = True
         return fresh

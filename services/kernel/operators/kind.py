@@ -1,4 +1,4 @@
-"""What the rest of holdfast asks of an operator: its traits, declared beside it, in its own file.
+"""Kinds of operators: the traits that the rest of holdfast asks for, declared beside each operator, in its own file.
 
 Planning, checking, closing and the unit know no operator by name. They ask its kind. Source: JOBS "operators".
 """
@@ -28,9 +28,9 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What an operator puts out. windowed: rows are final results of windows, each row once.
+    """Output of an operator. windowed: rows are final results of windows, each row once.
 
-    hosted: what Spark says of the plan of an operator that it runs, fields of a SparkPlan by name.
+    hosted: Spark's statements about the plan of an operator that it runs, fields of a SparkPlan by name.
     """
 
     fields: Fields
@@ -40,10 +40,11 @@ class Stream:
 
 
 class Held(NamedTuple):
-    """What an operator holds of its input, in microseconds.
+    """Rows of its input that an operator holds, in microseconds.
 
-    until: watermark at which it holds nothing; None: it never holds a row. newest: largest event time that it puts
-    out. lag: how far its own watermark is behind that of its inputs.
+    until: watermark at which it holds nothing; None: it never holds a row.
+    newest: largest event time that it puts out.
+    lag: how far its own watermark is behind that of its inputs.
     """
 
     until: int | None
@@ -52,12 +53,12 @@ class Held(NamedTuple):
 
     @classmethod
     def open_until(cls, end: int) -> Held:
-        """Of the windows that are open, the last one ends at `end`; its rows have the last moment inside."""
+        """Held rows of open windows, of which the last one ends at `end`; its rows have the last moment inside."""
         return cls(end, end - 1)
 
 
 class Passing(Enum):
-    """What becomes of the rows that come in: each goes out once, or some of them do, or what goes out are new rows."""
+    """Passing of rows that come in: each goes out once, or some of them do, or the operator puts out new rows."""
 
     ALL = "all"
     SOME = "some"
@@ -76,18 +77,18 @@ class Kind:
     it again about a batch gets the same rows."""
 
     made: ClassVar[str] = "rows of its own"
-    """What it puts out where that is no row that came in, in the words of a dead letter."""
+    """Name of its output where that is no row that came in, in the words of a dead letter."""
 
     def key(self, params: Params) -> tuple[str, ...]:
         """Columns whose equal values must meet in one task; empty: any row may go to any task."""
         return ()
 
     def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
-        """How many tasks it has. wanted: by the job file, None: not said; widest: the most tasks that an input has."""
+        """Number of its tasks. wanted: by the job file, None: not said; widest: the most tasks that an input has."""
         return wanted or widest
 
     def delivers(self, params: Params) -> bool:
-        """It writes sink rows, or may write dead letters."""
+        """True if it writes sink rows, or may write dead letters."""
         return params.get("late") == "topic"
 
     def skips(self, params: Params) -> bool:
@@ -95,11 +96,11 @@ class Kind:
         return False
 
     def passing(self, params: Params) -> Passing:
-        """Which of its rows are rows of its inputs; of a table none are."""
+        """Rows of its inputs that it passes on; of a table none are."""
         return Passing.NONE
 
     def closes(self, params: Params) -> bool:
-        """It closes something by time, and takes no row that comes later."""
+        """True if it closes something by time, and takes no row that comes later."""
         return False
 
     def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
@@ -107,7 +108,9 @@ class Kind:
         raise NotImplementedError
 
     def horizon_us(self, params: Params) -> int | None:
-        """How far behind the watermark by event time a record can still count; None: it holds no record."""
+        """Longest time behind the watermark by event time at which a record can still count; None: it holds no
+        record.
+        """
         return None
 
     def held(self, params: Params, newest_us: int) -> Held:
@@ -151,7 +154,7 @@ class OperatorKind(Kind, ABC):
 
     @abstractmethod
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        """What it puts out.
+        """Its output.
 
         Raises:
             JobRejected: with all its problems, paths relative to the operator.
@@ -159,10 +162,10 @@ class OperatorKind(Kind, ABC):
 
     @abstractmethod
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        """One task. inputs: fields by slot."""
+        """Builds one task. inputs: fields by slot."""
 
     def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterable[Problem]:
-        """What its section shows without the columns of its inputs, paths relative to the operator.
+        """Problems of its section that show without the columns of its inputs, paths relative to the operator.
 
         Args:
             tables: key columns by slot, of the inputs that are tables; none where the key itself is at fault.
@@ -170,7 +173,7 @@ class OperatorKind(Kind, ABC):
         return ()
 
     def needs(self, params: Params) -> tuple[str, ...]:
-        """What other sections say and its params must hold: keys of NEEDS in planning/checking.py."""
+        """Needs of other sections that its params must hold: keys of NEEDS in planning/checking.py."""
         return ()
 
     def code(self, params: Params) -> str:
@@ -190,13 +193,13 @@ class OperatorKind(Kind, ABC):
         return False
 
     def stateful(self, params: Params) -> bool:
-        """It keeps something from batch to batch. What does not gets no tables."""
+        """True if it keeps something from batch to batch. An operator that does not gets no tables."""
         return False
 
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with an operator, gathered before it is reported."""
+    """Problems of an operator, gathered before they are reported."""
 
     found: list[Problem] = field(default_factory=list)
 

@@ -62,6 +62,6 @@ class Outcome:
 
 
 class Operator(Protocol):
-    """One task's share of an operator. on_batch is called once a batch, in order, also when all inputs are empty."""
+    """A task's share of an operator. on_batch is called once a batch, in order, also when all inputs are empty."""
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome: ...

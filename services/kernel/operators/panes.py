@@ -71,7 +71,8 @@ class GrowingPane:
 
 
 def merged(panes: Iterable[Pane], grouping: Grouping) -> Pane:
-    """One pane out of several, added in the order given; where they have the same keys that is an addition of columns.
+    """Merges several panes into one, added in the order given; where they have the same keys that is an addition of
+    columns.
 
     Keys come in the order in which they were first seen.
     """

@@ -35,7 +35,7 @@ def taken(places: pl.Series, taken_places: pl.Series, column: pl.Series) -> pl.S
 
 
 def merged(largest: bool, old: Sequence[Any], new: Sequence[Any]) -> list[Any]:
-    """Of two memories, a column of what decides and one of values each, the one that is taken."""
+    """The memory that is taken of two, a column of what decides and one of values each."""
     kept = [_is_kept(largest, *both) for both in zip(*old, *new, strict=True)]
     return [[a if keep else b for keep, a, b in zip(kept, x, y, strict=True)] for x, y in zip(old, new, strict=True)]
 

@@ -66,7 +66,7 @@ def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str
 
 
 class PythonKind(OperatorKind):
-    """What it puts out, and what its rows replace, only the user's code knows."""
+    """Python operators: only the user's code knows its output, and what its rows replace."""
 
     model = Python
     made = "rows that its code makes"
@@ -134,7 +134,7 @@ class _Run:
 
 
 class PythonTask:
-    """One task of a Python operator.
+    """A task of a Python operator.
 
     Its plan's `on_error` says what becomes of what the user's code raises: `dead-letter` (the default) finds the rows
     at fault by halving and refuses them, `fail` stops the job, `retry` runs the batch again. What on_watermark raises
@@ -144,7 +144,7 @@ class PythonTask:
     it is not the same on all copies: Divergence.
 
     Args:
-        fields: of the input. task: seeds the random generator; default: the operator's name.
+    fields: of the input. task: seeds the random generator; default: the operator's name.
 
     output: the columns that the code declares.
     """
@@ -207,7 +207,9 @@ class PythonTask:
             run.found.together(start, start + rows.height)
 
     def _raised(self, run: _Run) -> TaskRaised | None:
-        """Where the code raised in the batch; None: nowhere. Raises Divergence: the cut log says it of other rows."""
+        """Rows at which the code raised in the batch; None: nowhere. Raises Divergence: the cut log says it of other
+        rows.
+        """
         raised = run.found.raised()
         if run.decided is not None and raised != run.context.raised:
             raise self._disagrees(run, f"has other rows, the code would raise at {raised.rows}")
@@ -288,7 +290,7 @@ def _text(error: Exception) -> str:
 
 
 def _lines_of(error: Exception) -> str:
-    """Where the user's code was, innermost call last, without calls of ours and of libraries; recursion is cut."""
+    """Lines of the user's code, innermost call last, without calls of ours and of libraries; recursion is cut."""
     called = list(dropwhile(_is_ours, traceback.extract_tb(error.__traceback__)))
     own = [one for one in called if not _is_ours(one) and not _LIBRARIES.search(one.filename)]
     shown = [f"{Path(one.filename).name}, line {one.lineno}, in {one.name}" for one in (own or called)[-MAX_LINES:]]

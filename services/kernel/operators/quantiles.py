@@ -19,7 +19,7 @@ from holdfast.services.kernel.operators.grouped_values import sorted_within
 
 EXACT_UP_TO = 10_000
 _DROPPED = 46
-"""Of the 52 binary digits behind the point of a float."""
+"""Number of digits that are dropped of the 52 binary ones behind the point of a float."""
 _MAGNITUDE = np.int64(2**63 - 1)
 _INFINITE = 0x7FF0_0000_0000_0000
 _INT = np.dtype("<i8")
@@ -45,7 +45,7 @@ def memories(lists: pl.Series) -> list[Memory]:
 
 
 def merged(one: Memory, other: Memory) -> Memory:
-    """What is remembered of both."""
+    """The memory of both."""
     if len(one[1]) < len(other[1]):
         one, other = other, one
     dropped = max(one[0], other[0])

@@ -1,4 +1,4 @@
-"""Where a user's code raised in a batch, and what follows: which rows are skipped, and with which parts it is called.
+"""Places at which a user's code raised in a batch: the rows that are skipped, and the parts with which it is called.
 
 The code gets the batch as one call. Where that raises, each half is a call of its own, down to the single row, which is
 skipped. The smallest ranges at which it raised say which calls there were: a copy that is given them makes the same
@@ -27,7 +27,7 @@ class Places:
         self._stops = [rows.stop for rows in raised.rows]
 
     def within(self, start: int, stop: int) -> bool:
-        """Whether the code raised when it was called with these rows."""
+        """True if the code raised when it was called with these rows."""
         found = self._at(start)
         if found is None or found.start >= stop:
             return False
@@ -48,7 +48,7 @@ class Places:
 
 @dataclass(slots=True)
 class Found:
-    """What one batch has shown, in the order of its rows."""
+    """Places that one batch has shown, in the order of its rows."""
 
     _places: list[tuple[int, int, str | None]] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Found:
         self._places.append((place, place + 1, reason))
 
     def together(self, start: int, stop: int) -> None:
-        """It raised at these rows, and at neither half."""
+        """Notes that it raised at these rows, and at neither half."""
         self._places.append((start, stop, None))
 
     def raised(self) -> TaskRaised:

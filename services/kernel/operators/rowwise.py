@@ -95,7 +95,7 @@ class Screened:
 
 
 def stops(params: Mapping[str, Any]) -> bool:
-    """Whether a row at which an expression fails stops the job. `retry` does, too: it would fail again."""
+    """True if a row at which an expression fails stops the job. `retry` does, too: it would fail again."""
     return params.get("on_error") in ("fail", "retry")
 
 

@@ -49,7 +49,7 @@ class Segments:
         return self._by_row(frame.select(pl.col("value").cum_sum().over("group")).to_series().to_numpy())
 
     def highest(self, score: np.ndarray, newer: bool) -> np.ndarray:
-        """Where in the sequence the highest score up to each row is; of equal ones the newest or the oldest."""
+        """Position in the sequence of the highest score up to each row; of equal ones the newest or the oldest."""
         ranked = self._group * (int(score.max(initial=0)) + 1) + score[self._order]
         before = np.concatenate(([-1], np.maximum.accumulate(ranked)[:-1]))
         rises = ranked >= before if newer else ranked > before
@@ -101,7 +101,9 @@ def _float_sums(values: pl.Series, stored: Memories, segments: Segments) -> Colu
 
 
 def _seen(before: Sequence[bool], values: pl.Series, segments: Segments) -> np.ndarray:
-    """Whether there was a value up to each row. before: for each group, whether there was one before the rows."""
+    """True for each row up to which there was a value. before: for each group, whether there was one before the
+    rows.
+    """
     anything = np.concatenate((before, values.is_not_null().to_numpy()))
     return segments.totals(anything.astype(np.int64)) > 0
 
@@ -127,7 +129,9 @@ def _by_time(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns
 
 
 After = Callable[[Aggregate, Sequence[pl.Series], Columns, Segments], Columns]
-"""Of prepared columns and stored accumulators, a value a row for each accumulator that the result is made of."""
+"""Running values, one a row for each accumulator that the result is made of, from prepared columns and stored
+accumulators.
+"""
 _AFTER: dict[str, After] = {
     "count": _counts,
     "sum": _sums,
@@ -157,7 +161,7 @@ def _whole_numbers(aggregate: Aggregate, values: pl.Series, old: Column) -> np.n
 
 
 def _sequence(aggregate: Aggregate, stored: Column, values: pl.Series) -> pl.Series:
-    """What is stored and the rows' values, in a type that has their order; decimals as scaled integers."""
+    """Stored values and the rows' values, in a type that has their order; decimals as scaled integers."""
     if isinstance(aggregate.kind, pl.Decimal):
         return pl.Series(values.name, [*stored, *aggregate.accumulators(values)], dtype=pl.Int128)
     return pl.concat([pl.Series(values.name, stored, dtype=values.dtype), values])

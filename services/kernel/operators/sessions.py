@@ -68,7 +68,7 @@ class Sessions:
         return Outcome(ended, late, refused, dropped=(dropped,))
 
     def _known_ends(self) -> _Ends:
-        """When open sessions end; read from the state at first use."""
+        """Ends of open sessions; read from the state at first use."""
         if self._ends is None:
             entries = self._open.scan(b"")
             self._ends = _Ends({key: sessions[0][1] + self._shape.gap_us for key, sessions in entries})
@@ -125,7 +125,7 @@ class Sessions:
         return found
 
     def _touching(self, parts: Sequence[Open]) -> list[list[Open]]:
-        """What makes one session each, in the order given, which is that in which rows came."""
+        """Parts that make one session each, in the order given, which is that in which rows came."""
         found: list[list[int]] = []
         end = 0
         for at in sorted(range(len(parts)), key=lambda one: parts[one][0]):
@@ -195,7 +195,7 @@ class _Segments(NamedTuple):
 
 
 class _Ends:
-    """Which keys to look at when the watermark moves: those whose first session may have ended.
+    """Keys to look at when the watermark moves: those whose first session may have ended.
 
     A session that grows is not noted again. Its key is looked at too early, and noted again for when it ends.
     """

@@ -21,7 +21,7 @@ class StoredRows:
         self._nested = {name: RowCodec(pl.Schema({name: kind})) for name, kind in schema.items() if kind.is_nested()}
 
     def encode(self, rows: pl.DataFrame) -> list[Value]:
-        """One tuple a row."""
+        """Rows as one tuple each."""
         return list(zip(*[self._values(rows, name) for name in self._schema], strict=True))
 
     def decode(self, values: Sequence[Value]) -> pl.DataFrame:

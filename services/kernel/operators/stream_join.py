@@ -26,7 +26,7 @@ from holdfast.services.kernel.operators.sorted_runs import Numbers, Run, taken
 from holdfast.services.kernel.state.table import Tables
 
 Half = tuple[Run, Numbers]
-"""One side of pairs: rows of a run, by position."""
+"""A side of pairs: rows of a run, by position."""
 LEFT_ONLY = ("semi", "anti")
 """Kinds that put out left rows as they are."""
 _ALONE = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
@@ -162,7 +162,7 @@ class Join:
 
 
 def _gathered(halves: Sequence[Half]) -> pl.DataFrame:
-    """One look-up a run: a probe stands in several halves, one behind the other."""
+    """Rows by one look-up a run: a probe stands in several halves, one behind the other."""
     parts = []
     for _, some in groupby(halves, key=lambda half: id(half[0])):
         same = list(some)

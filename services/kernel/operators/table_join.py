@@ -59,7 +59,7 @@ class TableJoin:
         return Outcome(rows, watermark=NO_WATERMARK if waits else None)
 
     def _change(self, changes: pl.DataFrame) -> None:
-        """Of each key the last change counts; null is no key."""
+        """Takes in changes; the last change of each key counts; null is no key."""
         floats = [keys.canonical_floats(changes[name]) for name in self._on]
         newest = changes.with_columns(floats).drop_nulls(self._on).unique(self._on, keep="last", maintain_order=True)
         deleted = newest[DELETED].fill_null(False)

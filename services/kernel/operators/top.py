@@ -62,7 +62,7 @@ class TopKind(OperatorKind):
 
 
 class Order:
-    """How rows are ranked."""
+    """Order in which rows are ranked."""
 
     def __init__(self, by: str, columns: Sequence[str], floating: bool) -> None:
         others = [name for name in columns if name != by]

@@ -1,4 +1,4 @@
-"""What a Python operator returns, held to what it declares.
+"""Output of a Python operator, held to its declaration.
 
 Source: JOBS "Field types".
 """

@@ -1,4 +1,4 @@
-"""What a Python operator sees of its state: named tables of keys and values, whose writes count when the call succeeds.
+"""State as a Python operator sees it: named tables of keys and values, whose writes count when the call succeeds.
 
 Source: JOBS "Python operators", PROTOCOL 6.
 """
@@ -32,7 +32,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 def encode_key(key: Key) -> bytes:
-    """As services/kernel/codecs/keys.py encodes a row's key; a key that is no tuple is a tuple of one."""
+    """Encodes a key as services/kernel/codecs/keys.py does a row's key; a key that is no tuple is a tuple of one."""
     return _encode(tuple(_canonical(part) for part in key) if isinstance(key, tuple) else (_canonical(key),))
 
 
@@ -105,7 +105,7 @@ class KeyedTable:
         self._written = {}
 
     def forget(self) -> None:
-        """As if nothing had been put or deleted."""
+        """Forgets all puts and deletes."""
         self._written = {}
 
     def _packed(self, keys: Sequence[bytes]) -> list[bytes | None]:

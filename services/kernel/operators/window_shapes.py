@@ -21,7 +21,7 @@ _SECOND_US = 1_000_000
 
 
 class Shape(Protocol):
-    """One shape. All times are microseconds."""
+    """A shape. All times are microseconds."""
 
     def closed_us(self, watermark: int) -> int:
         """Rows before this time are late: all that they could count in has closed."""
@@ -29,7 +29,7 @@ class Shape(Protocol):
 
     @property
     def horizon_us(self) -> int | None:
-        """How far behind the watermark a record can still count; None: there is no bound."""
+        """Longest time behind the watermark at which a record can still count; None: there is no bound."""
         ...
 
     def held(self, newest_us: int) -> Held: ...
@@ -55,11 +55,11 @@ class Grid(Shape, Protocol):
         ...
 
     def begin(self, end: int) -> int:
-        """Of a window."""
+        """Beginning of a window."""
         ...
 
     def any_end(self, after: int, until: int) -> bool:
-        """Whether a window may end in (after, until]: if not, nothing closes."""
+        """True if a window may end in (after, until]: if not, nothing closes."""
         ...
 
 
@@ -112,7 +112,7 @@ class Fixed:
         return gcd(self.size_us, self.slide_us)
 
     def _begun(self, time: int) -> int:
-        """When the newest window began."""
+        """Beginning of the newest window."""
         return time - (time - self.offset_us) % self.slide_us
 
 

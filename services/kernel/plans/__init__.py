@@ -1,1 +1,1 @@
-"""What a plan says: whether it is sound, and the tasks, units and topics that follow from it."""
+"""Plans: their soundness, and the tasks, units and topics that follow from them."""

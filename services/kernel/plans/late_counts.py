@@ -1,9 +1,9 @@
-"""Which operator counts a record that several operators drop as late, and under which name.
+"""Counts of records that several operators drop as late: the operator that counts one, and the name of the count.
 
-Operators that see the same records by the same watermark drop some of them together. Which rows the others have dropped
-follows from the watermark alone, so the first one counts a record and the later ones leave it out. A name says which
-records those are: the source, then the operators that let only some of its records pass. services/view/losses.py adds
-the counts up. Source: PROTOCOL 3.
+Operators that see the same records by the same watermark drop some of them together. The rows that the others have
+dropped follow from the watermark alone, so the first one counts a record and the later ones leave it out. A name says
+which records those are: the source, then the operators that let only some of its records pass. services/view/losses.py
+adds the counts up. Source: PROTOCOL 3.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from holdfast.services.kernel.operators.kind import Passing
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What one slot counts. before: slots of operators, as planned, that count what they drop of the same records."""
+    """Count of one slot. before: slots of operators, as planned, that count what they drop of the same records."""
 
     name: str
     before: tuple[tuple[OperatorPlan, int], ...] = ()
 
     def number(self, times: pl.Series, watermark: int) -> int:
-        """How many of the dropped rows no other operator counts. watermark: after the batch before."""
+        """Number of the dropped rows that no other operator counts. watermark: after the batch before."""
         closed = (catalogue.KINDS[one.kind].closed_us(one.params, watermark, slot) for one, slot in self.before)
         return int((times >= max(closed, default=NO_WATERMARK)).sum())
 
 
 class Stream(NamedTuple):
-    """Which records an edge carries. roots: where they began; path: the operators that let some of them pass."""
+    """Records of an edge. roots: where they began; path: the operators that let some of them pass."""
 
     roots: frozenset[str]
     path: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class _Streams:
         return ("+".join(sorted(mine.roots)) + (f"|{name}" if own else ""), *mine.path)
 
     def of(self, name: str) -> Stream:
-        """What an operator puts out."""
+        """Records that an operator puts out."""
         if name not in self._known:
             self._known[name] = self._made(name)
         return self._known[name]

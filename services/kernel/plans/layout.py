@@ -1,4 +1,4 @@
-"""What follows from a plan: the tasks of each unit, what feeds them and where their output goes.
+"""Derived parts of a plan: the tasks of each unit, their inputs, and the places of their output.
 
 Source: PROTOCOL 1 and 2. A plan is compact; everybody who runs, trims or draws a job derives the rest here.
 """
@@ -59,7 +59,7 @@ class SourceShare:
 
 @dataclass(frozen=True, slots=True)
 class TaskLayout:
-    """One task. Its `index` is its writer number. inputs: one a slot; outputs: one a distinct data topic.
+    """A task. Its `index` is its writer number. inputs: one a slot; outputs: one a distinct data topic.
 
     counted: of an operator that drops late rows, how it counts those of each slot.
     """
@@ -76,7 +76,7 @@ class TaskLayout:
 
 @dataclass(frozen=True, slots=True)
 class UnitLayout:
-    """One unit; its tasks in topological order."""
+    """A unit; its tasks in topological order."""
 
     unit: UnitPlan
     tasks: tuple[TaskLayout, ...]

@@ -1,4 +1,4 @@
-"""Which versions may lead a unit: those that have shown equal bytes, as the unit's last valid change says.
+"""Versions that may lead a unit: those that have shown equal bytes, as the unit's last valid change says.
 
 Source: PROTOCOL 0.2 and 8, decision 0077. Nothing pins a unit that was never placed: its first leader does.
 """
@@ -15,7 +15,7 @@ from holdfast.services.kernel.versions import text_of
 
 
 class Fit(Enum):
-    """How a worker's versions stand to a unit."""
+    """Fit of a worker's versions to a unit."""
 
     EQUAL = "they have shown equal bytes"
     UNSHOWN = "they have not shown equal bytes yet"
@@ -24,11 +24,14 @@ class Fit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What one unit depends on.
+    """Dependencies of one unit on versions.
 
-    modules: of its users' code. pure: False where bytes are not compared: Spark's commits name what counts, and with
-    `on_divergence: continue` the first copy's rows do. planned: versions of the process that made the plan; they count
-    for a unit that an earlier release has placed, which wrote no others down.
+    modules: of its users' code.
+    pure: False where bytes are not compared: Spark's commits name what counts, and with `on_divergence: continue` the
+        first
+        copy's rows do.
+    planned: versions of the process that made the plan; they count for a unit that an earlier release has placed, which
+        wrote no others down.
     """
 
     modules: tuple[str, ...] = ()
@@ -36,7 +39,7 @@ class Pin:
     planned: str = ""
 
     def text(self, versions: Mapping[str, str]) -> str:
-        """What counts of a worker's versions; empty: nothing."""
+        """Text of a worker's versions that count; empty: none."""
         return text_of(versions, self.modules) if self.pure else ""
 
     def shown(self, change: Change) -> tuple[str, ...]:
@@ -46,7 +49,7 @@ class Pin:
         return (self.planned,)
 
     def fit(self, change: Change, versions: Mapping[str, str]) -> Fit:
-        """Of a worker with these versions; one that says none is trusted."""
+        """Fit of a worker with these versions; one that says none is trusted."""
         text, shown = self.text(versions), self.shown(change)
         if not text or not shown or text in shown:
             return Fit.EQUAL

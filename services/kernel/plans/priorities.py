@@ -1,4 +1,4 @@
-"""Which units each query needs, and how much each unit matters: as much as the most important query that needs it.
+"""Units that each query needs, and the importance of each unit: that of the most important query that needs it.
 
 Source: JOBS "queries", MECHANISMS H9 and R6.
 """
@@ -43,13 +43,13 @@ def delivering(plan: Plan) -> dict[str, frozenset[str]]:
 
 
 def tentative(plan: Plan, query: str) -> bool:
-    """Whether it has tentative results while units that it needs are out."""
+    """True if it has tentative results while units that it needs are out."""
     queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}
     return (queries.get(query) or {}).get("results") == "tentative"
 
 
 def priority(plan: Plan, query: str) -> int:
-    """As the job file says it."""
+    """Priority as the job file says it."""
     queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}
     return int((queries.get(query) or {}).get("priority") or LEAST)
 

@@ -1,4 +1,4 @@
-"""What is reached over the edges of a graph, directly or through others."""
+"""Nodes that are reached over the edges of a graph, directly or through others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a decision of `jobs.plans` can be acted on: its parts refer to each other, and it can be laid out.
+"""Soundness of a decision of `jobs.plans`: its parts refer to each other, and it can be laid out.
 
 A plan that is not sound is no plan, to any reader: a process that acted on it would fail, and again after each
 restart. The rule looks at nothing but the record, so that every reader says the same.
@@ -19,14 +19,14 @@ from holdfast.services.kernel.plurals import plural
 KINDS = frozenset({"source", "sink", *OPERATORS})
 ROUTINGS = frozenset({"forward", "merge", "spread", "keyed"})
 MAX_TASKS = 10_000
-"""Of one operator; beyond it a plan would fill the memory of whoever lays it out."""
+"""Limit of the tasks of one operator; beyond it a plan would fill the memory of a process that lays it out."""
 MAX_OFFSET = 2**53
 _GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]{6}")
 _NAME = re.compile(r"[^@/\s]+")
 
 
 def unsound(decision: Decision | Skip) -> str:
-    """What is wrong with it, or nothing."""
+    """The fault of a decision, or nothing."""
     if _GENERATION.fullmatch(decision.generation) is None:
         return f"{decision.generation!r} is no generation"
     if isinstance(decision, Skip) and f".{decision.job}.{decision.generation}." not in decision.topic:
@@ -112,7 +112,7 @@ def _of_source(source: SourcePlan, operators: dict[str, OperatorPlan]) -> Iterat
 
 
 def _of_settings(plan: Plan) -> Iterator[str]:
-    """What the services read of the job file."""
+    """Faults in settings of the job file that services read."""
     if not 0 < plan.interval_ms <= 86_400_000:
         yield f"interval_ms {plan.interval_ms}"
     tolerance = plan.spec.get("fault_tolerance") or {}
@@ -149,7 +149,7 @@ def _is_setting(value: Any) -> bool:
 
 
 def _underivable(plan: Plan) -> str:
-    """What services derive from a plan is derived once here; whatever that raises, others would meet, too."""
+    """Derives once all that services derive from a plan; an error here others would meet, too."""
     marker = f".{plan.job}.{plan.generation}."
     prefixes = {edge.topic.partition(marker)[0] for edge in plan.edges if edge.topic is not None}
     if len(prefixes) > 1:

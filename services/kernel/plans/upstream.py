@@ -1,4 +1,4 @@
-"""Which units send what a unit takes in, directly or through others: what has to compute again what it has lost.
+"""Units that send what a unit takes in, directly or through others, and compute again what it has lost.
 
 Source: MECHANISMS R3, docs/decisions/0112.
 """

@@ -1,1 +1,1 @@
-"""How well units are protected against the failure of their worker, as a model. Source: MECHANISMS section 2."""
+"""Protection of units against the failure of their worker, as a model. Source: MECHANISMS section 2."""

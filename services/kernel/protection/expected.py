@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """One unit and its image elsewhere, at one time t.
+    """A unit and its image elsewhere, at one time t.
 
-    primary, backup: the workers that run it and hold its image; a unit without an image has backup "". load: l_u, the
-    share of the primary's CPU. replay_ms: load integrated over [b_u, t]; b_u is the start of the newest capture that
-    was delivered. gain_ms: load integrated over [a_u, t]; a_u is the start of the newest capture. capture_ms, paste_ms:
-    c_u and c'_u. waiting: captures of it that the backup has yet to paste.
+    primary, backup: the workers that run it and hold its image; a unit without an image has backup "".
+    load: l_u, the share of the primary's CPU.
+    replay_ms: load integrated over [b_u, t]; b_u is the start of the newest capture that was delivered.
+    gain_ms: load integrated over [a_u, t]; a_u is the start of the newest capture.
+    capture_ms, paste_ms: c_u and c'_u.
+    waiting: captures of it that the backup has yet to paste.
     """
 
     primary: str

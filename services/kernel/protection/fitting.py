@@ -1,4 +1,4 @@
-"""Which checkpoint policies work with which fault-tolerance schemes.
+"""Checkpoint policies that do not work with a fault-tolerance scheme.
 
 Source: MECHANISMS C5 and C6. At submission, when a policy is changed and when a scheme is, the rule is this one.
 """

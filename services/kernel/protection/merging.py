@@ -1,4 +1,4 @@
-"""Which units of a worker are captured as one: those with the same backup and about the same load for their cost.
+"""Units of a worker that are captured as one: those with the same backup and about the same load for their cost.
 
 Source: MECHANISMS C8. Merged units need not be connected. The ratio of load and capture cost is what a scheduler weighs
 (C6), so units that are alike in it would be captured about equally often anyway.

@@ -1,4 +1,4 @@
-"""Which standbys move to another worker, so that the worst failure is recovered sooner: once a rebalance period.
+"""Standbys that move to another worker, so that the worst failure is recovered sooner: once a rebalance period.
 
 Source: MECHANISMS C7. A plan names standbys and where they go; who carries it out makes the new one first. In the paper
 every worker has units of its own; no group is smaller than the 0 of one that has none. So the smallest R_Qk, with which
@@ -16,7 +16,7 @@ from holdfast.services.kernel.protection.expected import of_workers
 
 HALF = 0.5
 LITERAL = 1.0
-"""As the paper prints it: the whole difference moves, and comes back in the next period. For comparison only."""
+"""Share as the paper prints it: the whole difference moves, and comes back in the next period. For comparison only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _moved(
     share: float,
     least_ms: float,
 ) -> tuple[Reassigned, ...]:
-    """Of the primary's units on the source, those that may go and whose upkeep fits what is to move, in their order."""
+    """Units of the primary's on the source that may go and whose upkeep fits what is to move, in their order."""
     group = [one for one in units if (one.primary, one.backup) == (primary, source)]
     source_ms, target_ms = groups[primary, source], groups[primary, target]
     if source_ms - target_ms <= least_ms:

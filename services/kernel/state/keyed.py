@@ -64,12 +64,12 @@ def decode_value(data: bytes) -> Value:
 
 
 def bytes_of(entries: Iterable[Entry]) -> int:
-    """Of keys and values."""
+    """Bytes of keys and values."""
     return sum(len(key) + len(value or b"") for key, value in entries)
 
 
 class StateTable:
-    """One table; implements holdfast.services.kernel.state.table.Table.
+    """A table; implements services/kernel/state/table.py Table.
 
     added: how many keys it has more than the image had when it was last read, or fewer.
     """
@@ -205,7 +205,7 @@ class StateTable:
                 self._passed.pop(key, None)
 
     def _pass(self, gone: dict[bytes, None]) -> dict[bytes, None]:
-        """Of what is deleted, that which a run has to say; the rest has passed."""
+        """Keys among the deleted ones that a run has to name; the rest has passed."""
         passed = {key: None for key in gone if key in self._created}
         self._created.difference_update(passed)
         for key in passed:
@@ -214,7 +214,7 @@ class StateTable:
         return {key: None for key in gone if key not in passed} if passed else gone
 
     def _drop(self, key: bytes) -> None:
-        """It was deleted, and the image does not hold it."""
+        """Drops a key that was deleted, and that the image does not hold."""
         if key not in self._fresh and key not in self._passed and self._values.get(key) is None:
             self._values.pop(key, None)
             self._absent.discard(key)
@@ -233,7 +233,7 @@ class StateTable:
                 del self._groups[prefix]
 
     def _look_up(self, keys: Sequence[bytes]) -> None:
-        """Whether they are there, so that every key is counted once."""
+        """Looks keys up, so that every key is counted once."""
         if not self._complete and (unknown := [key for key in keys if key not in self._values]):
             self._load(unknown)
 
@@ -375,7 +375,7 @@ class StateStore:
         return Capture(list(self._tables.values()))
 
     def settle(self) -> None:
-        """What was captured is in the image now."""
+        """Notes that all captured entries are in the image now."""
         while self.settle_piece(MAX_PIECE_ENTRIES):
             pass
 

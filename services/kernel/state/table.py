@@ -1,4 +1,4 @@
-"""What an operator sees of its keyed state.
+"""Keyed state as an operator sees it.
 
 Source: PROTOCOL 6. The implementation with dirty keys and an image is services/kernel/state/keyed.py.
 """

@@ -1,1 +1,1 @@
-"""Which units get a replica: the best plan, a ranking of single units, and the search that knows the structure."""
+"""Planners of replicas: the best plan, a ranking of single units, and the search that knows the structure."""

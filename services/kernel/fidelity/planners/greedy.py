@@ -16,7 +16,7 @@ _SLICE = 128
 
 
 def greedy(topology: Topology, budget: int) -> Grown:
-    """One step a unit."""
+    """The greedy plan, with a step for each unit."""
     allowed = set(topology.open)
     standing = Standing(topology, presence(topology, ()))
     base, steps = standing.fidelity, list[Step]()

@@ -1,9 +1,9 @@
-"""What each task could still put out with a few more units: the best MC-trees of all sizes, found bottom-up.
+"""Growth of each task's output with a few more units: the best MC-trees of all sizes, found bottom-up.
 
 An MC-tree of a task is the best tree of one writer (independent inputs) or of one writer of each stream (correlated
 ones), and the unit of the task. So the best tree of each size follows from those of the writers, in polynomial time and
 without a list of trees. Units that have a replica already cost nothing, so the same pass finds what extends a plan. A
-second pass, downwards, says what the output of a task is worth to the job under the present plan.
+second pass, downwards, computes the worth of a task's output to the job under the present plan.
 
 Source: MECHANISMS P9.
 """
@@ -18,17 +18,18 @@ from holdfast.services.kernel.fidelity.loss import Standing, taken_in
 from holdfast.services.kernel.fidelity.topology import Alive, Parts, Stream, Tasks, Topology
 
 MOST_SIZE = 48
-"""Of the trees that are looked at, in new units."""
+"""Largest size of the trees that are looked at, in new units."""
 _EQUAL = 1e-12
-"""What is smaller beside what it adds to is an error of rounding. Alone it counts, however small: a tree through many
-joins of a thousand tasks each brings less than that."""
+"""Share below which a summand is an error of rounding. Alone it counts, however small: a tree through many joins of a
+thousand tasks each brings less than that."""
 
 
 class Growth:
-    """What a plan could become.
+    """Growth of a plan.
 
-    gains: by node, of shape (tasks, size + 1): what a task would put out more with so many new units above it, its own
-    among them. worth: by node and task, by how much the job's OF rises with the output of the task.
+    gains: by node, of shape (tasks, size + 1): the additional output of a task with so many new units above it, its own
+        among them.
+    worth: by node and task, by how much the job's OF rises with the output of the task.
     """
 
     def __init__(self, standing: Standing, size: int) -> None:
@@ -101,7 +102,7 @@ class Growth:
         self._gather(stream.producer, writer, size, found)
 
     def _split(self, place: int, task: int, size: int) -> list[int]:
-        """How many new units each stream of a task with correlated inputs gets."""
+        """Number of new units for each stream of a task with correlated inputs."""
         node = self._topology.nodes[place]
         tables: list[Parts] = []
         reached: list[Parts] = []
@@ -163,7 +164,7 @@ def _shifted(values: Parts, dead: Alive) -> Parts:
 
 
 def _together(left: Parts, right: Parts) -> Parts:
-    """Of two streams of a join: the best product of every size, the units divided between them."""
+    """Best product of every size of two streams of a join, the units divided between them."""
     found = left * right[:, :1]
     for own in range(1, right.shape[1]):
         np.maximum(found[:, own:], left[:, : left.shape[1] - own] * right[:, own : own + 1], out=found[:, own:])

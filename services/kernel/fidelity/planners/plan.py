@@ -13,7 +13,9 @@ from holdfast.services.kernel.fidelity.topology import Alive, Topology
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was added at once, and the output fidelity with it and all before it. units: numbers, new ones alone."""
+    """Units that were added at once, and the output fidelity with them and all before them. units: numbers, new ones
+    alone.
+    """
 
     units: tuple[int, ...]
     fidelity: float

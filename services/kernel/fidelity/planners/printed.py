@@ -79,7 +79,7 @@ def _best_tree(topology: Topology, budget: int) -> Branch:
 
 @dataclass(slots=True)
 class _Part:
-    """One sub-topology. What is outside of it counts as there, so that each is planned by itself."""
+    """A sub-topology. Units outside of it count as there, so that each is planned by itself."""
 
     topology: Topology
     sub: SubTopology
@@ -102,7 +102,7 @@ class _Part:
             self.links = linked(self.topology)
 
     def step(self, plan: set[int], left: int) -> tuple[Branch, float] | None:
-        """What to add next and its gain per new unit; None: nothing that fits gains anything."""
+        """Units to add next and their gain per new unit; None: nothing that fits gains anything."""
         plan = plan | self.topology.fixed
         found = self._full_step(plan, left) if self.sub.full else self._structured_step(plan, left)
         return found if found and found[0] and len(found[0]) <= left else None

@@ -20,7 +20,7 @@ from holdfast.services.kernel.fidelity.topology import Topology
 EXACT_UP_TO = 250
 """Units of a topology of which every step is a search of its own; of larger ones a search gives several steps."""
 _NEAR = 0.75
-"""Of the best candidate of a search, so much must a further one of the same search gain per unit."""
+"""Share of the gain per unit of a search's best candidate that a further one of the same search must have."""
 _EQUAL = 1e-12
 
 
