@@ -119,7 +119,7 @@ _HOMES = {
         ("count", "count_distinct", "first", "last", "max", "mean", "min", "quantile", "sum"), "holdfast.expressions"
     ),
 }
-"""Where a name comes from that is no part of a job."""
+"""Modules of names that are no part of a job."""
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def count(expression: str = "") -> str:
-    """How many rows, or how many values of an expression that are not null."""
+    """Number of rows, or of values of an expression that are not null."""
     return f"count({expression})"
 
 
@@ -43,7 +43,7 @@ def last(expression: str) -> str:
 
 
 def count_distinct(expression: str) -> str:
-    """How many different values."""
+    """Number of different values."""
     return f"count_distinct({expression})"
 
 

@@ -1,1 +1,1 @@
-"""Whether the sinks hold what the job's input makes of it: a job computed again, and compared."""
+"""Audit of a job: its results are computed again and compared with what the sinks hold."""

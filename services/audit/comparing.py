@@ -56,7 +56,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Comparison:
-    """One stream of rows: those of a query, or the dead letters.
+    """Comparison of one stream of rows: those of a query, or the dead letters.
 
     A batch's rows are first expected, once, and then found, in any order and at any time later.
     """

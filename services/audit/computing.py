@@ -67,10 +67,10 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What one unit delivers for one batch. rows: by query.
+    """Deliveries of one unit for one batch. rows: by query.
 
-    dropped: rows dropped as late, by the name under which they are counted. lost: records that were gone before they
-    were read, by source.
+    dropped: rows dropped as late, by the name under which they are counted.
+    lost: records that were gone before they were read, by source.
     """
 
     unit: str
@@ -144,7 +144,7 @@ class Replay:
         return [text for unit in self._units for text in unit.skipping.miscounted]
 
     def skip(self, gaps: Mapping[str, Sequence[Gap]]) -> None:
-        """What units have skipped, in order: precision `gap`."""
+        """Skips the batches that units have skipped, in order: precision `gap`."""
         for unit in self._units:
             self.skipped += unit.skipping.know(gaps.get(unit.name, ()), self.batch)
 
@@ -161,7 +161,7 @@ class Replay:
 
 
 class _ReplayedUnit:
-    """One unit, its sources and its inputs."""
+    """A unit with its sources and its inputs."""
 
     def __init__(self, layout: UnitLayout, plan: Plan, generation: int, max_frame_bytes: int, first: int) -> None:
         self.name = layout.unit.name
@@ -210,7 +210,7 @@ class _ReplayedUnit:
         return outcome
 
     def _skip(self, walked: Walked, outcome: Outcome) -> None:
-        """Of a batch that is skipped nothing is in the state, and what had not left never does."""
+        """Removes a skipped batch: none of it is in the state, and rows that had not left never do."""
         outcome.dropped.clear()
         if self.skipping.skips(self.batch, walked.lost.total() + sum(count for count, _ in walked.edges.values())):
             outcome.rows.clear()
@@ -227,7 +227,7 @@ class _ReplayedUnit:
 
 
 class _Replayed(ABC):
-    """One source task. taken: its next cut with the records, if it is known."""
+    """A source task. taken: its next cut with the records, if it is known."""
 
     def __init__(self, task: TaskLayout) -> None:
         self.task = task
@@ -244,7 +244,7 @@ class _Replayed(ABC):
         return self._bring(taken)
 
     def passes(self, cut: Cut) -> None:
-        """What follows begins behind this cut."""
+        """Notes that the following cuts begin behind this one."""
         self.ended = cut.final
 
     @abstractmethod
@@ -253,7 +253,7 @@ class _Replayed(ABC):
 
 
 def _behind(batch: int) -> Marker | None:
-    """Where inputs begin whose next batch is the one behind."""
+    """Marker of inputs whose next batch is the one behind."""
     if not batch:
         return None
     return Marker(Id("replay", 0), None, 0, 0, batch, b"", None, [], {}, [])
@@ -267,7 +267,7 @@ def _source(task: TaskLayout, plan: Plan) -> _Replayed:
 
 
 class _Committed(_Replayed):
-    """What Spark has committed: Spark itself does not run again."""
+    """Commits of Spark: Spark itself does not run again."""
 
     def __init__(self, task: TaskLayout, first: Mapping[str, Mapping[int, int]]) -> None:
         super().__init__(task)
@@ -286,7 +286,7 @@ class _Committed(_Replayed):
 
 
 class _Rows(_Replayed):
-    """What Spark has written in real-time mode."""
+    """Rows that Spark has written in real-time mode."""
 
     def __init__(self, task: TaskLayout, spark: SparkPlan) -> None:
         super().__init__(task)

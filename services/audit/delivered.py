@@ -1,4 +1,4 @@
-"""What came out of a job, against what a replay has computed: the records of its sinks, and its dead letters."""
+"""Deliveries of a job against a replay's results: the records of its sinks, and its dead letters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEAD_LETTERS = "dead letters"
 
 @dataclass(slots=True)
 class _Stretch:
-    """What is read of one partition of a sink's topic. others: records that are not this job's."""
+    """Part of a partition of a sink's topic that is read. others: records that are not this job's."""
 
     partition: Partition
     sink: OperatorPlan
@@ -41,7 +41,7 @@ class _Delivered:
 
 
 class Found:
-    """What sinks and dead letters hold, against what was computed."""
+    """Records in sinks and dead letters, against the results that were computed."""
 
     def __init__(self, log: Log, recording: Recording) -> None:
         self._committed, self._first_batch = recording.committed, 1

@@ -18,10 +18,12 @@ _WAIT_S = 0.1
 
 
 class Recorded:
-    """What lies in each partition between two offsets.
+    """Records of each partition between two offsets.
 
     Args:
-        name: of the reader. positions: where each partition begins. ends: behind its last record of interest.
+        name: of the reader.
+        positions: where each partition begins.
+        ends: behind its last record of interest.
     """
 
     def __init__(self, log: Log, name: str, positions: Mapping[Partition, int], ends: Mapping[Partition, int]) -> None:

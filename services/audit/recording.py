@@ -1,4 +1,4 @@
-"""What a replay begins with: a generation of a job as the log holds it, and where its code raised.
+"""Start of a replay: a generation of a job as the log holds it, and the places at which its code raised.
 
 A record of a former version names query and batch, but neither job nor generation. The records of a generation are
 taken to be those from the time of its plan to the time of the next plan of that job: an earlier generation is fenced
@@ -129,7 +129,7 @@ def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
 
 
 def gaps(log: Log, recording: Recording) -> dict[str, list[Gap]]:
-    """What units have skipped, in order: precision `gap`."""
+    """Gaps of units, in order: precision `gap`."""
     found: dict[str, dict[int, Gap]] = {unit: {} for unit in skipping_units(recording.plan)}
     if not found:
         return {}
@@ -143,7 +143,7 @@ def gaps(log: Log, recording: Recording) -> dict[str, list[Gap]]:
 
 
 def where_raised(log: Log, recording: Recording) -> WhereRaised:
-    """Where users' code raised, as the cut log says. What a unit has committed was decided."""
+    """Places at which users' code raised, as the cut log says. A unit has committed only what was decided."""
     if not may_raise(recording.plan):
         return lambda unit, batch: None
     partition = Partition(recording.topics.cuts, 0)

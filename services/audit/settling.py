@@ -32,7 +32,7 @@ def check_settles(plan: Plan, first: int) -> None:
 
 
 def _unbounded(kind: str, params: Mapping[str, object]) -> bool:
-    """Whether an operator keeps something of a record for ever, or nobody knows for how long."""
+    """True if an operator keeps something of a record for ever, or nobody knows for how long."""
     found = KINDS[kind]
     code = getattr(found, "code", None)
     if not getattr(found, "stateful", lambda _: False)(params):
@@ -57,7 +57,7 @@ class Settling:
         self._tasks[cut.task] = cut
 
     def settled(self, taken: Iterable[Cut]) -> bool:
-        """Whether the next batch is computed as it was. taken: its cuts."""
+        """True if the next batch is computed as it was. taken: its cuts."""
         if self._needed is None:
             self._needed = self._watermark_needed()
         settled = min((one.watermark for one in self._tasks.values()), default=NO_WATERMARK) >= self._needed

@@ -22,7 +22,9 @@ class Before(NamedTuple):
 
 
 class Skipping:
-    """Of one unit. gaps: by the batch before the first skipped one. miscounted: gaps that name another number."""
+    """Skipping of one unit. gaps: by the batch before the first skipped one. miscounted: gaps that name another
+    number.
+    """
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
@@ -39,7 +41,7 @@ class Skipping:
         return left
 
     def begins(self, batch: int) -> bool:
-        """Whether the batches behind this one were skipped, so that `keep` is due."""
+        """True if the batches behind this one were skipped, so that `keep` is due."""
         return batch in self._gaps
 
     def keep(self, batch: int, image: Image, watermarks: Mapping[str, int]) -> None:
@@ -49,7 +51,7 @@ class Skipping:
         self._open, self._before, self._came = self._gaps[batch], Before(kept, dict(watermarks)), 0
 
     def skips(self, batch: int, records: int) -> bool:
-        """Of a batch that was run: whether its rows never left. records: that it brought."""
+        """True if the rows of a batch that was run never left. records: that it brought."""
         if self._open is None:
             return False
         self._came += records

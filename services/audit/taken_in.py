@@ -1,4 +1,4 @@
-"""What went into a job, for a replay: the valid cuts, a batch at a time, and the users' records that they name."""
+"""Inputs of a job, for a replay: the valid cuts, a batch at a time, and the users' records that they name."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 COMPLETE = "_HOLDFAST_COMPLETE"
-"""As services/cli/completion.py, which a command that runs need not load."""
+"""Name of the variable, as in services/cli/completion.py, which a command that runs need not load."""
 
 
 def main() -> None:

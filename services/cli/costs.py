@@ -1,4 +1,4 @@
-"""What a job costs, as tables for people."""
+"""Tables of a job's costs, for people."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:
 
 
 def _left(resent: Resent) -> list[str]:
-    """What was not sent, and why."""
+    """Records that were not sent, and why."""
     said = {
         f"{plural(resent.earlier, 'record')} sent back before": resent.earlier,
         f"{plural(resent.again, 'record')} sent back before and refused again: --again sends such records once more":

@@ -74,7 +74,10 @@ def stall_worker(worker: str, seconds: float, data_dir: Path | None) -> None:
 
 
 def _stop_and_go(process: int, seconds: float, duty: float) -> bool:
-    """Whether we were asked to end early. Signals wait until the worker continues, so none can leave it stopped."""
+    """Stops and resumes the process in turn; true if it was asked to end early. Signals wait until the worker
+    continues, so
+    none can leave it stopped.
+    """
     deadline = time.monotonic() + seconds
     former = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.services.client.first_job import Draft
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Of a sample."""
+"""Limit of a sample."""
 
 
 def init(
@@ -121,7 +121,7 @@ def _values(path: Path) -> Iterator[bytes]:
 
 
 def _of_topic(topic: str, name: str, data_dir: Path | None, kafka: str | None) -> Draft:
-    """Of every partition as many records."""
+    """Draft from a topic, with as many records of every partition."""
     from holdfast.schemas.topics import Partition
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client.first_job import SAMPLE, draft

@@ -9,7 +9,7 @@ PATIENCE_S = 1.5
 
 
 def job_names(incomplete: str) -> list[str]:
-    """Those of jobs that have not ended, the given text at their start."""
+    """Names of jobs that have not ended and begin with the given text."""
     found: list[str] = []
     reading = threading.Thread(target=_read, args=(found,), daemon=True)
     reading.start()

@@ -22,7 +22,7 @@ File = Annotated[
 
 
 class Start(Enum):
-    """Of a topic."""
+    """Place in a topic at which reading starts."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -75,7 +75,7 @@ def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
 
 
 def _has_rows_without_seal(plan: Plan) -> bool:
-    """Where the cluster has a secret, Spark's own reader and writer of rows know nothing of it."""
+    """True if Spark's own reader and writer of rows know nothing of the seal of the cluster's secret."""
     from holdfast.schemas.plans import REAL_TIME
     from holdfast.services.log.secret import keyring
 

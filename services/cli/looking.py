@@ -93,7 +93,7 @@ def _available(query: QueryState) -> Text:
 
 
 def status_parts(found: JobStatus) -> Iterator[Any]:
-    """What `status` shows: tables, and lines."""
+    """Tables and lines of `status`."""
     from rich.text import Text
 
     from holdfast.services.view.protection import said

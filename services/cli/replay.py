@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 5
 MAX_SHOWN_BYTES = 300
 _PURE = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1"}
-"""As workers run: a user's operator that iterates over a set gets the same order."""
+"""Environment as of workers: a user's operator that iterates over a set gets the same order."""
 
 
 def replay(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.services.planning.replicating import Prediction
 
 _WIDE, _HIGH = 60, 8
-"""Of the chart, in characters."""
+"""Size of the chart, in characters."""
 _LISTED = 12
 """Units of an operator that are named; further ones are counted."""
 
@@ -92,7 +92,7 @@ def _plan(job: str, live: bool, data_dir: Path | None, kafka: str | None) -> tup
 
 
 def _budgeted(made: Plan) -> Plan:
-    """Of a job without a budget every unit on workers is planned that has the default scheme, as if it had one."""
+    """The plan as if the job had a budget: then every unit on workers with the default scheme is planned."""
     from msgspec.structs import replace
 
     if any(unit.planned for unit in made.units):

@@ -105,7 +105,7 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
 
 
 def _spec_of(door: Door, job: str) -> JobSpec:
-    """Of a job file, or of a job of the cluster."""
+    """The job in a file, or of the cluster."""
     from holdfast.services.client.job_files import in_python, read_job
     from holdfast.services.planning.loading import interpret
     from holdfast.services.view.reading import named_job, read_jobs

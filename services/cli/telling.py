@@ -94,7 +94,7 @@ def _read(door: Door, job: str, *, follow: bool, cluster: bool) -> Iterator[Even
 
 
 def failures_of(door: Door, job: str) -> str:
-    """How many failures of workers struck the job in the last day, and the last one; empty: none."""
+    """Number of failures of workers that struck the job in the last day, and the last one; empty: none."""
     import time
 
     from holdfast.services.view.happenings import summary, told

@@ -40,7 +40,7 @@ def say_error(message: str, hint: str = "") -> None:
 
 
 def print_json(data: Any) -> None:
-    """One line, so that many make JSON lines."""
+    """Prints one line, so that many make JSON lines."""
     import msgspec
 
     print_raw(msgspec.json.encode(data))

@@ -54,5 +54,5 @@ def topics(
 
 
 def _until(ms: int | None) -> str:
-    """Of what outlives its job."""
+    """Time until which a topic outlives its job."""
     return "" if ms is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(ms / 1000))

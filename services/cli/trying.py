@@ -147,7 +147,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
 
 
 def _letter_line(letter: DeadLetter) -> str:
-    """Where the record is, what is wrong with it, and of an operator its row."""
+    """Line with the record's place, its fault, and for an operator its row."""
     at = f"{letter.origin} offset {letter.offset}" if letter.offset >= 0 else letter.origin
     if letter.offset >= 0 and letter.of_operator:
         at += f" of {letter.topic}[{letter.partition}]"

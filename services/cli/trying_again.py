@@ -19,7 +19,7 @@ State = tuple[tuple[int, int, int] | None, ...]
 
 
 def state_of(files: Sequence[Path]) -> State:
-    """Of each file its inode, size and time of change; None: it is not there."""
+    """Inode, size and time of change of each file; None: it is not there."""
     return tuple(_of(file) for file in files)
 
 

@@ -118,7 +118,7 @@ def opened(where: Whereabouts, patience: Patience | None = None) -> Log:
 
 
 def patience_with(data_dir: Path | None = None, kafka: str | None = None) -> Patience:
-    """How long a command waits for what does not answer, with a word to the person."""
+    """Patience of a command with a broker that does not answer, with a word to the person."""
     from holdfast.services.log.patience import Patience
 
     return Patience(load_settings(data_dir, kafka).command_patience_s, note)

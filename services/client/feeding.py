@@ -161,7 +161,7 @@ class Feed:
 
 
 def format_of(path: Path) -> tuple[Format, bool]:
-    """What a file's name says: its format, and whether it is compressed. Raises UnusableFile."""
+    """Format by a file's name, and true if the file is compressed. Raises UnusableFile."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     kind = SUFFIXES.get(next(iter(suffixes[-2:-1] if compressed else suffixes[-1:]), ""))
@@ -188,7 +188,7 @@ def split_quoted(lines: bytes) -> list[bytes]:
 
 
 def ends_inside(line: bytes, inside: bool) -> bool:
-    """Whether a line of csv text ends inside quotes. inside: whether it begins there.
+    """True if a line of csv text ends inside quotes. inside: true if it begins there.
 
     As to csv of Python and DuckDB, a quote opens a field only as its first character: in `5" pipe` it is a character.
     """
@@ -210,7 +210,7 @@ def ends_inside(line: bytes, inside: bool) -> bool:
 
 
 def _opening(line: bytes, at: int) -> int:
-    """Where the next field begins with a quote; -1: none does. at: where a field begins."""
+    """Position of the next field that begins with a quote; -1: none does. at: where a field begins."""
     if line[at : at + 1] == b'"':
         return at
     found = line.find(b',"', at)
@@ -218,12 +218,12 @@ def _opening(line: bytes, at: int) -> int:
 
 
 def _filled(lines: list[bytes]) -> list[bytes]:
-    """Those that hold anything, without their ends."""
+    """Lines that hold anything, without their ends."""
     return [line for line in (line.rstrip(b"\r") for line in lines) if line]
 
 
 def _cut(text: bytes, quoted: bool) -> tuple[bytes, bytes]:
-    """What ends with the last line end, and what is behind it; with `quoted`, with the last one outside quotes."""
+    """The text up to the last line end, and the rest; with `quoted`, up to the last one outside quotes."""
     end = text.rfind(b"\n") + 1
     if quoted and b'"' in text:
         begin, end, last, inside = 0, 0, end, False

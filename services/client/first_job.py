@@ -26,7 +26,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
-"""What YAML takes for something else than text."""
+"""Words that YAML does not read as text."""
 _NAMES = ("event_time", "timestamp", "time", "datetime", "ts", "at", "date", "created_at", "occurred_at", "period")
 _TIMELY = re.compile(
     r"(^|_)(time|timestamp|datetime|ts|at|date|epoch|millis|ms|when)($|_)|(Time|At|Date)$", re.IGNORECASE
@@ -171,7 +171,7 @@ def _problems(found: Draft) -> list[tuple[str, str]]:
 
 
 def _type(values: Sequence[Any]) -> str:
-    """Of a field, by all of its values in the sample; what differs is text, which nothing is lost in."""
+    """Type of a field, by all of its values in the sample; where these differ it is text, in which nothing is lost."""
     some = [value for value in values if value is not None]
     if not some:
         return "string?"
@@ -236,7 +236,7 @@ def _rank(field: str) -> int:
 
 
 def _unit(field: str, values: Sequence[int]) -> str:
-    """Of integers that may be times. Seconds look like any number, so that their field has to be called so."""
+    """Unit of integers that may be times. Seconds look like any number, so that their field has to be called so."""
     for unit, per_s in _UNITS.items():
         if all(_FIRST_S * per_s <= value < _LAST_S * per_s for value in values):
             return unit if unit != "s" or _TIMELY.search(field) else ""

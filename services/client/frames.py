@@ -24,7 +24,7 @@ from holdfast.services.kernel.codecs.fields import TIME
 from holdfast.services.kernel.suggestions import suggest
 
 Given = pl.DataFrame | Path | str | Iterable[Mapping[str, Any] | bytes]
-"""What a source is fed with: a frame, the path of a file, or records, each a mapping (as JSON) or its bytes."""
+"""Input of a source: a frame, the path of a file, or records, each a mapping (as JSON) or its bytes."""
 
 
 def records(name: str, source: Source, given: Given, null: Sequence[str] = ()) -> Iterator[list[bytes]]:
@@ -45,7 +45,7 @@ def records(name: str, source: Source, given: Given, null: Sequence[str] = ()) -
 
 
 def file_records(path: Path, source: Source, null: Sequence[str]) -> Iterator[list[bytes]]:
-    """What the source reads of a file."""
+    """Records of a file as the source reads them."""
     columns = tuple(source.origins.get(name, name) for name in source.types) if source.format == "csv" else ()
     return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow", null=null).blocks()
 

@@ -43,7 +43,7 @@ def file_of(job: Path) -> Path:
 
 
 def in_python(job: Path) -> bool:
-    """Whether the name is that of a job in Python."""
+    """True if the name is that of a job in Python."""
     return file_of(job).suffix == ".py"
 
 

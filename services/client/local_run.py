@@ -49,9 +49,11 @@ class LocalRunFailed(HoldfastError):
 
 @dataclass(slots=True)
 class Finished:
-    """What a run left.
+    """Results of a run.
 
-    rows: JSON records by query, in the order of its topic. progress: by unit, at the end. fed: records by source.
+    rows: JSON records by query, in the order of its topic.
+    progress: by unit, at the end.
+    fed: records by source.
     """
 
     plan: Plan
@@ -85,7 +87,7 @@ def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
 
 
 class LocalRun:
-    """One job, from its inputs to its last row.
+    """A run of one job, from its inputs to its last row.
 
     Args:
         spec: the job, complete.

@@ -20,7 +20,7 @@ NO_GENERATION = "0-000000"
 
 
 def plan(spec: JobSpec, present: dict[str, int] | None, prefix: str, allow: Sequence[str]) -> Plan:
-    """As the controller plans it.
+    """The plan that the controller would make.
 
     Args:
         present: partitions by topic, None without a cluster: then the topics are taken to be there.

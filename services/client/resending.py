@@ -59,7 +59,7 @@ def resend(log: Log, topics: JobTopics, present: Mapping[str, int], *, again: bo
 
 
 class _Resending:
-    """One call of the command."""
+    """A call of the command."""
 
     def __init__(self, log: Log, topics: JobTopics, transactor: Transactor, originals: _Originals) -> None:
         self._log, self._transactor, self._originals = log, transactor, originals

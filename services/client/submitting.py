@@ -31,8 +31,8 @@ from holdfast.services.view.reading import Watch, read_all, read_jobs
 ANSWER_S = 5.0
 LOOK_AGAIN_S = 0.2
 PATIENCE_S, SPARK_S = 60.0, 240.0
-"""How long a job may take until it runs, and how much longer for each operator on Spark: the controller gives Spark
-three minutes to say what it makes of one, and then a driver and its JVM start.
+"""Longest time until a job runs, and the additional time for each operator on Spark: the controller gives Spark three
+minutes to say what it makes of one, and then a driver and its JVM start.
 """
 
 WANTED_STATE = {"pause": "paused", "resume": "running"}
@@ -86,7 +86,7 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
 
 
 def sink_warnings(door: Door, generation: str) -> list[str]:
-    """That other jobs write to the same topics, which only readers that look at the headers can tell apart."""
+    """Warnings that other jobs write to the same topics: only readers that look at the headers can tell them apart."""
     return [
         f"job {', '.join(jobs)} writes to topic {topic}, too: the header `job` says whose a row is"
         for topic, jobs in read_jobs(door).shared_sinks(generation).items()

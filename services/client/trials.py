@@ -79,7 +79,7 @@ def _framed(spec: JobSpec, inputs: Mapping[str, Given]) -> dict[str, list[bytes]
 
 
 def _schemas(framed: Mapping[str, Sequence[bytes]]) -> Schemas:
-    """Those that the records name, asked for once."""
+    """Schemas that the records name, asked for once."""
     known = dict[int, WriterSchema]()
     for name, some in framed.items():
         for id in np.unique(ids(some)).tolist():

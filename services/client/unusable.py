@@ -1,4 +1,4 @@
-"""What a file that cannot be fed says of itself."""
+"""Error of a file that cannot be fed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a viewer may do: the same as the commands, by the same library. A console that is read-only does none of it."""
+"""Actions of a viewer: the same as the commands, by the same library. A console that is read-only does none of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Actions:
 
     @property
     def may_strike(self) -> bool:
-        """Whether workers can be killed and stalled."""
+        """True if workers can be killed and stalled."""
         return self._machine is not None and not self.read_only
 
     def command(self, kind: str, name: str) -> str:

@@ -21,7 +21,7 @@ REST_S = 20.0
 LOOK_S = 0.1
 """The longest wait for records before the next look at what is asked."""
 SHARE = 0.05
-"""Of the time that a picture may take: large jobs get fewer pictures a second."""
+"""Share of the time that a picture may take: large jobs get fewer pictures a second."""
 LEAST_S = 0.3
 """Between two pictures."""
 RATE_MS, MOST_RATES = 1_000, 90
@@ -52,7 +52,7 @@ class Feed:
 
     @property
     def fresh(self) -> bool:
-        """Whether it has not failed, so that a first picture is worth a wait."""
+        """True if it has not failed, so that a first picture is worth a wait."""
         return not self.broken
 
     def start(self) -> None:

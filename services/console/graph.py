@@ -23,7 +23,7 @@ MOST_TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Of one operator, in pixels."""
+    """Box of one operator, in pixels."""
 
     operator: OperatorPlan
     x: int
@@ -141,7 +141,7 @@ def _kind(one: OperatorPlan) -> str:
 
 
 def _own_rate(one: OperatorPlan, costs: JobCosts) -> str:
-    """Of a source what it takes in, of a sink what it puts out."""
+    """Rate of a source's input, or of a sink's output."""
     if one.kind not in ("source", "sink"):
         return ""
     rates = [found.records_per_s for found in costs.edges if found.edge == one.name]

@@ -8,5 +8,5 @@ COMMAND = "pip install 'holdfast-streams[console]'"
 
 
 def missing() -> str:
-    """What is not installed here, for people; empty if the console can run. Imports nothing."""
+    """Packages that are missing here, for people; empty if the console can run. Imports nothing."""
     return "" if importlib.util.find_spec("nicegui") else "the console is not installed here: there is no nicegui"

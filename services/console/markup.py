@@ -12,7 +12,7 @@ Node = str
 """HTML that is safe to show: made by the functions here."""
 
 DASH = "\u2013"
-"""Where a value is not known."""
+"""Sign in place of a value that is not known."""
 TONES = {
     "running": "good", "live": "good", "synced": "good", "available": "good", "ended": "calm", "accepted": "busy",
     "starting": "busy", "restoring": "busy", "draining": "busy", "cancelling": "busy", "pausing": "busy",

@@ -63,7 +63,9 @@ class Live(Element, component="static/live.js"):
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """What the pages need. door: for records that are read when a page asks for them. openapi: describes the API."""
+    """Services that the pages need. door: for records that are read when a page asks for them. openapi: describes the
+    API.
+    """
 
     feed: Feed
     door: Door

@@ -22,7 +22,7 @@ HARSH = ("cancel", "kill")
 
 
 class Talking:
-    """Of one page."""
+    """Conversation of one page."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions

@@ -58,7 +58,7 @@ _BLOCKING = (
 ROOT_MS = 500
 """Between two looks whether a snapshot is due, or a trim."""
 KEPT_LOOK_MS = 5 * 60_000
-"""How often it is looked for dead letters that need be kept no longer."""
+"""Time between two looks for dead letters that need be kept no longer."""
 LEAST_KEPT_MS = 3_600_000
 """While its job runs a dead letter can be seen for so long."""
 
@@ -80,15 +80,16 @@ class JobRights(Protocol):
 
 
 class Conductor:
-    """One replica of the controller on one log.
+    """A replica of the controller on one log.
 
     Args:
         time_ms: time of day.
         versions: of the libraries that plans pin.
         allow: modules that Python operators may come from.
-        snapshot_every: records of `jobs.plans` and `jobs.submit` between two snapshots. safe_s: age of a snapshot that
-            both are trimmed to; None: they never are. kept: jobs that are over and still listed. rights: given with the
-            topics of a job; None: nobody needs any.
+        snapshot_every: records of `jobs.plans` and `jobs.submit` between two snapshots.
+        safe_s: age of a snapshot that both are trimmed to; None: they never are.
+        kept: jobs that are over and still listed.
+        rights: given with the topics of a job; None: nobody needs any.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Conductor:
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
-        """What is to be fed."""
+        """Partitions to be fed."""
         names = {
             self.cluster.submit: Kind.SUBMIT,
             self.cluster.plans: Kind.PLANS,
@@ -134,7 +135,9 @@ class Conductor:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def begin(self, standings: Standings, jobs: Jobs) -> None:
-        """What is fed comes behind this: how units and goals stand, and what counts of jobs."""
+        """Takes the standings of units and goals, and the records of jobs that count; all that is fed comes behind
+        this.
+        """
         self._handle(happened.AssignmentsBegun(standings), self._time_ms())
         self.rooting.begin(jobs)
         kinds = self.topics()
@@ -201,7 +204,7 @@ class Conductor:
         self.rooting.differs.clear()
 
     def settle(self, outcomes: Iterable[happened.Outcome]) -> None:
-        """What became of the actions that `carry_out` was given."""
+        """Takes the outcomes of the actions that `carry_out` was given."""
         for outcome in outcomes:
             if isinstance(outcome, happened.Failed):
                 self._withdraw(outcome.action)
@@ -231,7 +234,10 @@ class Conductor:
         return next(partition.topic for partition, found in self.topics().items() if found is kind)
 
     def _publish_event(self, event: Event) -> None:
-        """Of what was met in the log before the start, another replica, or this one in its last life, has published."""
+        """Publishes an event. Events of records met in the log before the start were published by another replica, or
+        by this one
+        in its last life.
+        """
         if self.core.acting:
             _log.warning(event.kind, detail=event.detail)
             self._pending.append(do.PublishEvent(event))
@@ -240,7 +246,7 @@ class Conductor:
 
     @property
     def waiting(self) -> bool:
-        """Whether `carry_out` has anything to do."""
+        """True if `carry_out` has anything to do."""
         return bool(self._pending) or self._appending.unanswered > 0
 
     def take(self) -> list[do.Action]:

@@ -1,4 +1,4 @@
-"""What a job has counted, read before its topics are deleted.
+"""Counts of a job, read before its topics are deleted.
 
 Source: PROTOCOL 1 and 7.
 """

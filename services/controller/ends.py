@@ -1,5 +1,5 @@
-"""Where a drain ends: asked of Kafka once, compared with what is cut already, and then valid for ever. And where topics
-that were created again begin.
+"""Ends of a drain: asked of Kafka once, compared with what is cut already, and then valid for ever. And beginnings of
+topics that were created again.
 
 Source: PROTOCOL 3.
 """
@@ -70,7 +70,7 @@ def _is_another(source: SourcePlan, topic: Described | None) -> bool:
 
 
 def _reached(log: Log, cut_log: Partition) -> Mapping[str, Mapping[int, int]]:
-    """How far the newest cuts of each task reach, by partition. Also invalid ones: what they name was read."""
+    """Ends of the newest cuts of each task, by partition. Also of invalid ones: their records were read."""
     (start,), (end,) = log.offsets([cut_log], "start").values(), log.offsets([cut_log], "end").values()
     reached: dict[str, dict[int, int]] = {}
     for _, record in scan_cuts(log, cut_log, max(start, end - LOOKED_AT)):

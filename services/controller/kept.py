@@ -1,4 +1,4 @@
-"""What outlives a job: its dead letters, until Kafka has deleted the last of them by age.
+"""Dead letters of ended jobs, kept until Kafka has deleted the last of them by age.
 
 Source: PROTOCOL 1. A dead letter is kept for the same time whether its job runs or has ended. The topic goes once it
 holds none that is younger; nobody needs to remember when the job ended.
@@ -28,7 +28,7 @@ class Kept:
 
 
 def kept(log: Log, cluster: ClusterTopics, present: Collection[str]) -> Iterator[Kept]:
-    """Of each job whose dead letters are on Kafka, and whose cuts are not: those of a replay stay together. Blocks.
+    """Jobs whose dead letters are on Kafka, and whose cuts are not: those of a replay stay together. Blocks.
 
     Args:
         present: topics there are.

@@ -1,4 +1,4 @@
-"""What Prometheus may ask of a controller: which jobs there are, and in which state."""
+"""Metrics of a controller: the jobs there are, and their states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_CONTROLLER = (JOBS, STATE, UNITS, UP, AVAILABLE, LATENCY, RELATIVE, REFUSED)
 
 
 def state_of(job: Job) -> str:
-    """As `jobs.status` has it: of one that runs also whether it has failed, is paused or waits."""
+    """State as in `jobs.status`: of a job that runs also whether it has failed, is paused or waits."""
     return STATES[job.life.phase] if job.published is None else job.published.state
 
 

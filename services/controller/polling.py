@@ -56,7 +56,7 @@ class Polling:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When time alone makes a turn due, in time of day."""
+        """The time of the next turn by time alone, in time of day."""
         return self._ticked_ms + TICK_MS
 
     def close(self) -> None:

@@ -19,10 +19,11 @@ _log = get_logger()
 
 
 class Rooting:
-    """Of one replica.
+    """Snapshots by one replica.
 
     Args:
-        every: records of both logs between two snapshots. safe_s: age of a snapshot that is trimmed to; None: none is.
+        every: records of both logs between two snapshots.
+        safe_s: age of a snapshot that is trimmed to; None: none is.
         kept: jobs that are over and kept; None: KEPT_OVER.
 
     differs: places of snapshots that say something else than the logs, until they are published.
@@ -86,7 +87,7 @@ class Rooting:
     # -- what goes out ------------------------------------------------------------------------------------------------
 
     def due(self, now_ms: int) -> Snapshot | Retirement | None:
-        """What to append to `jobs.plans` now."""
+        """The record to append to `jobs.plans` now."""
         known, read = self.jobs.known(), self.jobs.next + self.submissions.next
         submit = self.submissions.decided(known, self.jobs.admitted.retired)
         if not self._retiring and (retired := self.jobs.to_retire(submit, self._kept)) is not None:
@@ -101,7 +102,7 @@ class Rooting:
         return made
 
     def withdraw(self, record: Record) -> None:
-        """It was not appended, as far as anybody knows: it is due again."""
+        """Takes back a record that was not appended, as far as anybody knows: it is due again."""
         if isinstance(record, Retirement):
             self._retiring = False
         else:

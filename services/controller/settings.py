@@ -12,7 +12,7 @@ from holdfast.services.log.metrics_settings import MetricsSettings
 
 
 class ControllerSettings(LogSettings, MetricsSettings):
-    """What a controller needs to know before it reads its first record."""
+    """Settings of a controller, needed before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
 

@@ -29,7 +29,7 @@ HOW = "see `holdfast doctor`"
 
 @dataclass(frozen=True, slots=True)
 class Describer:
-    """What an operator makes of its inputs, Spark's included.
+    """Descriptions of operators' outputs, Spark's included.
 
     Args:
         allow: modules that Spark operators may come from; None: any.

@@ -31,7 +31,7 @@ class Watching:
         self._watched: Mapping[Partition, str] = {}
 
     def poll(self, wanted: Mapping[Partition, str]) -> list[ProgressRecord]:
-        """What is new in the wanted topics, each read from its start; blocks for a moment if there are any."""
+        """New records in the wanted topics, each read from its start; blocks for a moment if there are any."""
         if gone := [partition for partition in self._watched if partition not in wanted]:
             self._reader.unassign(gone)
         if new := [partition for partition in wanted if partition not in self._watched]:

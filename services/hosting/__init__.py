@@ -1,1 +1,1 @@
-"""What every host of units does, a worker and a Spark driver: follow decisions, send heartbeats, end."""
+"""Common part of every host of units, a worker and a Spark driver: it follows decisions, sends heartbeats, ends."""

@@ -19,7 +19,7 @@ class Hosted(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Of its last assignment; 0 before the first."""
+        """Epoch of its last assignment; 0 before the first."""
         ...
 
     def place(self, epoch: int, flags: Flags) -> None: ...
@@ -64,7 +64,7 @@ class Copies(Generic[C]):
 
     @property
     def generations(self) -> list[str]:
-        """Of the jobs that have copies here."""
+        """Generations of the jobs that have copies here."""
         return list(dict.fromkeys(split_unit_key(key)[1] for key in self.here))
 
     def _place(self, key: str, named: Named) -> None:

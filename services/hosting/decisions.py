@@ -1,4 +1,4 @@
-"""What was decided for one incarnation: `jobs.plans` and `assignments`, read in offset order.
+"""Decisions for one incarnation: `jobs.plans` and `assignments`, read in offset order.
 
 Source: PROTOCOL 1, 5 and 8.
 """
@@ -38,10 +38,11 @@ class Named:
 
 
 class Decisions:
-    """Which copies are to be here, as far as was read.
+    """Copies that are to be here, as far as was read.
 
-    positions: where a reader begins. decided: offset of the last assignment that was read. caught_up: each log was read
-    to an end.
+    positions: where a reader begins.
+    decided: offset of the last assignment that was read.
+    caught_up: each log was read to an end.
 
     Raises Retriable.
     """
@@ -57,7 +58,7 @@ class Decisions:
         self._unread = set(self.positions)
 
     def read(self, chunk: Chunk) -> bool:
-        """Whether anything changed. A record that cannot be read is refused and skipped.
+        """Takes in records; true if anything changed. A record that cannot be read is refused and skipped.
 
         Raises:
             WorkerUnfit: the cluster writes in a format that this release does not read.

@@ -1,4 +1,4 @@
-"""What the loop of a host is at: written by the loop, read by threads beside it.
+"""Present work of a host's loop: written by the loop, read by threads beside it.
 
 Source: PROTOCOL 5. An attribute or two for each piece of work: nothing here costs a call to the system.
 """

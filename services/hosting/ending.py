@@ -1,4 +1,4 @@
-"""How a worker ends: at once, or after others have taken over its units.
+"""End of a worker: at once, or after others have taken over its units.
 
 A worker that is asked to leave says so in its heartbeats; recovery then moves its units. It ends once it commits for
 none of them, or when its time is over: others notice its end and take over as after a crash.
@@ -23,7 +23,7 @@ class Leaving(Protocol):
 
 
 class Beating(Protocol):
-    """What sends its heartbeats."""
+    """Sender of its heartbeats."""
 
     def send_now(self) -> None: ...
 
@@ -48,7 +48,7 @@ class Ending:
             self._until_s = self._clock_s() + self._leave_s
 
     def due(self, worker: Leaving, beats: Beating) -> bool:
-        """Whether the worker ends before its next turn."""
+        """True if the worker ends before its next turn."""
         if self._now or self._until_s is None:
             return self._now
         if not worker.leaving:

@@ -15,7 +15,7 @@ EVERY_S = 60.0
 
 
 class GivingBack:
-    """Of one process. trim: gives back what is free now."""
+    """Memory that one process gives back. trim: gives back what is free now."""
 
     def __init__(self, trim: Callable[[], object] | None = None, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._trim, self._clock_s = trim or trimming(), clock_s

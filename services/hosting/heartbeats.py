@@ -41,7 +41,7 @@ CostsOf = Callable[[Collection[str]], tuple[Costs, ...]]
 
 
 class Reporting(Protocol):
-    """What heartbeats report of their host. refusals: of records. leaving: it was asked to stop."""
+    """Host that heartbeats report on. refusals: of records. leaving: it was asked to stop."""
 
     leaving: bool
 
@@ -59,7 +59,7 @@ class Reporting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs. host: of its supervisor; address: machine and directory, the same after a restart."""
+    """Place of a process. host: of its supervisor; address: machine and directory, the same after a restart."""
 
     host: str = ""
     address: str = ""
@@ -72,7 +72,7 @@ class Rotation:
         self._sent_ms: dict[str, float] = {}
 
     def due(self, units: Iterable[str], now_ms: float) -> list[str]:
-        """Of these units, which are all that there are now."""
+        """Units that are due among these, which are all that there are now."""
         self._sent_ms = {unit: self._sent_ms.get(unit, -math.inf) for unit in units}
         waiting = sorted((at, unit) for unit, at in self._sent_ms.items() if now_ms - at >= COSTS_MS)
         due = [unit for _, unit in waiting[:MOST_COSTS]]

@@ -1,4 +1,4 @@
-"""Which process hosts copies."""
+"""Identity of a process that hosts copies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One incarnation of a worker or a Spark driver.
+    """An incarnation of a worker or a Spark driver.
 
-    worker: its name, kept over restarts. slots: units it takes before it counts as full. standbys:
-    that it takes at most; -1: as many as are given. hosts: the units it takes;
-    empty: those of workers.
+    worker: its name, kept over restarts.
+    slots: units it takes before it counts as full.
+    standbys: that it takes at most; -1: as many as are given.
+    hosts: the units it takes; empty: those of workers.
     """
 
     worker: str

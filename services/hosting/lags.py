@@ -1,6 +1,6 @@
-"""How many records of the users' topics wait for a job: asked of Kafka when somebody looks, and never otherwise.
+"""Number of records of the users' topics that wait for a job: asked of Kafka when somebody looks, and never otherwise.
 
-By offsets: what compaction has removed, and the ends of transactions, count as records.
+By offsets: records that compaction has removed, and the ends of transactions, count as records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AT_RISK = Metric(
 
 
 class Taken(NamedTuple):
-    """How far a unit is in the topic of a source. positions: behind the last record processed, by partition.
+    """Progress of a unit in the topic of a source. positions: behind the last record processed, by partition.
 
     at_risk: records that retention may delete before a recovery reads them again; None: none does read them again.
     """

@@ -46,7 +46,7 @@ class Unlisted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[S, G, A]):
-    """What follows from what.
+    """Table of transitions.
 
     rows: (state, event, goal; None: any other) -> (next state, actions in order).
     ignored: (state, event) -> why nothing follows, where no row says what does.
@@ -92,7 +92,7 @@ class Machine(ABC, Generic[S, G, A]):
 
     @abstractmethod
     def goal(self, event: Any) -> G:
-        """What is asked of the copy once the event counts."""
+        """The goal of the copy once the event counts."""
 
     @abstractmethod
     def entered(self, event: Any) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from holdfast.services.log.usage import resident_bytes
 
 NEAR = 0.9
-"""Of the limit: there the process ends. What a batch may take between two looks is left."""
+"""Share of the limit at which the process ends. The rest is for a batch between two looks."""
 MIB = 1024 * 1024
 
 
 class Memory:
-    """Of one process.
+    """Memory of one process.
 
     Args:
         limit_mb: resident memory that it may have; 0: no limit.

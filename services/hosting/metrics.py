@@ -83,7 +83,7 @@ OF_COPIES = (
 
 
 def of_copies(copies_here: Callable[[], tuple[CopyState, ...]], costs_of: CostsOf | None) -> Read:
-    """What the copies here have reached, and what they cost; None: nothing is measured."""
+    """Reader of states and costs of the copies here; None: nothing is measured."""
 
     def read() -> Iterator[Sample]:
         copies = copies_here()

@@ -22,7 +22,7 @@ def new_incarnation(former: str = "") -> str:
 
 
 class HostSettings(LogSettings, MetricsSettings):
-    """What a host needs to know before it reads its first record."""
+    """Settings of a host, needed before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore")
 

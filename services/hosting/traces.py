@@ -14,14 +14,14 @@ from typing import Any
 from holdfast.schemas.heartbeats import At
 
 SLOTS, SLOT_BYTES = 8, 384
-"""One slot for the loop, the others for calls beside it."""
+"""Slots of the trace: one for the loop, the others for calls beside it."""
 BYTES = SLOTS * SLOT_BYTES
 OFFSET = 1_024
 """In the page, behind the mutex."""
 
 
 class Traces:
-    """Of this process. memory: BYTES of it; None: nobody reads them, and none are left."""
+    """Traces of this process. memory: BYTES of it; None: nobody reads them, and none are left."""
 
     def __init__(self, memory: memoryview | None = None) -> None:
         self._memory = memory
@@ -76,14 +76,14 @@ class Traces:
                 self._free.append(slot)
 
     def _write(self, slot: int, trace: bytes) -> None:
-        """One that is too long to be whole is left out."""
+        """Writes a trace; a trace that is too long to be whole is left out."""
         begin = slot * SLOT_BYTES
         if self._memory is not None and len(trace) < SLOT_BYTES:
             self._memory[begin : begin + len(trace) + 1] = trace + b"\0"
 
 
 def read(memory: memoryview) -> tuple[At, ...]:
-    """What the process was at when it ended; a trace that it was writing just then is left out."""
+    """Work of the process when it ended; a trace that it was writing just then is left out."""
     found = []
     for slot in range(SLOTS):
         trace = bytes(memory[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]).partition(b"\0")[0]

@@ -22,7 +22,7 @@ from holdfast.services.hosting.giving_back import GivingBack
 from holdfast.services.hosting.memory import Memory
 
 LOOK_S, SELDOM_S = 0.1, 0.25
-"""How often it looks: a batch may fill the memory fast, where that has a limit."""
+"""Time between two looks: a batch may fill the memory fast, where that has a limit."""
 LONG_MS = 1_000.0
 """Shorter turns are nobody's business."""
 COLD = 6
@@ -40,12 +40,13 @@ COLD_STATES = frozenset({"new", "deploying", "restoring"})
 
 
 class Watchdog:
-    """Of one loop.
+    """Watchdog of one loop.
 
     Args:
         patience_s: a longer turn of a warm copy counts as silence.
         states: of the copies here.
-        memory: of the process; it ends where that nears its limit. giving_back: of what is free in it.
+        memory: of the process; it ends where that nears its limit.
+        giving_back: of what is free in it.
         end: called with the cause once the loop has hung for too long; must not return.
     """
 

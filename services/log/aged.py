@@ -10,12 +10,12 @@ from holdfast.services.log.protocol import Chunk, Log, Reader
 
 
 def poll_aged(reader: Reader, log: Log, aged: Collection[Partition], timeout_s: float) -> list[Chunk]:
-    """As `reader.poll`; where records are gone, continues at the start of `aged`: what is gone no longer matters.
+    """Polls like `reader.poll`; where records are gone, continues at the start of `aged`: they no longer matter.
 
     Args:
         aged: partitions whose records are deleted by age. Of another one they were trimmed to a snapshot.
 
-    Raises PositionGone for another one: whoever reads it does not know what it missed, and is to start again.
+    Raises PositionGone for another one: its reader does not know what it missed, and is to start again.
     """
     try:
         return reader.poll(timeout_s)

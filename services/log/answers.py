@@ -1,4 +1,4 @@
-"""Which answers of a Kafka client can be true: each is checked here before it counts.
+"""Checks of a Kafka client's answers: an answer that cannot be true does not count.
 
 A client that has no answer may say so by an offset that is none: librdkafka 2.16 lists -1001 without an error for a
 partition whose leader has just died, for up to 20 s. Where that counted as a value, a position was read as "nothing was

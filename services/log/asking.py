@@ -22,7 +22,7 @@ FRESH_S = 1.0
 
 
 class Asking(Generic[T]):
-    """One question, asked again and again. From any thread.
+    """A question that is asked again and again. From any thread.
 
     Args:
         ask: blocks; may raise HoldfastError.

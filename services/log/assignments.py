@@ -1,4 +1,4 @@
-"""How units stand, for a process that starts late: it begins at a snapshot of `assignments`.
+"""Standings of units for a process that starts late: it begins at a snapshot of `assignments`.
 
 Source: PROTOCOL 1 and 8.
 """

@@ -1,4 +1,4 @@
-"""Whether a process has read everything that was in its topics when it started.
+"""Backlog of a process: the records that were in its topics when it started and that it has yet to read.
 
 Source: PROTOCOL 0: a controller acts only once it knows what the logs said when it started.
 """

@@ -26,7 +26,7 @@ _log = get_logger()
 
 
 def recent(log: Log, heartbeats: Partition, history_ms: int) -> dict[Partition, int]:
-    """Where heartbeats of so long ago begin. Raises Retriable."""
+    """Offset at which heartbeats of so long ago begin. Raises Retriable."""
     return log.offsets([heartbeats], int(time.time() * 1000) - history_ms)
 
 

@@ -19,7 +19,9 @@ SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas.con
 
 
 def client_settings(environment: Mapping[str, str] = os.environ, prefix: str = CLIENT_PREFIX) -> dict[str, str]:
-    """As passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism. Raises SecretUnusable."""
+    """Settings that are passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism. Raises
+    SecretUnusable.
+    """
     named = {name.removeprefix(prefix): v for name, v in environment.items() if name.startswith(prefix)}
     files = {name.removesuffix(FILE): Path(v) for name, v in named.items() if is_secret_file(name)}
     if twice := sorted(files.keys() & named.keys()):
@@ -41,12 +43,12 @@ def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]
 
 
 def is_secret(property: str) -> bool:
-    """Whether nobody is to see the value of this property."""
+    """True if nobody is to see the value of this property."""
     return any(word in property for word in SECRETS)
 
 
 def is_secret_file(name: str) -> bool:
-    """Whether a variable, without CLIENT_PREFIX, names the file of a secret; librdkafka has files of its own."""
+    """True if a variable, without CLIENT_PREFIX, names the file of a secret; librdkafka has files of its own."""
     return name.endswith(FILE) and is_secret(_property(name.removesuffix(FILE)))
 
 

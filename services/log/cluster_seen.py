@@ -1,4 +1,4 @@
-"""What the answers of a Kafka cluster say about the cluster itself, for the settings of the next client of a process.
+"""Facts about a Kafka cluster from its answers, for the settings of the next client of a process.
 
 Nothing reports a broker that hangs: while several brokers replicate each other a client asks once a second who leads. A
 broker that is alone has nobody to hand its partitions to, and whatever else changes there is answered by an error: then
@@ -32,7 +32,9 @@ class ClusterSeen:
 
     @property
     def refresh_ms(self) -> int:
-        """How often a client that is made now asks who leads. Before the first answer there may be several brokers."""
+        """Interval at which a client that is made now asks who leads. Before the first answer there may be several
+        brokers.
+        """
         return ALONE_MS if self._most == 1 else SEVERAL_MS
 
     @property

@@ -1,4 +1,4 @@
-"""Where a reader of a job's cut log begins that has no marker: at its start, with the state that a snapshot there says.
+"""Start of a reader of a job's cut log without a marker: the log's start, with the state that a snapshot there says.
 
 Source: PROTOCOL 3.
 """
@@ -66,7 +66,7 @@ def commit_base(log: Log, cut_log: Partition, operator: str, commits: Partition)
 
 
 def commit_at(log: Log, commits: Partition, offset: int) -> Commit:
-    """That which the cut log names. Blocks; raises StateCorrupted if it is not there, PositionGone, Retriable."""
+    """The commit that the cut log names. Blocks; raises StateCorrupted if it is not there, PositionGone, Retriable."""
     for message in log.scan(commits, offset):
         value = message.value() or b""
         record = None if message.offset() != offset or is_frame(value) else decode_commit(value)
@@ -77,7 +77,7 @@ def commit_at(log: Log, commits: Partition, offset: int) -> Commit:
 
 
 def snapshot_at(log: Log, cut_log: Partition, upto: int) -> CutsSnapshot | None:
-    """That of the log as of this offset; None if it is not there. Blocks; raises PositionGone, Retriable."""
+    """The snapshot of the log as of this offset; None if it is not there. Blocks; raises PositionGone, Retriable."""
     for offset, record in scan_cuts(log, cut_log, upto):
         if isinstance(record, Snapshot) and record.state.upto == upto:
             return record.state

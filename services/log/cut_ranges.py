@@ -1,4 +1,4 @@
-"""Which records of the users' topics make up a batch, as the cut log says it.
+"""Records of the users' topics that make up a batch, as the cut log says it.
 
 Source: PROTOCOL 3. Asked when a batch ends every worker that does it, for people: nothing follows from the answer.
 """

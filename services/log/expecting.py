@@ -28,7 +28,7 @@ class Expecting:
         self._asked_s = 0.0
 
     def poll(self, wanted: Sequence[Partition], timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """As `Reader.poll`. Raises Retriable if records that are there do not come.
+        """Polls like `Reader.poll`. Raises Retriable if records that are there do not come.
 
         Args:
             wanted: partitions of which a record, or the end, must come; empty: nothing need come.
@@ -46,7 +46,7 @@ class Expecting:
         return chunks
 
     def _ask(self, wanted: Sequence[Partition], silent_s: float) -> None:
-        """Whether the leaders are there; returns once they are."""
+        """Waits until the leaders are there."""
         waited = Silence(self._clock_s)
         waited.during(lambda: self._log.offsets(wanted, "end"), lambda _: False)
         self._asked_s = silent_s

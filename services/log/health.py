@@ -1,7 +1,7 @@
-"""Whether a process lives and whether it is ready, for what restarts processes: systemd, Kubernetes, a person.
+"""Liveness and readiness of a process, for what restarts processes: systemd, Kubernetes, a person.
 
 Live: its loop turns. Ready: it has read its log to the end, too, and Kafka answers. Nothing is looked at in advance.
-How it is served: services/log/metrics_server.py; what to ask: docs/metrics.md.
+Server: services/log/metrics_server.py; addresses: docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ STUCK_S = 30.0
 
 
 class Check(NamedTuple):
-    """What was looked at. says: why it is not all right, or how it stands."""
+    """Result of a check. says: why it is not all right, or its state."""
 
     ok: bool
     says: str
 
 
 class Health:
-    """Of one process. From any thread.
+    """Health of one process. From any thread.
 
     Args:
         kind: worker, controller, recovery or driver.
@@ -50,11 +50,11 @@ class Health:
         self._turned_s = self._clock_s()
 
     def live(self) -> tuple[bool, dict[str, Any]]:
-        """Whether it lives, and the answer as JSON. A process that starts lives."""
+        """True if it lives, and the answer as JSON. A process that starts lives."""
         return self._answer({"loop": self._loop(starting=True)})
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Whether it does its work, or could."""
+        """True if it does its work, or could, and the answer as JSON."""
         return self._answer({"loop": self._loop(starting=False), **{name: ask() for name, ask in self._checks.items()}})
 
     def _loop(self, starting: bool) -> Check:
@@ -72,7 +72,7 @@ class Health:
 
 
 def reading(caught_up: Callable[[], bool]) -> Callable[[], Check]:
-    """Whether the process has read its log to the end as it was at the start."""
+    """Check that the process has read its log to the end as it was at the start."""
 
     def check() -> Check:
         return (
@@ -83,7 +83,7 @@ def reading(caught_up: Callable[[], bool]) -> Callable[[], Check]:
 
 
 def answering(log: Log, partition: Partition) -> Callable[[], Check]:
-    """Whether Kafka tells the end of this partition in time."""
+    """Check that Kafka tells the end of this partition in time."""
     asking = Asking(lambda: log.offsets([partition], "end"))
 
     def check() -> Check:

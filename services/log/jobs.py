@@ -1,4 +1,4 @@
-"""Which jobs there are, for a process that starts late: it begins at a snapshot in `jobs.plans`.
+"""Jobs for a process that starts late: it begins at a snapshot in `jobs.plans`.
 
 Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md.
 """
@@ -27,7 +27,7 @@ Feed = Callable[[Partition, int, int, bytes], object]
 
 
 def read_jobs(log: Log, topics: ClusterTopics) -> Jobs:
-    """What counts of `jobs.plans` now; reading continues at its `next`. Raises Retriable, StateCorrupted.
+    """Records that count of `jobs.plans` now; reading continues at its `next`. Raises Retriable, StateCorrupted.
 
     A controller that was behind may write a snapshot below whose `submit` records are gone: none begins with it.
     """
@@ -43,7 +43,7 @@ def read_admitted(log: Log, topics: ClusterTopics) -> Admitted:
 
 
 def positions(log: Log, topics: ClusterTopics, jobs: Jobs) -> dict[Partition, int]:
-    """Where reading continues behind what `feed_kept` feeds. Raises Retriable."""
+    """Offsets at which reading continues behind what `feed_kept` feeds. Raises Retriable."""
     submit = Partition(topics.submit, 0)
     begins = log.offsets([submit], "start")[submit] if jobs.base is None else jobs.base.submit
     return {Partition(topics.plans, 0): jobs.next, submit: begins}

@@ -54,7 +54,7 @@ _SET = AlterConfigOpType.SET
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
 PATIENT_BYTES = 64 * 1024
-"""What a patient reader waits for, if not for WAIT_MS of kafka_reader.py."""
+"""Number of bytes that a patient reader waits for, if not for WAIT_MS of kafka_reader.py."""
 
 
 class KafkaLog:
@@ -138,7 +138,7 @@ class KafkaLog:
         return self._offsets.at(list(partitions), at)
 
     def start_group(self, group: str, positions: Mapping[Partition, int]) -> None:
-        """Where a consumer group that has no members yet begins to read. Raises Retriable."""
+        """Sets where a consumer group that has no members yet begins to read. Raises Retriable."""
         where = [TopicPartition(p.topic, p.index, offset) for p, offset in positions.items()]
         asked = ConsumerGroupTopicPartitions(group, where)
         futures = self._requests.admin.alter_consumer_group_offsets([asked], request_timeout=ANSWER_S)

@@ -1,4 +1,4 @@
-"""What all our Kafka clients have in common: how they connect, and how their errors read.
+"""Common part of all our Kafka clients: their connection, and the text of their errors.
 
 Source: PROTOCOL 1 and 9.
 """
@@ -23,7 +23,7 @@ from holdfast.services.log.protocol import Headers
 Settings = dict[str, str | int | float | bool]
 
 ANSWER_S = 4.0
-"""How long a request may go unanswered; with what surrounds it a caller knows within 5 s."""
+"""Longest time that a request may go unanswered; with its surroundings a caller knows within 5 s."""
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
@@ -57,10 +57,12 @@ _PRODUCER: Mapping[str, str | int] = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a cluster is and how to reach it.
+    """Address of a cluster, and the way to reach it.
 
     settings: client settings of the user, such as security.protocol; a client's own settings go before them.
-    known: what the clients of one log have seen. login: whether Kafka lets them in. seen: what the cluster is.
+    known: answers that the clients of one log have seen.
+    login: true if Kafka lets them in.
+    seen: facts about the cluster.
     """
 
     bootstrap_servers: str

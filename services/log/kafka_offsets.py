@@ -1,4 +1,6 @@
-"""Where partitions on Kafka begin and end: for readers of committed records, and whether an answer may be true."""
+"""Beginnings and ends of partitions on Kafka: for readers of committed records, checked for answers that cannot be
+true.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _Asked = dict[TopicPartition, Future[Any]]
 
 
 class Offsets:
-    """Of one process, from any thread. known: ends that it has seen."""
+    """Offsets of one process, from any thread. known: ends that it has seen."""
 
     def __init__(self, requests: Requests, known: Known) -> None:
         self._requests, self._known = requests, known

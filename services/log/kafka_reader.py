@@ -36,7 +36,9 @@ _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErr
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _UNSET = -1
 _GENERATIONS = itertools.count(1)
-"""Of all readers of the process: a partition may go from one to another, and what the first has read is old then."""
+"""Numbers for all readers of the process: a partition may go from one to another, and records of the first are old
+then.
+"""
 WAIT_MS = 100
 LOOK_UP_S = 1.0
 

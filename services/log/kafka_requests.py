@@ -1,4 +1,4 @@
-"""What is asked of a Kafka cluster: again, with fresh metadata, while leaders move; and which error asks for what."""
+"""Requests to a Kafka cluster: repeated with fresh metadata while leaders move; and the reaction to each error."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Absent(Retriable):
 
 
 class Requests:
-    """Of one process, from any thread.
+    """Requests of one process, from any thread.
 
     Args:
         name: of the process, in the names of its clients.

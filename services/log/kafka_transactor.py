@@ -35,7 +35,7 @@ FIRST_PATIENCE_S, LAST_PATIENCE_S = 0.005, 0.08
 AGAIN_S = 0.5
 """A start that is refused at once, say for want of a right, is not made again sooner."""
 STEP_S = 0.1
-"""How long a commit waits before it looks whether the connection was lost, or anything was answered."""
+"""Time after which a commit that waits looks for a lost connection, or an answer."""
 LIBRARY_S = COMMIT_S + 1.0
 """So long the library tries to commit: longer than anybody waits."""
 
@@ -65,11 +65,12 @@ _log = get_logger()
 
 
 class _Connection:
-    """What the library calls back. lost: the connection was.
+    """Callbacks of the library. lost: the connection was.
 
     It must not hold the producer, which holds it: the two would stay, with the producer's threads, until Python
-    collects what is old. The library reports a second loss that reads like the first within 30 s only once, so none may
-    be forgiven.
+        collects
+    what is old. The library reports a second loss that reads like the first within 30 s only once, so none may be
+    forgiven.
     """
 
     def __init__(self) -> None:
@@ -115,11 +116,13 @@ class _Session:
         threading.Thread(target=last.clear, name="destroy", daemon=True).start()
 
     def commit(self) -> KafkaError | None:
-        """What the library says: None: committed.
+        """The library's answer to a commit: None: committed.
 
-        It is asked once a transaction, beside the caller, which waits in steps. Asked again when a call has run out of
+        The library is asked once a transaction, beside the caller, which waits in steps. Asked again when a call has
+        run out of
         time, it takes the answer to one step of the commit for that to the next one: it then reports a success too
-        early, or ends the process by an assertion when the broker answers. Source: docs/decisions/0118.
+            early, or
+        ends the process by an assertion when the broker answers. Source: docs/decisions/0118.
 
         Raises:
             TimeoutError: the connection was lost, or nothing was answered in time. The session is of no further use.
@@ -295,7 +298,7 @@ class KafkaTransactor:
 
 
 def _failure(call: Callable[[], object]) -> KafkaError | None:
-    """What the library says, without the traceback."""
+    """The library's error, without the traceback."""
     try:
         call()
     except KafkaException as exception:

@@ -40,10 +40,12 @@ F = TypeVar("F", bound=Fold[Any])
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[S, F]):
-    """What snapshots of one kind of log look like, and how the log is folded.
+    """Snapshots of one kind of log, and the fold of the log.
 
-    mark: in the bytes of every record with a snapshot. snapshot: of a record; None: it has none, or cannot be read.
-    begin: the state in a snapshot; None: of an empty log. read: takes a record, or leaves it out.
+    mark: in the bytes of every record with a snapshot.
+    snapshot: of a record; None: it has none, or cannot be read.
+    begin: the state in a snapshot; None: of an empty log.
+    read: takes a record, or leaves it out.
     stretch: records that are read from the end at first.
     """
 

@@ -20,7 +20,7 @@ from holdfast.services.log.agents import Read
 from holdfast.services.log.protocol import Log
 
 WAIT_S = 0.25
-"""How long the thread waits for records, and how soon it sees that the app stops."""
+"""Longest wait of the thread for records, and until it sees that the app stops."""
 
 
 def listen(

@@ -11,7 +11,7 @@ Format = Literal["text", "json"]
 
 
 class LogSettings(BaseSettings):
-    """How much, and in which form."""
+    """Amount and form of what services log."""
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much services log")
     log_format: Format = Field("text", description="of what services log: text for people, or a JSON object a line")

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _Threshold:
-    """What is below it is dropped before structlog is loaded."""
+    """Level below which messages are dropped before structlog is loaded."""
 
     level = logging.NOTSET
 

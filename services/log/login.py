@@ -1,4 +1,4 @@
-"""Whether Kafka refuses what this process says it is: without it a wrong password looks like a broker that is away.
+"""Refusals of this process's login by Kafka: without them a wrong password looks like a broker that is away.
 
 The client library tries again for ever, and every request of it times out; only its error callback says why.
 """
@@ -37,7 +37,7 @@ class LoginRefused(Forbidden):
 
 
 class Login:
-    """Of the clients of one log. happened: as their error callback, from any thread."""
+    """Login of the clients of one log. happened: as their error callback, from any thread."""
 
     def __init__(
         self, servers: str, settings: Mapping[str, str], clock_s: Callable[[], float] = time.monotonic

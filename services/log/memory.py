@@ -63,7 +63,7 @@ NOTHING = _Gap(-1, 0, None, None, None)
 
 @dataclass(slots=True)
 class _Stored:
-    """One partition: messages[i] has offset start + i."""
+    """A partition: messages[i] has offset start + i."""
 
     start: int = 0
     messages: list[MemoryMessage] = field(default_factory=list)
@@ -196,7 +196,7 @@ class MemoryLog:
         return self.stored(partition)
 
     def route(self, topic: str, key: bytes | None) -> Partition:
-        """Where Kafka's murmur2 sends a key; records without one all go to the first partition."""
+        """The partition to which Kafka's murmur2 sends a key; records without one all go to the first partition."""
         partitions = self._topics.get(topic)
         if not partitions:
             raise Retriable(f"{topic} does not exist")
@@ -207,7 +207,7 @@ class MemoryLog:
         return Partition(topic, murmur2(key, len(partitions)))
 
     def every(self, topic: str) -> Iterable[Partition]:
-        """Where a record may go that its key routes."""
+        """Partitions to which a record may go that its key routes."""
         self.route(topic, None)
         return (Partition(topic, index) for index in range(len(self._topics[topic]))) if self.away else ()
 
@@ -245,7 +245,9 @@ class MemoryLog:
 
 
 _GENERATIONS = itertools.count(1)
-"""Of all readers of the process: a partition may go from one to another, and what the first has read is old then."""
+"""Numbers for all readers of the process: a partition may go from one to another, and records of the first are old
+then.
+"""
 
 
 class MemoryReader:
@@ -320,7 +322,7 @@ class MemoryReader:
         return list(self._positions)
 
     def _visible(self, partition: Partition, end: int) -> int:
-        """How far the partition can be read now: here at once up to its end."""
+        """The end up to which the partition can be read now: here at once its own."""
         return end
 
     def _read(self, partition: Partition, stored: _Stored, count: int) -> Chunk | None:

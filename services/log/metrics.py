@@ -21,13 +21,13 @@ class Metric(NamedTuple):
     about: str
 
     def of(self, value: float, *labels: str) -> Sample:
-        """One value of it, with the values of its labels in their order."""
+        """A value of it, with the values of its labels in their order."""
         assert len(labels) == len(self.labels), self.name
         return Sample(self, labels, value)
 
 
 class Sample(NamedTuple):
-    """One value of a metric."""
+    """A value of a metric."""
 
     metric: Metric
     labels: tuple[str, ...]
@@ -35,7 +35,7 @@ class Sample(NamedTuple):
 
 
 Read = Callable[[], Iterable[Sample]]
-"""What a process says when it is asked, from any thread."""
+"""Reader of a process's samples, from any thread."""
 
 PROCESS = Metric("holdfast_process_info", "gauge", ("name", "kind"), "Always 1: which process this is")
 CPU = Metric("holdfast_process_cpu_seconds_total", "counter", (), "CPU time of the process")
@@ -50,7 +50,7 @@ OF_PROCESSES = (PROCESS, CPU, RESIDENT)
 
 
 def of_process(name: str, kind: str) -> Read:
-    """What every process says of itself. kind: worker, controller, recovery or driver."""
+    """Reader of the samples that every process has. kind: worker, controller, recovery or driver."""
 
     def read() -> Iterator[Sample]:
         yield PROCESS.of(1, name, kind)

@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings
 
 
 class MetricsSettings(BaseSettings):
-    """Where it answers Prometheus."""
+    """Address at which it answers Prometheus."""
 
     metrics_port: int = Field(
         0,

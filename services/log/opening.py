@@ -49,7 +49,7 @@ class KafkaDoor(SealedLog):
         super().__init__(log, topics, keys, self._report if reporter else _say_nothing)
 
     def start_group(self, group: str, positions: Mapping[Partition, int]) -> None:
-        """Where a consumer group that has no members yet begins to read. Raises Retriable."""
+        """Sets where a consumer group that has no members yet begins to read. Raises Retriable."""
         self._kafka.start_group(group, positions)
 
     def _report(self, event: Event) -> None:

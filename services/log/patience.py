@@ -17,7 +17,7 @@ PATIENCE_S = 30.0
 SETTING = "HOLDFAST_COMMAND_PATIENCE_S"
 
 _FINAL = (Forbidden, TopicGone)
-"""What a person mends, not time."""
+"""Errors that a person mends, not time."""
 _T = TypeVar("_T")
 
 
@@ -34,7 +34,7 @@ def _timer(seconds: float, call: Callable[[], None]) -> _Timer:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a call waits, in seconds, and what is said meanwhile. say: may be called by another thread.
+    """Patience of a call, in seconds, and the messages meanwhile. say: may be called by another thread.
 
     clock_s, sleep, timer: of tests.
     """
@@ -61,7 +61,7 @@ class Patience:
 
 
 class Wait:
-    """One wait: from its begin, or from the last progress, to the first word and to the limit. Told in one thread."""
+    """A wait: from its begin, or from the last progress, to the first word and to the limit. Told in one thread."""
 
     def __init__(self, patience: Patience, what: str) -> None:
         self._patience, self._what = patience, what

@@ -22,7 +22,7 @@ def make_private(directory: Path) -> None:
 
 
 def refused(file: Path) -> str:
-    """What to do where a file may not be read by this process: who may, who this is, and what changes that."""
+    """Advice where a file may not be read by this process: the users that may, this process's user, and the fix."""
     try:
         owner = f"user {file.stat().st_uid}"
     except OSError:

@@ -29,7 +29,7 @@ Delivered = Callable[[Exception | None, int], None]
 
 
 class Message(Protocol):
-    """One record as read. The methods are those of confluent_kafka.Message, so that none needs to be wrapped."""
+    """A record as read. The methods are those of confluent_kafka.Message, so that none needs to be wrapped."""
 
     def value(self) -> bytes | None: ...
     def key(self) -> bytes | None: ...
@@ -127,7 +127,7 @@ class Transactor(Protocol):
         ...
 
     def commit(self, rows: Sequence[Rows]) -> None:
-        """One transaction with all rows.
+        """Commits one transaction with all rows.
 
         Raises:
             Fenced: another holder has started; nothing was committed.
@@ -179,7 +179,9 @@ class Log(Protocol):
         ...
 
     def describe(self, topics: Iterable[str]) -> dict[str, Described]:
-        """Of these topics those that exist; one is left out only if its absence is certain, see `topics`."""
+        """Descriptions of those of the topics that exist; one is left out only if its absence is certain, see
+        `topics`.
+        """
         ...
 
     def config(self, topic: str) -> dict[str, str]:
@@ -191,7 +193,7 @@ class Log(Protocol):
         ...
 
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
-        """One for each partition, never negative. A time after the last record gives the end."""
+        """Offsets of the partitions, never negative. A time after the last record gives the end."""
         ...
 
     def trim(self, upto: Mapping[Partition, int]) -> None:

@@ -1,4 +1,4 @@
-"""How large a record is to Kafka: a topic refuses a batch of records above its max.message.bytes.
+"""Size of a record to Kafka: a topic refuses a batch of records above its max.message.bytes.
 
 A record that is larger than that makes up a batch alone. So its size there says, to the byte, whether a topic can take
 it at all. Both assume that the producer does not compress.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from holdfast.services.log.protocol import Rows
 
 CLIENT_BYTES = 16 * 1024 * 1024 - 256
-"""What the Kafka client takes, whatever the topic does."""
+"""Largest record that the Kafka client takes, whatever the topic does."""
 _BATCH_HEADER = 61
-"""Of a batch of records, format 2. Source: kafka.apache.org/documentation/#recordbatch."""
+"""Size of the header of a batch of records, format 2. Source: kafka.apache.org/documentation/#recordbatch."""
 
 
 def largest(rows: Rows) -> int:

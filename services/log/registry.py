@@ -33,7 +33,7 @@ class RegistryUnusable(HoldfastError):
 
 
 class Version(NamedTuple):
-    """One version of a subject."""
+    """A version of a subject."""
 
     id: int
     version: int
@@ -41,7 +41,7 @@ class Version(NamedTuple):
 
 
 def missing() -> str:
-    """What is not installed here, for people; empty if the client is. Imports nothing."""
+    """Packages that are missing here, for people; empty if the client is installed. Imports nothing."""
     absent = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     return f"no client of a Schema Registry is installed here, there is no {' and no '.join(absent)}" if absent else ""
 

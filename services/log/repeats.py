@@ -1,4 +1,4 @@
-"""Which messages of a log are repeats: the first of a kind is written, and of what follows soon the number.
+"""Repeats among the messages of a log: the first of a kind is written, and of what follows soon the number.
 
 While a broker is away each client complains at each attempt: 3,100 lines in half a minute. No clock here.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 FIRST_S, LAST_S = 10.0, 300.0
 """For so long repeats of a message are only counted; twice as long each time that there were any."""
 MOST_KINDS = 256
-"""Of messages that are remembered; then the one that was written the longest time ago is forgotten."""
+"""Number of messages that are remembered; then the one that was written the longest time ago is forgotten."""
 
 
 class Repeated(NamedTuple):
@@ -31,13 +31,13 @@ class _Kind:
 
 
 class Repeats:
-    """Of one process."""
+    """Repeats of one process."""
 
     def __init__(self) -> None:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def take(self, key: Hashable, now_s: float) -> bool:
-        """Whether a message of this kind is to be written now. Ask `due` first, so that its number is said."""
+        """True if a message of this kind is to be written now. Ask `due` first, so that its number is said."""
         kind = self._kinds.get(key)
         if kind is not None and now_s - kind.written_s < kind.window_s:
             kind.left_out += 1
@@ -49,7 +49,9 @@ class Repeats:
         return True
 
     def due(self, now_s: float) -> Iterator[Repeated]:
-        """What was left out and is to be said, since its time is over. A message that has stopped is forgotten."""
+        """Numbers of left out messages to be said, since their time is over. A message that has stopped is
+        forgotten.
+        """
         for key, kind in list(self._kinds.items()):
             if now_s - kind.written_s < kind.window_s:
                 continue

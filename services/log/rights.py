@@ -29,7 +29,7 @@ from holdfast.services.log.kafka_client import Cluster, error_of
 PATIENCE_S = 20.0
 """Nobody waits for an answer: it is a person's command, or an action of the controller beside its loop."""
 ROUNDS = 8_192
-"""Of hashing a password, twice the least that Kafka takes."""
+"""Rounds of hashing a password, twice the least that Kafka takes."""
 _KINDS = {
     On.TOPIC: ResourceType.TOPIC,
     On.GROUP: ResourceType.GROUP,
@@ -48,20 +48,20 @@ _OPERATIONS = {
 
 
 class Rights:
-    """Of one cluster's roles. prefix: of the cluster."""
+    """Rights of one cluster's roles. prefix: of the cluster."""
 
     def __init__(self, bootstrap_servers: str, client_settings: Mapping[str, str], prefix: str) -> None:
         self._cluster, self._prefix = Cluster(bootstrap_servers, dict(client_settings)), prefix
         self._admin: AdminClient = self._cluster.admin(f"{prefix}-rights")
 
     def give(self, rights: Iterable[Right]) -> None:
-        """Those that are given already stay so. Raises Retriable."""
+        """Gives rights; those that are given already stay so. Raises Retriable."""
         bindings = [binding(self._prefix, one) for one in rights]
         if bindings:
             self._settle("give rights", self._admin.create_acls(bindings, request_timeout=PATIENCE_S).values())
 
     def take(self, rights: Iterable[Right]) -> None:
-        """Those that are not given are nothing to take. Raises Retriable."""
+        """Takes rights back; those that are not given are nothing to take. Raises Retriable."""
         filters = [_filter(binding(self._prefix, one)) for one in rights]
         if filters:
             self._settle("take rights", self._admin.delete_acls(filters, request_timeout=PATIENCE_S).values())

@@ -40,7 +40,7 @@ class Fault(enum.StrEnum):
 
 
 class Place:
-    """One partition under one or several secrets.
+    """A partition under one or several secrets.
 
     bases: by the first bytes of a seal, a hash that has taken in secret and partition. The first one seals.
     """
@@ -52,7 +52,7 @@ class Place:
         self._name, self._first = next(iter(bases.items()))
 
     def seal(self, headers: Sequence[tuple[str, bytes | None]] | None, key: bytes | None, value: bytes | None) -> bytes:
-        """What the record is to carry as its last header."""
+        """Seal that the record is to carry as its last header."""
         return self._name + _hash(self._first, headers, key, value)
 
     def fault(

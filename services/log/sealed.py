@@ -45,7 +45,7 @@ Publish = Callable[[Event], None]
 
 
 class Gate:
-    """Which partitions are sealed, and which of their records count."""
+    """Sealed partitions, and the records of them that count."""
 
     def __init__(self, topics: ClusterTopics, keyring: Keyring, refusals: Refusals) -> None:
         self._topics, self._keyring, self._refusals = topics, keyring, refusals

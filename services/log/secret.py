@@ -40,12 +40,12 @@ def keyring(environment: Mapping[str, str] = os.environ) -> Keyring | None:
 
 
 def is_said(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether a secret, or `off`, is set. Raises SecretUnusable."""
+    """True if a secret, or `off`, is set. Raises SecretUnusable."""
     return bool(_secrets(environment))
 
 
 def readable_by_others(file: Path | None) -> bool:
-    """Whether more than its owner may read a file."""
+    """True if more than its owner may read a file."""
     return file is not None and file.exists() and bool(file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 

@@ -28,7 +28,7 @@ from holdfast.services.log.repeats import Repeated, Repeats
 
 _DIGITS = re.compile(r"\d+")
 _LIBRARIES = logging.WARNING
-"""What our libraries say below that is of no use to people who run a cluster."""
+"""Level below which messages of our libraries are of no use to people who run a cluster."""
 
 _open: list[Lines] = []
 
@@ -113,7 +113,7 @@ class Lines:
         self._repeats, self._lock = Repeats(), threading.Lock()
 
     def ours(self, _logger: object, _method: str, said: Any) -> str:
-        """As a processor of structlog, the last one."""
+        """Writes a message, as the last processor of structlog."""
         event, level = str(said.pop("event", "")), str(said.pop("level", "info"))
         fields = {name: value for name, value in _named(said).items() if value not in ("", None)}
         self.say(level, event, fields, (level, event, *map(str, fields.items())))
@@ -149,7 +149,7 @@ class Lines:
 
 
 class _Libraries(logging.Handler):
-    """What others log by Python's own module. Numbers in it, such as those of attempts, make no message another."""
+    """Messages of others by Python's own module. Numbers in it, such as those of attempts, make no message another."""
 
     def __init__(self, lines: Lines) -> None:
         super().__init__()

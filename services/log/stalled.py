@@ -27,7 +27,7 @@ _HANDED_OVER_S = 0.001
 
 
 class Stalled:
-    """Of one producer, by what its polls give."""
+    """State of one producer, by the result of its polls."""
 
     def __init__(self, seen: ClusterSeen, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._seen, self._clock_s = seen, clock_s

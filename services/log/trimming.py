@@ -24,7 +24,7 @@ def trim_due(log: Log, trims: Trims, now_us: int) -> None:
 
 
 def trim(log: Log, upto: Mapping[Partition, int]) -> bool:
-    """Whether it was done. A log that ends below a snapshot of it has lost its tail: it is left as it is."""
+    """Trims; true if it was done. A log that ends below a snapshot of it has lost its tail: it is left as it is."""
     try:
         log.trim(upto)
     except (Retriable, StateCorrupted) as error:

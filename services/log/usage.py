@@ -1,4 +1,4 @@
-"""What this process uses of its machine."""
+"""Usage of its machine by this process."""
 
 from __future__ import annotations
 

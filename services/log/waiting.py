@@ -84,7 +84,7 @@ class WaitingLog:
         return self._ask(what, lambda: self._known([partition], lambda: self._log.tail(partition, settled)))
 
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:
-        """It gives nothing while a leader is away: see `expect`."""
+        """A reader that gives nothing while a leader is away: see `expect`."""
         return self._log.reader(name, on_demand=on_demand, patient=patient)
 
     def appender(self, name: str) -> WaitingAppender:

@@ -55,7 +55,7 @@ class ArtifactSet:
 
 
 def cache_dir() -> Path:
-    """Where resolved sets are kept: HOLDFAST_CACHE, else ~/.cache/holdfast."""
+    """Directory of resolved sets: HOLDFAST_CACHE, else ~/.cache/holdfast."""
     return Path(os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast").expanduser().absolute()
 
 
@@ -69,7 +69,7 @@ def read_set(name: str) -> ArtifactSet:
 
 
 def faults(wanted: ArtifactSet, directory: Path) -> list[str]:
-    """What is wrong with the jars in `directory`: one line for each that is absent, altered or unknown."""
+    """Faults of the jars in `directory`: one line for each that is absent, altered or unknown."""
     if not directory.is_dir():
         return [f"{directory} does not exist"]
     present = {path.name: path for path in directory.glob("*.jar")}
@@ -169,7 +169,9 @@ def _meaningful_lines(output: str) -> list[str]:
 
 
 def _move_into_place(resolved: Path, final: Path) -> None:
-    """One rename; a damaged set that stands there is moved aside first, and a twin that came first wins."""
+    """Moves the set by one rename; a damaged set that stands there is moved aside first, and a twin that came first
+    wins.
+    """
     if final.exists():
         final.rename(resolved.with_name("replaced"))
     try:

@@ -150,7 +150,7 @@ class EmbeddedKafka:
         return port
 
     def crashed(self) -> bool:
-        """It has run, and did not end by itself."""
+        """True if it has run, and did not end by itself."""
         return fencing.crashed(self.data_dir / "data")
 
     @property
@@ -253,7 +253,9 @@ class EmbeddedKafka:
         put(self._formatted, f"{cluster}\n")
 
     def _fence_former(self, deadline: float) -> None:
-        """Where a broker has run that did not end by itself; of several, the others have taken over from it."""
+        """Fences a former broker that did not end by itself; where there are several, the others have taken over from
+        it.
+        """
         if self.quorum is not None or not self.crashed():
             return
         try:
@@ -331,7 +333,7 @@ class EmbeddedKafka:
 
     @property
     def _output(self) -> Path:
-        """What the JVM prints; the broker itself writes to its log."""
+        """File of what the JVM prints; the broker itself writes to its log."""
         return self.data_dir / "logs" / "broker.out"
 
     def _log_tail(self) -> str:

@@ -36,10 +36,11 @@ class BrokerReturned:
 
 
 class BrokerKeeper:
-    """Of one cluster.
+    """Keeper of the brokers of one cluster.
 
     Args:
-        disk: says whether there is room for a start. stopping: set once no broker is to be started any more.
+        disk: says whether there is room for a start.
+        stopping: set once no broker is to be started any more.
         happened: called from another thread whenever a broker ends or returns.
     """
 
@@ -67,7 +68,7 @@ class BrokerKeeper:
         threading.Thread(target=self.restart, args=(broker, status), daemon=True).start()
 
     def returned(self, broker: EmbeddedKafka) -> None:
-        """It runs again."""
+        """Notes that the broker runs again."""
         self._watch(broker)
 
     def look(self) -> None:

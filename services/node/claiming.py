@@ -13,7 +13,7 @@ from holdfast.services.node.notices import Notices
 
 
 class Claim:
-    """Of one supervisor at one address, on a Kafka that others share."""
+    """Claim of one supervisor at one address, on a Kafka that others share."""
 
     def __init__(self, naming: Naming, topics: ClusterTopics, address: str) -> None:
         self._naming, self._topics, self._address = naming, topics, address

@@ -114,7 +114,7 @@ def look_around(log: Log, topics: ClusterTopics, neighbours: Neighbours) -> None
 
 
 def _recently(log: Log, partition: Partition, end: int) -> int:
-    """Where to begin: a minute ago, and never so late that clocks which differ could hide who lives."""
+    """Offset at which to begin: a minute ago, and never so late that clocks which differ could hide who lives."""
     since = log.offsets([partition], int(time.time() * 1000) - RECENT_MS)[partition]
     return max(log.offsets([partition], "start")[partition], min(since, end - RECENT_RECORDS))
 
@@ -136,5 +136,5 @@ def _heard(log: Log, partition: Partition, begin: int, neighbours: Neighbours, s
 
 
 def _counts(claimed_ms: int, now_ms: int) -> bool:
-    """Where clocks differ by more it is for the heartbeats to say who lives."""
+    """True if the claim counts. Where clocks differ by more, the heartbeats say who lives."""
     return abs(now_ms - claimed_ms) < CLAIM_MS

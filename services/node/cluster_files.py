@@ -138,7 +138,7 @@ class ClusterFiles:
         self._write("workers.json", workers)
 
     def write_metrics(self, targets: list[Target]) -> None:
-        """What Prometheus may ask; no file if there is nothing."""
+        """Writes the addresses for Prometheus; no file if there are none."""
         if targets:
             self._write("metrics.json", targets)
             (self.data_dir / "metrics.json").chmod(0o644)  # for a Prometheus of another user

@@ -35,7 +35,7 @@ class Disk:
 
     @property
     def trouble(self) -> str:
-        """What cannot be written and why, empty while all is well."""
+        """Message about things that cannot be written and why, empty while all is well."""
         return "; ".join(f"{what}: {why}" for what, why in self._failed.items())
 
     def tries(self, what: str, write: Callable[[], object]) -> bool:
@@ -49,7 +49,7 @@ class Disk:
         return True
 
     def has_room(self, what: str) -> bool:
-        """Whether there is enough to start what needs some; counts as failed if there is not."""
+        """True if there is enough room to start what needs some; else it counts as failed."""
         if why := shortage(self._directory):
             self.fails(what, why)
             return False

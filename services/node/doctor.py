@@ -179,7 +179,7 @@ def _at_least(name: str, amount: float, unit: str, *, warn_below: float, fail_be
 
 
 def _available_bytes() -> float:
-    """Of the machine, or the container's limit if that is less; unlimited where neither is known."""
+    """Available memory of the machine, or the container's limit if that is less; unlimited where neither is known."""
     left = [float("inf")]
     meminfo, limit = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
     if meminfo.exists() and (found := re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text())):

@@ -89,8 +89,9 @@ def await_fenced(controllers: Sequence[Controller], deadline: float) -> None:
 
 
 def is_fenced(lines: Iterable[str]) -> bool:
-    """What the controller has printed says that it is active, that no broker is registered unfenced, and that its
-    metadata log has all of that.
+    """True if the controller has printed that it is active, that no broker is registered unfenced, and that its
+    metadata log
+    has all of that.
     """
     active, fenced, decided, needed, written = False, dict[str, bool](), -1, -1, -1
     for line in lines:

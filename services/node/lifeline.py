@@ -26,7 +26,7 @@ _ATTRIBUTE_BYTES = 64
 
 
 class Lifeline:
-    """Of one process. descriptors: what it inherits; variable: what its environment says of them."""
+    """Lifeline of one process. descriptors: what it inherits; variable: names them in its environment."""
 
     def __init__(self) -> None:
         self._memory = os.memfd_create("lifeline")
@@ -51,7 +51,7 @@ class Lifeline:
         threading.Thread(target=self._await, args=(died,), name="lifeline", daemon=True).start()
 
     def left(self) -> tuple[At, ...]:
-        """What the process is at, or was when it died."""
+        """Present work of the process, or its work when it died."""
         return read(self._traces)
 
     def _await(self, died: Callable[[], None]) -> None:

@@ -73,7 +73,7 @@ class Lineup:
 
     @property
     def _of_hosts(self) -> dict[str, str]:
-        """What workers and Spark drivers are given alike."""
+        """Environment that workers and Spark drivers have in common."""
         return {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
             "HOLDFAST_LEAVE_S": str(self._settings.leave_s),

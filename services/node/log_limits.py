@@ -1,4 +1,6 @@
-"""How large the log of a process becomes, and how many former ones are kept: `x.log`, then `x.log.1`, the newest."""
+"""Limits of the log of a process: its size, and the number of former ones that are kept: `x.log`, then `x.log.1`, the
+newest.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class LogLimits:
         return log.exists() and log.stat().st_size > self.bytes
 
     def put_aside(self, log: Path) -> None:
-        """Of a process that does not run. Raises OSError."""
+        """Moves away the log of a process that does not run. Raises OSError."""
         newest = self._make_room(log)
         if newest is None:
             log.unlink()
@@ -29,9 +31,9 @@ class LogLimits:
             log.replace(newest)
 
     def bound(self, log: Path) -> None:
-        """Of a process that continues in the same file, which it appends to.
+        """Bounds the log of a process that continues in the same file, which it appends to.
 
-        Where there is no room for two, what it has said is dropped. Raises OSError.
+        Where there is no room for two, its messages are dropped. Raises OSError.
         """
         if not self.exceeded(log):
             return
@@ -44,7 +46,7 @@ class LogLimits:
         os.truncate(log, 0)
 
     def _make_room(self, log: Path) -> Path | None:
-        """Where to put it: each former one becomes one older, the oldest ones go."""
+        """Path for the log: each former one becomes one older, the oldest ones go."""
         kept = {number: log.with_name(f"{log.name}.{number}") for number in range(1, self.former + 1)}
         for path in log.parent.glob(f"{log.name}.*"):
             if path.name.removeprefix(f"{log.name}.").isdigit() and path not in kept.values():

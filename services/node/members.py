@@ -72,7 +72,7 @@ class Member:
 
     @property
     def due(self) -> float | None:
-        """When to start it, on the monotonic clock; None while it runs."""
+        """The time to start it, on the monotonic clock; None while it runs."""
         return self._due
 
     def start(self) -> None:
@@ -110,11 +110,11 @@ class Member:
 
     @property
     def dying_status(self) -> int | None:
-        """Of its process, which is dying; None: it is not known yet."""
+        """Exit status of its process, which is dying; None: it is not known yet."""
         return None if self._child is None else dying_status(self._child.pid)
 
     def left(self, run: str) -> tuple[At, ...]:
-        """What the process of a run, the last one, is at, or was when it ended; as far as it leaves traces."""
+        """Present work of the process of a run, the last one, or its work when it ended; as far as it leaves traces."""
         return self._lines[run].left() if run in self._lines else ()
 
     def settle(self) -> float:

@@ -11,7 +11,7 @@ MOST = 320
 
 
 class Target(msgspec.Struct, frozen=True):
-    """One process, as Prometheus reads it from a file (`file_sd_configs`)."""
+    """A process as Prometheus reads it from a file (`file_sd_configs`)."""
 
     targets: tuple[str, ...]
     labels: dict[str, str]
@@ -37,7 +37,7 @@ class MetricsPorts:
 
     @property
     def where(self) -> dict[str, str]:
-        """Where each process answers, by its name."""
+        """Address of each process, by its name."""
         return {name: f"http://{self._address}:{port}/metrics" for name, port in self._ports.items()}
 
     @property

@@ -10,7 +10,7 @@ import socket
 # range is sooner or later given that very port, connects to itself, and so holds it against the server's return.
 RANGE = range(20_000, 32_000)
 OTHERS = range(29_091, 29_095)
-"""Where the brokers of the Compose files listen: somebody's own cluster may start there later."""
+"""Ports of the brokers of the Compose files: somebody's own cluster may start there later."""
 
 
 def choose_pair() -> int:

@@ -15,7 +15,7 @@ class Restarts:
         self._quick = 0
 
     def delay_s(self, lived_s: float) -> float:
-        """How long to wait now that it has ended after `lived_s`."""
+        """Time to wait now that it has ended after `lived_s`."""
         self.count += 1
         if lived_s >= STEADY_S:
             self._quick = 0

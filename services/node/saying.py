@@ -1,4 +1,4 @@
-"""What the supervisor says: a line in its log."""
+"""Messages of the supervisor: lines in its log."""
 
 from __future__ import annotations
 

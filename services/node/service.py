@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Service(StrEnum):
-    """What a supervisor runs that runs one service only, as in a container."""
+    """Services that a supervisor may run alone, as in a container."""
 
     WORKER = "worker"
     CONTROLLER = "controller"

@@ -31,7 +31,7 @@ OF_SCRIPTS = frozenset({"HOLDFAST_CACHE", "HOLDFAST_PYTHON"})
 
 
 class Settings(LogSettings):
-    """What the `holdfast` command needs to know; options of a command go before variables."""
+    """Settings of the `holdfast` command; options of a command go before variables."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", env_ignore_empty=True)
 

@@ -35,7 +35,7 @@ class Started(Protocol):
 
 
 class Spare:
-    """One process. line: its lifeline, where there is such a thing. Raises OSError when it cannot be started."""
+    """A process. line: its lifeline, where there is such a thing. Raises OSError when it cannot be started."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.line: Lifeline | None = lifeline()
@@ -90,7 +90,7 @@ class Spare:
         return self.child
 
     def end(self) -> None:
-        """Of one that no worker has become."""
+        """Ends a spare that no worker has become."""
         os.close(self._telling)
         self.child.kill()
         self.child.wait()
@@ -107,8 +107,9 @@ class Spare:
 
 
 class Spares:
-    """One spare for some members, which all run the same command, made again whenever one of them has become it. Its
-    methods are for one thread.
+    """A spare for some members, which all run the same command, made again whenever one of them has become it. Its
+    methods
+    are for one thread.
     """
 
     def __init__(self, members: Sequence[Started]) -> None:
@@ -122,7 +123,7 @@ class Spares:
 
     @property
     def pid(self) -> int | None:
-        """Of the one that waits."""
+        """Id of the spare that waits."""
         return None if self._spare is None else self._spare.child.pid
 
     def provide(self) -> None:

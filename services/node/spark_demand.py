@@ -1,6 +1,6 @@
-"""How many Spark drivers the admitted jobs need.
+"""Number of Spark drivers that the admitted jobs need.
 
-Source: PROTOCOL 12. Whoever reads plans loads what plans are checked with, polars among it: a quarter of a second of a
+Source: PROTOCOL 12. A reader of plans loads what plans are checked with, polars among it: a quarter of a second of a
 core, which the parent of a service that is not Spark's does without.
 """
 

@@ -26,11 +26,12 @@ LINGER_S = 300.0
 
 
 class SparkDrivers:
-    """As many members as the jobs need; they end together, some time after the last job that needed one.
+    """Drivers, as many as the jobs need; they end together, some time after the last job that needed one.
 
     Args:
-        driver: makes the driver of that number. changed: called after drivers have gone. most: of drivers here; a
-            standby is then elsewhere.
+        driver: makes the driver of that number.
+        changed: called after drivers have gone.
+        most: of drivers here; a standby is then elsewhere.
     """
 
     def __init__(

@@ -78,7 +78,8 @@ class _MemberEnded:
 
 
 class Supervisor:
-    """One cluster in one data directory, or its part on this machine. Its methods are for one thread, except
+    """Supervisor of one cluster in one data directory, or of its part on this machine. Its methods are for one thread,
+    except
     `ask_to_stop`.
 
     Args:
@@ -239,7 +240,7 @@ class Supervisor:
 
     @property
     def address(self) -> str:
-        """Where its processes run: machine and directory, whatever the host is called."""
+        """Place of its processes: machine and directory, whatever the host is called."""
         return f"{socket.gethostname()}:{self.files.data_dir}#{self._identity}"
 
     @property

@@ -78,7 +78,7 @@ def describe(
 def behind(
     kind: str, params: Mapping[str, Any], inputs: Sequence[Stream], problems: Sequence[Problem]
 ) -> Assumed | None:
-    """What is known of the output of an operator with these problems; None: nothing is."""
+    """Knowledge of the output of an operator with these problems; None: there is none."""
     if kind in _SAME_ROWS:
         return Assumed(inputs[0], frozenset())
     if kind == "select":
@@ -133,7 +133,7 @@ def _among(one: Problem, others: Sequence[Problem]) -> bool:
 
 
 def _inner(one: Problem, params: Mapping[str, Any], open_: frozenset[str]) -> bool:
-    """Whether the problem is of a text that takes a part of an open column, which may be a struct."""
+    """True if the problem is of a text that takes a part of an open column, which may be a struct."""
     text = str(params.get(one.path.partition(".")[0].partition("[")[0], ""))
     return any(re.search(rf"\b{re.escape(name)}\s*(?:\.|->|\[)", text) for name in open_)
 

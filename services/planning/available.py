@@ -1,4 +1,4 @@
-"""What a job file may say and this release does not do yet.
+"""Settings that a job file may have and that this release does not carry out yet.
 
 Source: JOBS "What a release does not have yet is accepted, run as `none`, and warned of". That holds for how a job
 runs; what a job computes is never quietly another thing, so there it is a problem.

@@ -1,4 +1,4 @@
-"""What is wrong with a job as a whole: every problem at once, and what each stream carries where there is none.
+"""Problems of a job as a whole, all at once, and the columns of each stream where there is none.
 
 Source: JOBS "Every error of a job file is reported at once, each with its path and a hint".
 """
@@ -103,7 +103,7 @@ def _describe_all(checked: Checked, describe: Describe) -> None:
 
 
 def _paths(checked: Checked, name: str) -> set[str]:
-    """Where a problem leaves it open what the operator puts out."""
+    """Paths at which a problem leaves the output of the operator open."""
     own = f"operators.{name}"
     return {own, f"{own}.{checked.spec.operators[name].kind}", *(slot.path for slot in checked.graph.slots[name])}
 
@@ -147,7 +147,7 @@ def _on_error(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str
 
 
 def _input_row_key(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
-    """Which rows replace which; the plan of an operator does not show its inputs' keys."""
+    """Key of the rows that replace each other; the plan of an operator does not show its inputs' keys."""
     return {"input_row_key": list(inputs[0].row_key)}
 
 
@@ -161,7 +161,7 @@ NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
     "input_row_key": _input_row_key,
     "event_time": _event_time,
 }
-"""What an operator must know of the rest of the job, by the name by which its kind asks for it."""
+"""Facts about the rest of the job that an operator needs, by the name by which its kind asks for them."""
 
 
 def entry_of(operator: OperatorSpec) -> str:

@@ -1,4 +1,4 @@
-"""What a job may ask of its checkpoints: which settings go with which policy, and what cannot work.
+"""Settings of a job's checkpoints: those of each policy, and combinations that cannot work.
 
 Source: JOBS "fault_tolerance", MECHANISMS C3, C5 and C6. The rules are the same at submission and while the job runs.
 """
@@ -31,10 +31,11 @@ def problems(spec: JobSpec) -> Iterator[Problem]:
 def changed(
     spec: Mapping[str, Any], policy: str, settings: Mapping[str, float], schemes: Mapping[str, str]
 ) -> CheckpointSettings:
-    """What a running job follows once it is given this policy and these settings.
+    """Settings of a running job once it is given this policy and these settings.
 
     Args:
-        spec: of the plan. schemes: by unit, as they are now.
+        spec: of the plan.
+        schemes: by unit, as they are now.
 
     Raises:
         JobRejected: that cannot work.

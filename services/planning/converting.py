@@ -55,7 +55,7 @@ def _functions(value: Any) -> set[str]:
 
 
 def _settings(part: JobPart) -> dict[str, Any]:
-    """Those that the job says, in the order in which the model has them; of an operator, what it is comes first."""
+    """Settings that the job has, in the order of the model; of an operator, its kind comes first."""
     kind = part.kind if isinstance(part, OperatorSpec) else ""
     names = sorted(type(part).model_fields, key=lambda name: name != kind)
     return {name: getattr(part, name) for name in names if name in part.model_fields_set}

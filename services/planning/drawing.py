@@ -36,7 +36,7 @@ def svg(spec: JobSpec) -> str:
 
 
 def _places(columns: dict[str, int]) -> dict[str, Place]:
-    """One column for each length of the longest way from a source; in a column, the order of the job."""
+    """Places with one column for each length of the longest way from a source; in a column, the order of the job."""
     filled: dict[int, int] = {}
     places = {}
     for name, column in columns.items():

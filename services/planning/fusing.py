@@ -1,4 +1,4 @@
-"""Which operators share a unit: by default what is connected one to one, unless units would wait for each other.
+"""Fusion of operators into units: by default along one-to-one edges, unless units would wait for each other.
 
 Source: MECHANISMS "HA unit", JOBS "placement". A unit takes a batch as a whole, so a way out of it and back in would
 never end.
@@ -110,7 +110,7 @@ class _Grouping:
         return tuple(tuple(group) for group in found.values())
 
     def _has_cycle(self) -> bool:
-        """Whether the groups cannot be put in an order in which each reads only earlier ones."""
+        """True if the groups cannot be put in an order in which each reads only earlier ones."""
         left = {group: set(self._reads(group)) for group in set(self._of.values())}
         while ready := {group for group, reads in left.items() if not reads & left.keys()}:
             left = {group: reads for group, reads in left.items() if group not in ready}

@@ -20,7 +20,7 @@ def sink_name(query: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One input of an operator or query: what it reads, and where the job file says so."""
+    """An input of an operator or query: its producer, and its path in the job file."""
 
     producer: str
     path: str
@@ -152,7 +152,7 @@ def _cycle(graph: Graph, start: str, members: set[str]) -> list[str]:
 
 
 def unused_warnings(spec: JobSpec, graph: Graph) -> Iterator[str]:
-    """What leads to no query is left out of the plan."""
+    """Warnings of parts that lead to no query and are left out of the plan."""
     for section, names in (("sources", spec.sources), ("operators", spec.operators)):
         for name in names:
             if name not in graph.needed:

@@ -21,7 +21,7 @@ from holdfast.services.planning.spark_inputs import directly_behind, event_time,
 
 HOST = "spark"
 MIN_PARTITIONS = 2
-"""Of the rows that a sink task writes for Spark: so many of its tasks read at once."""
+"""Partitions of the rows that a sink task writes for Spark: so many of Spark's tasks read at once."""
 
 MAX_LANES = 16
 """Partitions of a topic that a query reads in real-time mode: each keeps a task of the driver for itself."""
@@ -84,7 +84,7 @@ def spark_plans(
     partitions: Mapping[str, int],
     topics: JobTopics,
 ) -> Iterator[SparkPlan]:
-    """What drivers run. units: of the workers. partitions: of the topic that each sink task for Spark writes."""
+    """Plans for drivers. units: of the workers. partitions: of the topic that each sink task for Spark writes."""
     for name, operator in operators(checked.spec).items():
         if name in tasks:
             sql = operator.spark.sql if isinstance(operator.spark, SparkSql) else ""
@@ -105,7 +105,9 @@ def spark_plans(
 
 
 def _mode(operator: Spark, found: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, str]:
-    """What Spark could run in real-time mode stays in micro-batches where the plan stands against it."""
+    """Mode of the operator: Spark stays in micro-batches, though it could run in real-time mode, where the plan is
+    against it.
+    """
     if found.get("mode") != REAL_TIME:
         return {}
     if operator.mode == MICRO_BATCH:
@@ -118,7 +120,7 @@ def _mode(operator: Spark, found: Mapping[str, Any], read: Mapping[str, Any]) ->
 
 
 def found_by_spark(checked: Checked, name: str) -> dict[str, Any]:
-    """What the analysis said of the operator's plan."""
+    """Result of the analysis of the operator's plan."""
     return dict(checked.streams[name].hosted or {})
 
 
@@ -145,7 +147,9 @@ def _read(
 def unit_plans(
     checked: Checked, tasks: Mapping[str, int], schemes: Mapping[str, str], behind: int
 ) -> Iterator[UnitPlan]:
-    """One unit a Spark operator. schemes: wanted by the file, by operator. behind: units of the workers before them."""
+    """Units of Spark, one an operator. schemes: wanted by the file, by operator. behind: units of the workers before
+    them.
+    """
     hosted = [name for name in operators(checked.spec) if name in tasks]
     for number, name in enumerate(hosted):
         wanted = schemes[name]
@@ -162,7 +166,7 @@ def unit_plans(
 def warnings(
     checked: Checked, schemes: Mapping[str, str], named: Collection[str], tasks: Mapping[str, int]
 ) -> Iterator[str]:
-    """What a user of Spark operators should know before it runs. named: operators whose scheme the file names."""
+    """Warnings for users of Spark operators before the job runs. named: operators whose scheme the file names."""
     for name in operators(checked.spec):
         if name not in tasks:
             continue

@@ -51,7 +51,7 @@ def interpret(raw: Any, name: str = "job") -> JobSpec:
 
 
 def part_problems(part: type[JobPart], name: str, error: ValidationError) -> list[Problem]:
-    """What is wrong with a part of a job that was made on its own. name: of the part, with which each path begins."""
+    """Problems of a part of a job that was made on its own. name: of the part, with which each path begins."""
     faults = (details for details in error.errors() if details["type"] not in _ECHOES)
     found = (_problem(details, part) for details in faults)
     return [Problem(f"{name}.{one.path}" if one.path else name, one.message, one.hint) for one in found]

@@ -1,4 +1,4 @@
-"""How many tasks each operator has, and which partitions each source task owns.
+"""Number of tasks of each operator, and the partitions of each source task.
 
 Source: JOBS "parallelism", PROTOCOL 1 (fixed within a generation).
 """

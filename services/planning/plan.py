@@ -158,7 +158,7 @@ class _Draft:
         return self._checked.kind(name) == "sink" and name in self._checked.params
 
     def _rows_partitions(self, sink: str) -> int:
-        """Of the topic from which Spark reads the rows of an operator."""
+        """Partitions of the topic from which Spark reads the rows of an operator."""
         return max(hosting.MIN_PARTITIONS, self.tasks[sink])
 
     def sources(self) -> tuple[SourcePlan, ...]:

@@ -17,7 +17,7 @@ from holdfast.services.kernel.plans.layout import commit_logs, data_topics, task
 from holdfast.services.planning import replicating
 
 ISOLATION_COSTS = "180 MB and a second of CPU at its start for each process, half a millisecond to one a batch"
-"""As `./scripts/bench isolation` measures it."""
+"""Costs of isolation, as `./scripts/bench isolation` measures them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _isolated(operator: OperatorPlan) -> bool:
 
 
 def _replication(plan: Plan) -> dict[str, Any] | None:
-    """What the budget of the job gets it, with even rates; None: it has none."""
+    """Effect of the job's budget, with even rates; None: it has none."""
     share = budget_share(plan)
     return None if share is None else replicating.predict(plan, share).as_plain()
 
@@ -88,7 +88,7 @@ def _predicted(found: dict[str, Any]) -> Section:
 
 
 def _drain(spark: SparkPlan) -> str:
-    """What a drain does with what Spark holds."""
+    """Effect of a drain on rows that Spark holds."""
     if not spark.holds:
         return "nothing waits in Spark"
     return "closes what waits in Spark" if spark.closes else "leaves what waits in Spark unsaid: it has no watermark"

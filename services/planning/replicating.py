@@ -1,4 +1,4 @@
-"""What a replication budget gets a job: the planned units, the fidelity that is left without all others, and the curve.
+"""Effect of a replication budget on a job: the planned units, the fidelity without all others, and the curve.
 
 Source: MECHANISMS section 5, JOBS "fault_tolerance".
 """
@@ -29,11 +29,13 @@ _EXACT_PAIRS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Of one budget, with every unit gone that has no replica.
+    """Prediction for one budget, with every unit gone that has no replica.
 
-    budget: units that may have a replica, of `planned`. units: those that get one, in the order in which they gain;
-    following: what a larger budget would add next, and the fidelity then. least: by query, the fewest units that give
-    it a fidelity above 0; None: no plan can. best: the fidelity of the best plan; None: too many to look at.
+    budget: units that may have a replica, of `planned`.
+    units: those that get one, in the order in which they gain.
+    following: units that a larger budget would add next, and the fidelity then.
+    least: by query, the fewest units that give it a fidelity above 0; None: no plan can.
+    best: the fidelity of the best plan; None: too many to look at.
     """
 
     share: float
@@ -146,7 +148,7 @@ def problems(plan: Plan) -> Iterator[Problem]:
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """What is predicted, and queries that get nothing."""
+    """Warnings with the prediction, and with queries that get nothing."""
     share = budget_share(plan)
     if share is None:
         return

@@ -16,7 +16,7 @@ from holdfast.services.planning.graph import sink_name
 
 
 def key_problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
-    """What is wrong with the key of the sink of this name. rows: what its query delivers."""
+    """Problems of the key of the sink of this name. rows: what its query delivers."""
     for query, one in spec.queries.items():
         if sink_name(query) != name or one.sink is None or one.sink.key == "json":
             continue

@@ -37,7 +37,7 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def closing_warnings(spec: JobSpec) -> Iterator[str]:
-    """What it costs to close by silence what is open."""
+    """Warnings of the cost of closing open windows by silence."""
     streams = {name: source for name, source in spec.sources.items() if source.table is None}
     open_s = sum(_open_us(operator) for operator in spec.operators.values()) / _SECOND_US
     for name, source in streams.items():
@@ -53,7 +53,7 @@ def closing_warnings(spec: JobSpec) -> Iterator[str]:
 
 
 def _open_us(operator: OperatorSpec) -> int:
-    """How far past its newest row something is open at most."""
+    """Longest time past its newest row at which something is open."""
     return catalogue.OPERATORS[operator.kind].held(operator.declared(), 0).until or 0
 
 

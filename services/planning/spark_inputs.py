@@ -1,4 +1,4 @@
-"""What the Spark operators of a job read.
+"""Inputs of the Spark operators of a job.
 
 Source: PROTOCOL 12.
 """
@@ -22,7 +22,7 @@ def operators(spec: JobSpec) -> dict[str, Spark]:
 
 
 def directly_behind(spec: JobSpec, name: str) -> bool:
-    """Whether Spark can read the user's topic itself."""
+    """True if Spark can read the user's topic itself."""
     source = spec.sources.get(operators(spec)[name].input)
     if source is None or source.format != "json" or source.origins:
         return False

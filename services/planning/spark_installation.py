@@ -10,6 +10,6 @@ WHERE = f"{COMMAND}, on every host of the cluster and where commands are typed"
 
 
 def missing() -> str:
-    """What is not installed here, for people; empty if Spark is. Imports nothing."""
+    """Packages that are missing here, for people; empty if Spark is installed. Imports nothing."""
     absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     return f"Spark is not installed here: there is no {' and no '.join(absent)}" if absent else ""

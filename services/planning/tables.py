@@ -17,7 +17,7 @@ from holdfast.services.planning.graph import Graph
 
 
 def problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
-    """What is wrong with a job's tables and their readers."""
+    """Problems of a job's tables and their readers."""
     for name, source in spec.sources.items():
         if source.table is not None:
             yield from _key_problems(f"sources.{name}", source, source.table)

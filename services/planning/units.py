@@ -19,7 +19,7 @@ from holdfast.services.planning.graph import sink_name
 
 
 def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequence[str]]) -> Iterator[UnitPlan]:
-    """One unit a group and index; their order numbers the checkpoint partitions."""
+    """Units, one a group and index; their order numbers the checkpoint partitions."""
     names = [(group, index) for group in groups for index in range(tasks[group[0]])]
     for partition, (group, index) in enumerate(names):
         name = task_name(group[0], index)
@@ -59,7 +59,7 @@ def scheme_of(checked: Checked, operator: str) -> str:
 
 
 def asked_for(spec: JobSpec, operator: str) -> bool:
-    """Whether the file names a scheme for a Spark operator's driver, or it has the default of every job."""
+    """True if the file names a scheme for a Spark operator's driver, or a default for every unit."""
     named = {resolve(name, spec): one for name, one in spec.fault_tolerance.units.items()}
     return "scheme" in named.get(operator, spec.fault_tolerance.default).model_fields_set
 
@@ -69,7 +69,7 @@ def _operators(spec: JobSpec) -> set[str]:
 
 
 def _delivers(checked: Checked, operator: str) -> bool:
-    """It writes sink rows, or may write dead letters."""
+    """True if it writes sink rows, or may write dead letters."""
     return catalogue.KINDS[checked.kind(operator)].delivers(checked.params.get(operator, {}))
 
 

@@ -60,7 +60,7 @@ def _starts(spec: JobSpec) -> Iterator[Problem]:
 
 
 def absences(spec: JobSpec, graph: Graph, topics: Mapping[str, int]) -> Iterator[Problem]:
-    """What a cluster lacks that the job needs, with the command that mends it."""
+    """Things that a cluster lacks and the job needs, with the command that mends it."""
     for name, source in spec.sources.items():
         if name not in graph.needed:
             continue

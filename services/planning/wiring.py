@@ -1,4 +1,4 @@
-"""How rows travel from task to task: the routing of every edge and the data topics between units.
+"""Wiring of tasks: the routing of every edge and the data topics between units.
 
 Source: PROTOCOL 1 and 2.
 """
@@ -31,7 +31,7 @@ class Link:
 
 
 def links(checked: Checked, tasks: Mapping[str, int]) -> list[Link]:
-    """One for every input slot of what the plan needs, in topological order of the consumers."""
+    """Links for every input slot of the plan, in topological order of the consumers."""
     return [
         Link(slot.producer, name, index, *_route(checked, tasks, slot.producer, name))
         for name in checked.graph.order

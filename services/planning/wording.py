@@ -1,4 +1,4 @@
-"""What is wrong with a value of a job file, in plain words: a message and a hint for each of pydantic's error types.
+"""Words for a wrong value of a job file: a message and a hint for each of pydantic's error types.
 
 Source: JOBS "each with its path and a hint".
 """
@@ -19,7 +19,7 @@ from holdfast.schemas.topics import NAME
 from holdfast.services.kernel.suggestions import did_you_mean, suggest
 
 Words = tuple[str, str]
-"""What is wrong, and the hint."""
+"""Message and hint."""
 
 
 def words(error: ErrorDetails, root: type[JobPart] = JobSpec) -> Words:

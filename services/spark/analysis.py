@@ -1,7 +1,7 @@
-"""What Spark says of an operator before its job is admitted: `python -m holdfast.services.spark.analysis`.
+"""Analysis of an operator by Spark before its job is admitted: `python -m holdfast.services.spark.analysis`.
 
 A question (a SparkPlan without its output) comes on standard input, the answer goes to standard output: one process for
-one job, so that no controller needs a JVM, and what the user's code does ends with it.
+one job, so that no controller needs a JVM, and effects of the user's code end with it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _described(plan: SparkPlan, result: DataFrame, found: Shape) -> Answer:
 
 
 def _check(spark: SparkSession, result: DataFrame, emit: str) -> None:
-    """What Spark would say when the query starts."""
+    """Checks the query as Spark would when it starts."""
     jvm: Any = spark._jvm
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode(emit).capitalize())()
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker

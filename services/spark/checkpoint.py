@@ -24,7 +24,7 @@ FAR_WATERMARK_MS = 253_402_300_799_000
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What Spark noted before it ran a batch. stop: by topic and partition. watermark_us: NO_WATERMARK before any."""
+    """Spark's note before it ran a batch. stop: by topic and partition. watermark_us: NO_WATERMARK before any."""
 
     stop: dict[str, dict[int, int]]
     watermark_us: int
@@ -32,7 +32,7 @@ class Planned:
 
 
 class Checkpoints:
-    """Of one operator. root: a directory that every driver of the cluster sees."""
+    """Checkpoints of one operator. root: a directory that every driver of the cluster sees."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

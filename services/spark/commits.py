@@ -74,7 +74,7 @@ class Commits:
         return self.fold.k - k
 
     def _begin(self) -> bool:
-        """Whether it is known where the log begins."""
+        """Looks for the beginning of the log; true if it is known."""
         try:
             base = self._begins()
         except (PositionGone, Retriable):

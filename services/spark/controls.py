@@ -1,4 +1,4 @@
-"""What a job asks of the copy that leads a Spark unit: run, pause, drain; and whether its input has ended.
+"""Controls of a job for the copy that leads a Spark unit: run, pause, drain; and the end of its input.
 
 Source: PROTOCOL 3. A drain ends where the topic ends once nobody writes it for this job any more.
 """
@@ -44,7 +44,7 @@ class Controls:
 
     @property
     def input_ended(self) -> bool:
-        """Whether the units that write the operator's input have ended; a user's topic is taken as it stands."""
+        """True if the units that write the operator's input have ended; a user's topic is taken as it stands."""
         return self._ended >= self._writers
 
     def follow(self) -> None:

@@ -51,7 +51,7 @@ _log = get_logger()
 
 
 class SparkCopy:
-    """One copy of one Spark unit, hosted by this driver."""
+    """A copy of one Spark unit, hosted by this driver."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SparkCopy:
 
     @property
     def next_deadline(self) -> float:
-        """When a turn is due unless something comes before, in milliseconds of the clock."""
+        """The time of the next turn unless something comes before, in milliseconds of the clock."""
         return self.core.next_deadline
 
     def place(self, epoch: int, flags: Flags) -> None:
@@ -106,7 +106,7 @@ class SparkCopy:
             self._handle(lifecycle.Repaired())
 
     def step(self, now_ms: float) -> None:
-        """One turn: what was read, then what the engine says, then what is due."""
+        """Takes a turn: records that were read, then the engine's answers, then what is due."""
         try:
             self._follow()
         except PositionGone:  # the copy was left behind by a trim

@@ -1,4 +1,4 @@
-"""What runs the query of one copy: the contract between the host's loop and whatever is behind it.
+"""Engine that runs the query of one copy: the contract between the host's loop and the engine behind it.
 
 Source: PROTOCOL 12. Behind it is Spark (spark_engine.py), and in the simulation nothing but time.
 """

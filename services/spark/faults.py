@@ -1,4 +1,4 @@
-"""What ended a query, in words that a user can act on.
+"""Cause of a query's end, in words that a user can act on.
 
 Source: PROTOCOL 12: Spark's reason shortened to what the user can act on.
 """

@@ -102,13 +102,13 @@ def _height(codec: FrameCodec, frame: bytes) -> int:
 
 
 def _prefix(topic: str) -> str:
-    """Of the cluster: a name without dots."""
+    """Prefix of the cluster: a name without dots."""
     return topic.partition(".")[0]
 
 
 @functools.lru_cache(maxsize=4)
 def _appender(bootstrap_servers: str, prefix: str, sealed: bool) -> Appender:
-    """One for a Python process of Spark, which outlives its tasks."""
+    """Appender for a Python process of Spark, which outlives its tasks."""
     log = open_log(bootstrap_servers, prefix, "spark-task")
     if sealed and not isinstance(log, SealedLog):
         raise SecretUnusable(f"Spark's executors have no secret: {HOW}")

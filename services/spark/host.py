@@ -32,7 +32,7 @@ HOSTS = "spark"
 
 MAX_WAIT_MS = 50.0
 SOON_MS = 5.0
-"""Where a copy leads, commits are to be read back; what an engine says ends the wait at once."""
+"""Longest wait of a turn where a copy leads: commits are to be read back; an engine's answer ends the wait at once."""
 
 
 class Host:
@@ -130,7 +130,7 @@ class Host:
 
     @property
     def next_deadline(self) -> float:
-        """When time alone makes a turn due, in milliseconds of the clock."""
+        """The time of the next turn by time alone, in milliseconds of the clock."""
         return min((copy.next_deadline for copy in self._copies.here.values()), default=math.inf)
 
     def stops(self, cause: str) -> None:

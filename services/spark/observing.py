@@ -1,4 +1,4 @@
-"""What Spark has counted of the input of the micro-batch that has just run.
+"""Spark's counts of the input of the micro-batch that has just run.
 
 Source: PROTOCOL 3 and 12.
 """
@@ -29,7 +29,7 @@ class Observed:
 
 
 def observe(spark: SparkSession, name: str, plan: SparkPlan) -> Observed:
-    """Of the query `name`."""
+    """Observes the query `name`."""
     query = next(one for one in spark.streams.active if one.name == name)
     inner: Any = query._jsq
     keys, size = _state(query)

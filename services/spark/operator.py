@@ -26,7 +26,7 @@ from holdfast.services.spark.columns import spark_schema, spark_type
 from holdfast.services.spark.core.watermark import MAX_PARTITIONS
 
 INPUT = "input"
-"""What the query of a `sql` operator calls its input."""
+"""Name of its input in the query of a `sql` operator."""
 _NAMING = threading.Lock()
 """Operators share a session, and it has one view of that name: until the query is bound to it, it must be theirs."""
 
@@ -44,7 +44,7 @@ class OperatorFault(HoldfastError):
 
 
 def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> DataFrame:
-    """What the operator makes of its input.
+    """Output of the operator for its input.
 
     Raises:
         OperatorFault: the function raises, or returns no streaming DataFrame.
@@ -64,7 +64,7 @@ def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> Dat
 
 
 def queried(sql: str, given: DataFrame) -> DataFrame:
-    """What a query makes of a DataFrame that it calls INPUT."""
+    """Result of a query over a DataFrame that it calls INPUT."""
     with _NAMING:
         given.createOrReplaceTempView(INPUT)
         return given.sparkSession.sql(sql)
@@ -235,10 +235,11 @@ class TimeColumn:
 
 
 def time_column(result: DataFrame, event_time: str, watermark: bool) -> TimeColumn:
-    """Which column of an operator's result, as it returned it, carries its event time.
+    """Column of an operator's result, as it returned it, that carries its event time.
 
     Args:
-        event_time: of the input. watermark: whether the plan has one.
+        event_time: of the input.
+        watermark: true if the plan has one.
     """
     marked = [field.name for field in result.schema.fields if "spark.watermarkDelayMs" in (field.metadata or {})]
     if WINDOW in result.columns and _is_window(result):

@@ -1,6 +1,6 @@
-"""One run of an operator's query: micro-batches in, frames out.
+"""A run of an operator's query: micro-batches in, frames out.
 
-Source: PROTOCOL 12. What becomes of a micro-batch is decided by the copy in the host's loop, which the run asks.
+Source: PROTOCOL 12. The copy in the host's loop, which the run asks, decides the fate of a micro-batch.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Query:
         )
 
     def _dead(self, start: Positions, stop: Positions) -> list[int]:
-        """Where the dead letters of the micro-batch were put."""
+        """Offsets of the dead letters of the micro-batch."""
         return self.put(unfit.read(self.spark, self.plan, self.bootstrap_servers, start, stop))
 
     def _in_time(self, reached_us: int | None) -> int | None:

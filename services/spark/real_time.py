@@ -1,6 +1,6 @@
-"""One run of an operator's query in real-time mode: Spark reads, computes and writes by itself.
+"""A run of an operator's query in real-time mode: Spark reads, computes and writes by itself.
 
-Source: PROTOCOL 12. Where a run begins is read from what was written, see kernel/marked; Spark's checkpoint is not
+Source: PROTOCOL 12. The begin of a run is read from what was written, see kernel/marked; Spark's checkpoint is not
 used: in this mode it says nothing before a batch ends.
 """
 
@@ -85,7 +85,7 @@ class RealTimeQuery:
 
 
 def last_origin(log: Log, plan: SparkPlan, lane: Partition, end: int) -> int | None:
-    """Of which record the last row of a lane is made; None if it has none.
+    """Offset of the record from which the last row of a lane is made; None if it has none.
 
     A record that is no row, or is made of no record, is skipped, as is a row of a record behind `end`, the end of the
     input partition: a run that begins too early doubles nothing.

@@ -40,8 +40,11 @@ _log = get_logger()
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Of one operator. folder: for its checkpoints, its own; every worker of Spark sees it. allow: see `Query`. idle:
-    it went through and there was no record."""
+    """Rehearsal of one operator.
+
+    folder: for its checkpoints, its own; every worker of Spark sees it.
+    allow: see `Query`.
+    idle: it went through and there was no record."""
 
     spark: SparkSession
     plan: SparkPlan
@@ -105,7 +108,7 @@ class Rehearsal:
             raise BatchFailed(cause_of(error)) from None
 
     def _rehearse(self, rows: DataFrame, batch: int) -> None:
-        """As `Query` commits a micro-batch, but nothing is written."""
+        """Rehearses the commit of a micro-batch by `Query`, but nothing is written."""
         task = FrameTask(
             bootstrap_servers=self.bootstrap_servers,
             topic=self.commits_topic,

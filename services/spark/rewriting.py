@@ -16,11 +16,11 @@ from holdfast.services.kernel.codecs.marked import BEAT, RAW, REACHED, STAMP
 from holdfast.services.spark.operator import marked, queried, record_columns
 
 BEAT_EVERY = 16
-"""One record in so many reports the partition's event time, even if the query drops the record."""
+"""Records among which one reports the partition's event time, even if the query drops the record."""
 MARKED = "_holdfast"
 """The column that goes along: of the record of a row, what marks it."""
 PASSED = "_holdfast_passed"
-"""Whether filters let the row pass, whatever they say."""
+"""Column that is true if filters let the row pass, whatever they say."""
 
 
 def rewritten(plan: SparkPlan, records: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ from holdfast.services.hosting.settings import HostSettings
 
 
 class SparkSettings(HostSettings):
-    """What a driver needs to know before it hosts its first operator."""
+    """Settings of a driver, needed before it hosts its first operator."""
 
     driver: str = Field("spark-1", description="name of this driver, the same after a restart")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")

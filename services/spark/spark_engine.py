@@ -40,10 +40,13 @@ class Stopped(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class SparkRoom:
-    """What all engines of a process share.
+    """Common part of all engines of a process.
 
-    session: waits for Spark's, and raises RuntimeError if there will be none. checkpoints: root of all jobs'; scratch:
-    this driver's own. allow: modules that operators may come from. wake: called when an engine has something to say.
+    session: waits for Spark's, and raises RuntimeError if there will be none.
+    checkpoints: root of all jobs'.
+    scratch: this driver's own.
+    allow: modules that operators may come from.
+    wake: called when an engine has something to say.
     """
 
     log: Log
@@ -58,7 +61,7 @@ class SparkRoom:
 
 @dataclass(eq=False, slots=True)
 class _Doing:
-    """One task that was begun."""
+    """A task that was begun."""
 
     task: Task
     ended: threading.Event = field(default_factory=threading.Event)

@@ -1,6 +1,6 @@
-"""What one Spark copy has spent so far, as far as Spark says it.
+"""Costs of one Spark copy so far, as far as Spark says them.
 
-Source: MECHANISMS C5 and A3; what each number means is in schemas/costs.py. Spark counts no CPU time by query, and
+Source: MECHANISMS C5 and A3; the meaning of each number is in schemas/costs.py. Spark counts no CPU time by query, and
 writes its own checkpoints: neither is here. A query in real-time mode says nothing of its batches.
 """
 

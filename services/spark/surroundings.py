@@ -1,4 +1,4 @@
-"""What the copies of one driver share."""
+"""Services that the copies of one driver share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from holdfast.services.log.protocol import Appender, Log
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a copy needs of its host. refuse: called with a job's record that does not fit: where it lies, why, the
-    job."""
+    """Services of its host that a copy needs. refuse: called with the place of a job's record that does not fit, the
+    reason,
+    and the job."""
 
     log: Log
     appender: Appender

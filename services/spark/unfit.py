@@ -33,7 +33,7 @@ def read(spark: SparkSession, plan: SparkPlan, servers: str, start: Positions, s
 
 
 def _offsets(positions: Positions, stop: Positions) -> str:
-    """Of every partition; one that is new since begins at its start."""
+    """Offsets of every partition; one that is new since begins at its start."""
     return json.dumps(
         {topic: {str(p): positions[topic].get(p, -2) for p in partitions} for topic, partitions in stop.items()}
     )

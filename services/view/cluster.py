@@ -80,7 +80,7 @@ class ClusterView:
         self._assigned = assigned
 
     def begin_jobs(self, admitted: Admitted) -> None:
-        """What was decided of jobs; later records of `jobs.plans` change it."""
+        """Takes decisions on jobs; later records of `jobs.plans` change them."""
         self._admitted, self._plans = admitted, admitted.plans()
 
     def read(self, topic: str, value: bytes | None) -> None:
@@ -182,7 +182,7 @@ class ClusterView:
         )
 
     def status(self, job: JobLine, now_ms: int) -> JobStatus:
-        """How far a job is, unit by unit."""
+        """Progress of a job, unit by unit."""
         plan = self._plans.get(job.generation)
         counts = self._counts(job.generation, plan)
         known = None if job.state in OVER else self._statuses.get(job.generation)
@@ -226,7 +226,7 @@ class ClusterView:
         return [worker.beat for worker in self._workers.values() if _worker_state(worker, now_ms) == "live"]
 
     def _refused_of(self, job: JobLine) -> dict[str, int]:
-        """Of the present workers; one that restarts reads, and refuses, the same records again."""
+        """Refusals of the present workers; one that restarts reads, and refuses, the same records again."""
         shared, root = (
             {spec.name for spec in self._topics.specs()},
             f"{self._topics.prefix}.{job.job}.{job.generation}.",
@@ -278,7 +278,7 @@ class ClusterView:
         )
 
     def _state(self, copy: CopyLine, now_ms: int) -> str:
-        """What the copy reports, unless its worker is gone or silent."""
+        """State that the copy reports, unless its worker is gone or silent."""
         worker = self._workers.get(copy.worker)
         if worker is None or worker.beat.incarnation != copy.incarnation or worker.exited:
             return "down"
@@ -288,7 +288,7 @@ class ClusterView:
     # -- units and workers --------------------------------------------------------------------------------------------
 
     def policy(self, plan: Plan) -> CheckpointPolicy:
-        """When the units of a job capture."""
+        """Checkpoint policy of the units of a job."""
         return in_force(plan, self._assigned)
 
     def complete(self, plan: Plan) -> int:
@@ -316,11 +316,11 @@ class ClusterView:
         return self._assigned.of(key)
 
     def units(self, plan: Plan) -> list[UnitLine]:
-        """Which copies run the units of a job."""
+        """Copies of the units of a job."""
         return [self._unit_line(plan, unit) for unit in plan.units]
 
     def costs(self, plan: Plan) -> JobCosts:
-        """What the copies of a job cost, and what goes along its edges."""
+        """Costs of the copies of a job, and traffic along its edges."""
         keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
         return self._costs.job(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
 
@@ -329,7 +329,7 @@ class ClusterView:
         return self._assigned.replication(job_key(plan.job, plan.generation))
 
     def rates(self, plan: Plan) -> Rates:
-        """Of the job's streams, as measured."""
+        """Rates of the job's streams, as measured."""
         keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
         return self._costs.rates(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
 

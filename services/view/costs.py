@@ -1,6 +1,6 @@
-"""What the copies of a job cost, and what goes along its edges: rates from the counters in heartbeats, for people.
+"""Costs of the copies of a job, and traffic along its edges: rates from the counters in heartbeats, for people.
 
-Source: MECHANISMS C5, A3 and P1; what is measured is in schemas/costs.py.
+Source: MECHANISMS C5, A3 and P1; the measurements are described in schemas/costs.py.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class EdgeCosts(msgspec.Struct, frozen=True):
 
 
 class JobCosts(msgspec.Struct, frozen=True):
-    """What `holdfast units --costs` prints. edges: as the leader of each unit counts them.
+    """Output of `holdfast units --costs`. edges: as the leader of each unit counts them.
 
     recovery: of the units whose leader has reported.
     """
@@ -117,7 +117,7 @@ class _Sample(NamedTuple):
 
 
 class _Counted:
-    """What one incarnation has said of one unit: its last words, and those to compare them with."""
+    """Counters that one incarnation has reported of one unit: the last ones, and those to compare them with."""
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
@@ -138,7 +138,7 @@ class _Counted:
         return self._samples[0].costs
 
     def per_s(self, now: float, before: float) -> float | None:
-        """Of a counter, given its last value and its first. Records are counted again after a reload."""
+        """Rate of a counter, given its last value and its first. Records are counted again after a reload."""
         return _mean(max(0, now - before) * 1000, self._samples[-1].time_ms - self._samples[0].time_ms)
 
 
@@ -161,7 +161,7 @@ class CostsView:
             self._counted.setdefault((beat.worker, costs.unit), _Counted()).add(_Sample(beat.time_ms, costs))
 
     def job(self, plan: Plan, changes: Mapping[str, Change | None]) -> JobCosts:
-        """Of the copies that these changes name, by unit."""
+        """Costs of the copies that these changes name, by unit."""
         copies: list[CopyCosts] = []
         edges: list[EdgeCosts] = []
         between = {edge_of(one.topic) for one in plan.edges if one.topic is not None}
@@ -239,7 +239,7 @@ def _leads(copy: CopyCosts) -> bool:
 
 
 def _recovery(unit: str, copies: Iterable[CopyCosts]) -> Recovery:
-    """Of several standbys the first would take over: another one is made beside it."""
+    """Recovery time of a unit. Of several standbys the first would take over: another one is made beside it."""
     own = sorted((one for one in copies if one.unit == unit), key=_leads, reverse=True)[:2]
     backup = own[1].worker if len(own) > 1 else ""
     return Recovery(unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3), own[0].replay_ms)
@@ -255,14 +255,14 @@ def _workers(recovery: Iterable[Recovery]) -> Iterator[WorkerRecovery]:
 
 
 def _throughput(last: Costs, first: Costs) -> float | None:
-    """Of late, or over the life of the process if nothing came of late."""
+    """Throughput of late, or over the life of the process if nothing came of late."""
     if last.processed > first.processed:
         return _mean((last.processed - first.processed) * 1000, last.process_ms - first.process_ms)
     return _mean(last.processed * 1000, last.process_ms) if last.processed else None
 
 
 def _edges(unit: str, counted: _Counted, between: set[str]) -> Iterator[EdgeCosts]:
-    """What the unit takes in, and what it gives to sinks: what goes to other units is counted where it arrives."""
+    """Inputs of the unit, and its output to sinks: traffic to other units is counted where it arrives."""
     last, first = counted.last, counted.first
     for edge, (records, size) in sorted(last.inputs.items()):
         before = first.inputs.get(edge, (0, 0))

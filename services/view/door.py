@@ -22,7 +22,7 @@ class Whereabouts:
 
 
 def _say_nothing(_: str) -> None:
-    """Where no person waits."""
+    """Says nothing: no person waits."""
 
 
 UNTOLD = Patience(PATIENCE_S, _say_nothing)

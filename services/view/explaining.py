@@ -28,10 +28,13 @@ BEAT_MS = 100.0
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Of one unit. scheme: the present one; chosen: the one that suits the promise best, if it is not that.
+    """Explanation of one unit's scheme. scheme: the present one; chosen: the one that suits the promise best, if
+    another.
 
-    promise_ms, precision, weights: what its job asks. decided_ms, decision: when and why recovery chose last; 0 and
-    empty: it has not, or so long ago that the event is gone. alternatives: empty while nothing is known of its leader.
+    promise_ms, precision, weights: terms of its job.
+    decided_ms, decision: when and why recovery chose last; 0 and empty: it has not, or so long ago that the event is
+        gone.
+    alternatives: empty while nothing is known of its leader.
     changes: what would have to change before a scheme that costs less were chosen.
     """
 
@@ -51,10 +54,11 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(
     plan: Plan, changes: Mapping[str, Change | None], beats: Sequence[Heartbeat], events: Iterable[Event]
 ) -> list[Explanation]:
-    """Of the units of a job that have copies and run on workers.
+    """Explanations of the units of a job that have copies and run on workers.
 
     Args:
-        changes: the last valid one of each unit, by name. beats: those of the last seconds, in the order of the log.
+        changes: the last valid one of each unit, by name.
+        beats: those of the last seconds, in the order of the log.
         events: of the cluster, in the order of the log.
     """
     beat_us = round(_interval_ms(beats) * 1000)
@@ -104,13 +108,13 @@ def _explanation(
 
 
 def _made(event: Event, change: Change | None) -> bool:
-    """Whether the unit still has what was chosen then."""
+    """True if the unit still has what was chosen then."""
     chosen = event.alternatives[0].scheme if event.alternatives else ""
     return change is not None and change.adaptive and event.epoch <= change.epoch and chosen == change.scheme
 
 
 def needed(verdict: Verdict) -> Iterator[str]:
-    """What keeps each scheme that costs less from being chosen, in words; the cheapest first."""
+    """Conditions that keep each scheme that costs less from being chosen, in words; the cheapest first."""
     chosen = verdict.of(verdict.chosen)
     cheaper = [one for one in verdict.estimates if one.cost < chosen.cost and not keeps(one, verdict)]
     for one in sorted(cheaper, key=lambda one: (one.cost, one.total_ms)):

@@ -23,7 +23,7 @@ ROUTINE = frozenset({
 OF_COPIES = re.compile(r"copy-(?!failed)")
 """Each step of each copy; a copy that failed is no routine."""
 TOGETHER_MS = 5_000
-"""What a worker's death does to the units comes within so long, also once some of them are back on it."""
+"""Time within which the effects of a worker's death on units come, also once some of them are back on it."""
 GIVEN_UP_MS = 60_000
 """A unit of which nothing was heard for so long is not waited for any more."""
 _COPIES = re.compile(r"\(([^()]*)\)$")
@@ -48,8 +48,11 @@ class Happening:
 
 @dataclass(slots=True)
 class Loss:
-    """Of one unit. leads: that leads since; empty: none does yet. silent_ms: from the last sign of life to the first
-    output of the copy that leads; None: not known. epoch: of the decision.
+    """Loss of one unit.
+
+    leads: worker that leads since; empty: none does yet.
+    silent_ms: from the last sign of life to the first output of the copy that leads; None: not known.
+    epoch: of the decision.
     """
 
     epoch: int
@@ -60,9 +63,12 @@ class Loss:
 
 @dataclass(slots=True)
 class Failure:
-    """Of one worker. leaders: units that it led. standbys: units whose standby it was.
+    """Failure of one worker.
 
-    fell_silent: nobody saw it end. told: all that belongs to it has come.
+    leaders: units that it led.
+    standbys: units whose standby it was.
+    fell_silent: nobody saw it end.
+    told: all that belongs to it has come.
     """
 
     time_ms: int
@@ -190,7 +196,7 @@ class Story:
 
 
 def sign_of(event: Event) -> str:
-    """What a record `decided` says was seen of the unit; empty: it is another record."""
+    """Sign in a record `decided`; empty: it is another record."""
     return event.detail.partition(": ")[2].split(": ")[0] if event.kind == "decided" else ""
 
 
@@ -232,6 +238,6 @@ def counted(happenings: Iterable[Happening]) -> Iterator[Happening]:
 
 
 def summary(happenings: Iterable[Happening]) -> str:
-    """How many failures, and the last of them; empty: there was none."""
+    """Number of failures, and the last of them; empty: there was none."""
     failures = [one for one in happenings if one.kind == "failure"]
     return f"{plural(len(failures), 'failure')}, the last: {failures[-1]}" if failures else ""

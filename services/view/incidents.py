@@ -1,6 +1,7 @@
-"""How an incident of a job stands, for people: the plan, the density of each query, and what waits for what.
+"""State of an incident of a job, for people: the plan, the density of each query, and the waits.
 
-Source: MECHANISMS R6, docs/decisions/0095. All of it is in the last record about the incident, and in where units are.
+Source: MECHANISMS R6, docs/decisions/0095. All of it is in the last record about the incident, and in the places of
+units.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RUNS = ("running", "ended")
 
 
 class QueryPart(msgspec.Struct, frozen=True):
-    """Of one query. state: runs; restoring: all that it lacks has a slot; or waiting, for slots.
+    """Part of one query in an incident. state: runs; restoring: all that it lacks has a slot; or waiting, for slots.
 
     density: priority for each slot, as the plan had it; None: the query is in no plan, since it has what it needs.
     restored, waiting: units that it needs and that do not run, with a slot and without.

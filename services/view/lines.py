@@ -79,7 +79,7 @@ class WorkerLine(msgspec.Struct, frozen=True):
 
 
 class PolicyLine(msgspec.Struct, frozen=True):
-    """When the units of a job capture. settings: those that the policy reads. complete: batch of the newest global
+    """Checkpoint policy of a job's units. settings: those that the policy reads. complete: batch of the newest global
     checkpoint, if there are such.
     """
 
@@ -117,18 +117,22 @@ class UnitProgress(msgspec.Struct, frozen=True):
 
 
 class JobStatus(msgspec.Struct, frozen=True):
-    """What `holdfast status` prints; records, late, dead, lost are sums over the units.
+    """Output of `holdfast status`; records, late, dead, lost are sums over the units.
 
-    late: rows that operators took as late, counted by each of them. late_dropped: records that are gone because they
-    were late, by source, each once; late_by_stream: the counts that this is the sum of (services/view/losses.py).
+    late: rows that operators took as late, counted by each of them.
+    late_dropped: records that are gone because they were late, by source, each once.
+    late_by_stream: the counts that this is the sum of (services/view/losses.py).
     leap: the record that moved the watermark of a source furthest and so made records late; null: none stands out.
     refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
-    count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
-    since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
-    could take one holds as many as it may. checkpoint: the policy in force; null: the job has no plan. queries: whether
-    each is available (schemas/plans.py, QueryState). retention: topics that may delete what
-    a recovery would read again. out: units that no copy can continue and that have not recovered, of a job with
-    `results: tentative`; fidelity: by query, the part of its output that does not need them.
+        count them since their start, each for itself.
+    skipped: records that `holdfast repair` has passed over.
+    since_ms: in this state, time of day; 0: not known.
+    unserved: units without a standby, because every worker that could take one holds as many as it may.
+    checkpoint: the policy in force; null: the job has no plan.
+    queries: availability of each (schemas/plans.py, QueryState).
+    retention: topics that may delete what a recovery would read again.
+    out: units that no copy can continue and that have not recovered, of a job with `results: tentative`.
+    fidelity: by query, the part of its output that does not need them.
     unprotected: units without a standby, by the reason (services/view/protection.py).
     """
 

@@ -167,7 +167,7 @@ class LiveView:
         return LiveJob(line, status, plan, tuple(self._view.units(plan)), costs, self._lags(plan, costs))
 
     def _read_ends(self, lines: Sequence[JobLine]) -> None:
-        """Of the topics that jobs read, from time to time."""
+        """Reads ends of the topics that jobs read, from time to time."""
         if time.monotonic() - self._ends_s < ENDS_S:
             return
         self._ends_s = time.monotonic()
@@ -202,7 +202,7 @@ class LiveView:
             self._view.read(topic, value)
 
     def _generation(self, topic: str) -> str | None:
-        """Of the job whose progress the topic holds."""
+        """Generation of the job whose progress the topic holds."""
         return next((one for one, partition in self._progress.items() if partition.topic == topic), None)
 
     def _follow_progress(self) -> None:

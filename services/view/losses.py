@@ -1,4 +1,4 @@
-"""How many records a job's results lack, each counted once, and in words. Source: JOBS `status`, `results`."""
+"""Number of records that a job's results lack, each counted once, and in words. Source: JOBS `status`, `results`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _sure(counts: Mapping[_Path, int]) -> tuple[int, bool]:
 
 
 def dropped_as_late(counts: Mapping[str, int]) -> str:
-    """How many records were dropped, by source, and how many rows that an operator computed."""
+    """Number of records that were dropped, by source, and of rows that an operator computed."""
     by_source, exact = once_each(counts)
     records = {name: count for name, count in by_source.items() if not name.startswith(OF_AN_OPERATOR)}
     rows = [f", and {count:,} {name}" for name, count in by_source.items() if name not in records]

@@ -29,7 +29,7 @@ from holdfast.services.view.lines import JobLine
 RECENT_MS = 60_000
 """Workers silent for longer are not shown."""
 COSTS_MS = 20_000
-"""Of which the heartbeats say what units cost now."""
+"""Time of which the heartbeats say the present costs of units."""
 
 
 def read_jobs(door: Door) -> ClusterView:

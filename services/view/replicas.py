@@ -1,4 +1,4 @@
-"""Which units of a running job have a replica by its budget, and why: the plan in force beside what is measured.
+"""Units of a running job that have a replica by its budget, and why: the plan in force beside the measurements.
 
 Source: MECHANISMS P14.
 """
@@ -18,7 +18,7 @@ from holdfast.services.kernel.fidelity.planners.structured import structure_awar
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """Of one planned unit. scheme: that it has now. lost: output fidelity that its replica keeps, beside the others."""
+    """Replica of one planned unit. scheme: its present one. lost: output fidelity that it keeps, beside the others."""
 
     unit: str
     planned: bool
@@ -27,11 +27,13 @@ class Replica(msgspec.Struct, frozen=True):
 
 
 class Replicas(msgspec.Struct, frozen=True):
-    """What `holdfast explain JOB --replicas` prints.
+    """Output of `holdfast explain JOB --replicas`.
 
-    number: of the plan in force; 0: there is none yet. budget: units that may have a replica. left_out: units that have
-    a scheme of their own, are adaptive or run on Spark. fidelity, queries: with every unit gone that is not planned, at
-    the rates measured now. following: units that a larger budget would add next, and the fidelity then.
+    number: of the plan in force; 0: there is none yet.
+    budget: units that may have a replica.
+    left_out: units that have a scheme of their own, are adaptive or run on Spark.
+    fidelity, queries: with every unit gone that is not planned, at the rates measured now.
+    following: units that a larger budget would add next, and the fidelity then.
     """
 
     number: int

@@ -44,7 +44,7 @@ def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
 
 
 def with_meta(row: bytes, partition: int, message: Message) -> dict[str, Any]:
-    """What `holdfast results --meta` prints of a row."""
+    """Output of `holdfast results --meta` for a row."""
     headers: dict[str, Any] = dict(message.headers() or ())
     batch = headers.get("batch", b"").decode(errors="replace")
     return {
@@ -76,7 +76,7 @@ def newest_rows(door: Door, plan: Plan, query: str, most: int) -> list[dict[str,
 
 
 def plain_letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
-    """What `holdfast dead-letters --json` prints. raw as text; where it is not UTF-8, as base64 under raw_base64."""
+    """Output of `holdfast dead-letters --json`. raw as text; where it is not UTF-8, as base64 under raw_base64."""
     found = msgspec.structs.asdict(letter)
     try:
         found["raw"] = letter.raw.decode()

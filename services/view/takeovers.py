@@ -22,12 +22,19 @@ _JUDGED = frozenset({"takeover-judged", "promise-kept", "promise-broken"})
 
 
 class Takeover(msgspec.Struct, frozen=True):
-    """Of one unit. time_ms: of the decision, time of day. failed, leads: workers; empty: not known, or none.
+    """Takeover of one unit.
 
+    time_ms: of the decision, time of day.
+    failed, leads: workers; empty: not known, or none.
     detection_ms: from the last sign of life to the decision. The other times begin at the decision, null: not (yet)
-    known. activation_ms: until the copy works on the state it needs. first_output_ms: until its first batch is out.
-    recovered_ms: until it is as far as the copy before it. promise_ms: 0: nobody was promised anything. predicted_ms:
-    by phase. kept: the promise; null: there is none, or it is not judged yet. sign, move: why, and what was done.
+        known.
+    activation_ms: until the copy works on the state it needs.
+    first_output_ms: until its first batch is out.
+    recovered_ms: until it is as far as the copy before it.
+    promise_ms: 0: nobody was promised anything.
+    predicted_ms: by phase.
+    kept: the promise; null: there is none, or it is not judged yet.
+    sign, move: the reason, and the reaction.
     """
 
     time_ms: int

@@ -34,3 +34,21 @@ def test_a_find_names_file_line_word_and_advice(
     words["main"].__globals__.update(ROOT=tmp_path, tracked=lambda: [page])
     assert words["main"]() == 1
     assert capsys.readouterr().out == "page.md:2: 'In Charge': write the leader, leads\n"  # words: keep
+
+
+def test_a_docstring_begins_with_its_subject(
+    words: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "services" / "some.py"
+    file.parent.mkdir()
+    text = '"""Of units."""\n\nN = 1\n"""Whether it runs."""\n\n\ndef f() -> None:\n    """What one does."""\n'
+    file.write_text(text, encoding="utf-8")
+    words["main"].__globals__.update(ROOT=tmp_path, tracked=lambda: [file])
+    assert words["main"]() == 1
+    assert [line.split(": ")[0:2] for line in capsys.readouterr().out.splitlines()] == [
+        ["services/some.py:1", "'Of'"],
+        ["services/some.py:4", "'Whether'"],
+        ["services/some.py:8", "'What'"],
+    ]
+    file.write_text('"""Units that run."""\n', encoding="utf-8")
+    assert words["main"]() == 0

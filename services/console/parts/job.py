@@ -45,7 +45,7 @@ def job_page(job: LiveJob, rates: Sequence[float]) -> Node:
 
 
 def _notices(job: LiveJob) -> list[Node]:
-    """What a person should know of the job, as `status` says it."""
+    """Notices of the job for a person, as `status` says them."""
     status = job.status
     lines = [("bad", f"failed: {status.error}")] if status.state == "failed" else []
     lines += [("warn", status.error)] if status.error and status.state != "failed" else []

@@ -65,7 +65,7 @@ def dead_letters(job: str, letters: Sequence[Record]) -> Node:
 
 
 def draft(found: Draft) -> Node:
-    """What is wrong with a job file, or its plan."""
+    """Problems of a job file, or its plan."""
     if found.plan is not None:
         warnings = [element("p", text(one), class_="notice warn") for one in found.plan.warnings]
         said = muted(f"{plural(len(found.plan.units), 'unit')}, a batch each {found.plan.interval_ms} ms")
@@ -91,5 +91,5 @@ def tried(found: Tried) -> Node:
 
 
 def no_job(job: str) -> Node:
-    """Of a job that does not run."""
+    """Card of a job that does not run."""
     return card("Job", nothing(f"No job {job} runs."), element("p", link("All jobs", "/"), class_="empty"))

@@ -15,7 +15,7 @@ from holdfast.services.view.takeovers import Takeover
 TOGETHER_MS = 5_000
 """Takeovers no further apart belong to one failure."""
 BEFORE_MS, AFTER_MS = 1_000, 8_000
-"""Of the story that is shown with a failure."""
+"""Time before and after a failure of which the story is shown with it."""
 _SILENT = (Sign.PRIMARY_SILENT.value, Sign.PRIMARY_GIVEN_UP.value)
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
 FAR_OFF = 2.0
@@ -49,7 +49,7 @@ def _together(found: Sequence[Takeover]) -> Iterator[list[Takeover]]:
 
 
 def _longest(one: Takeover) -> float:
-    """What is drawn to scale; a prediction that is far off must not make all else too small to see."""
+    """Time that is drawn to scale; a prediction that is far off must not make all else too small to see."""
     longest = max(one.total_ms or 0.0, one.promise_ms, one.silent_ms or 0.0, one.detection_ms, 1.0)
     return max(longest, min(one.predicted_ms.get("total", 0.0), FAR_OFF * longest))
 

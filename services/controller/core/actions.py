@@ -1,4 +1,4 @@
-"""What the core asks for. Each is harmless when it is done twice, or by two replicas."""
+"""Actions that the core asks for. Each is harmless when it is done twice, or by two replicas."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Whether the queries of a job are available: all that they need runs, and results come as soon as before the failure.
+"""Availability of the queries of a job: all that they need runs, and results come as soon as before the failure.
 
 Source: MECHANISMS R7 (Su and Zhou 2017, section 6). The latency of a query is measured where it delivers
-(worker/core/latency.py), and reported in heartbeats. It is compared with what it was before a failure: from when a unit
-of the job has no leader that runs, or another one, until every query is available again. At other times there is
-nothing to compare with, so a query is available whose units run. Pure; times are milliseconds of the day.
+(worker/core/latency.py), and reported in heartbeats. It is compared with the latency before a failure: from the moment
+at which a unit of the job has no leader that runs, or another one, until every query is available again. At other times
+there is nothing to compare with, so a query is available whose units run. Pure; times are milliseconds of the day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ available any more. Around one bound it came and went several times a minute on 
 GRACE_MS = 1_000
 """A unit that nobody has reported for so short a time still has its leader: heartbeats come late, too."""
 SAMPLE_MS, SAMPLES = 1_000, 60
-"""How often latencies are noted while nothing fails; what was before is the median of so many."""
+"""Time between two notes of latencies while nothing fails; the latency before a failure is the median of so many."""
 SETTLED_MS = 2_000
 """The newest of them may have seen a failure that nobody has noticed yet."""
 Leader = tuple[str, str]
@@ -36,7 +36,7 @@ NEVER_MS = 600_000
 
 @dataclass(slots=True)
 class _Sink:
-    """What the leader of a delivering unit has reported: counters when read last, and what they grew by since."""
+    """Reports of a delivering unit's leader: counters when read last, and their growth since."""
 
     leader: Leader = ("", "")
     count: int = 0
@@ -96,10 +96,11 @@ class _Query:
 
 
 class Availability:
-    """Of the queries of one job. failing: there was a failure, and some query is not available yet.
+    """Availability of the queries of one job. failing: there was a failure, and some query is not available yet.
 
     Args:
-        needed: by query, the units that it needs. sinks: by query, those of them that deliver it.
+        needed: by query, the units that it needs.
+        sinks: by query, those of them that deliver it.
     """
 
     def __init__(self, needed: Mapping[str, frozenset[str]], sinks: Mapping[str, frozenset[str]]) -> None:
@@ -114,7 +115,9 @@ class Availability:
         self._heard_ms: dict[str, int] = {}
 
     def knows(self, states: Iterable[QueryState]) -> None:
-        """What a controller before this one has published: the latency before a failure that may still last."""
+        """Takes states that a controller before this one has published: the latency before a failure that may still
+        last.
+        """
         for one in states:
             query = self._queries.get(one.query)
             if query is None:
@@ -129,7 +132,7 @@ class Availability:
             self._sinks[unit].read(leader, costs, now_ms)
 
     def look(self, leaders: Mapping[str, Leader | None], now_ms: int) -> list[QueryState]:
-        """Those of which `available` has changed since the last look. leaders: of every unit, as far as they run."""
+        """States whose `available` has changed since the last look. leaders: of every unit, as far as they run."""
         before, self._leaders = self._leaders, self._present(leaders, now_ms)
         whole = all(self._leaders.values())
         self._whole_ms = (self._whole_ms or now_ms) if whole else 0
@@ -183,13 +186,15 @@ class Availability:
         }
 
     def _slow(self, query: _Query, now_ms: int) -> bool:
-        """What nothing is known of is slow until it had time to bring something, if it ever did."""
+        """True if the query is slow; without a measurement it is, until it had time to bring something, if it ever
+        did.
+        """
         if query.relative is None:
             return query.before_ms is not None and now_ms - (query.back_ms or 0) < WINDOW_MS
         return query.relative >= (LOST if query.available else MOST)
 
     def _fail(self, now_ms: int) -> None:
-        """What was so far is what the latency is compared with from now on."""
+        """Begins a failure: from now on latency is compared with the latency until now."""
         self.failing, self._whole_ms = True, now_ms if self._whole_ms else 0
         for query in self._queries.values():
             query.before_ms = self._median(query, now_ms)

@@ -35,7 +35,7 @@ def due(job: Job, standings: Standings) -> CheckpointPolicy | None:
 def answer(
     command: Command, offset: int, now: CheckpointPolicy, plan: Plan, under: Mapping[str, str]
 ) -> CheckpointPolicy:
-    """What the command at this offset makes of what is in force now. under: the scheme of each unit."""
+    """Answer to the command at this offset under the policy in force. under: the scheme of each unit."""
     # The planner takes half a second to load, for which a controller that starts does not wait.
     from holdfast.services.planning.checkpoints import changed
 

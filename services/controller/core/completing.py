@@ -1,6 +1,6 @@
-"""When a global checkpoint of a job is stated to be complete: a record of `assignments`, which its units go by.
+"""Completion of a job's global checkpoints: a record of `assignments` states it, and its units go by that.
 
-Source: MECHANISMS R1, PROTOCOL 7; docs/decisions/0085. What units publish shows that one is complete
+Source: MECHANISMS R1, PROTOCOL 7; docs/decisions/0085. The progress that units publish shows that one is complete
 (kernel/logs/global_checkpoints.py); the record gives it a place among rollbacks and policies. No controller keeps more
 than it can read again.
 """
@@ -21,7 +21,7 @@ EVERY_MS = 500
 
 
 def wanted(job: Job, standings: Standings) -> bool:
-    """Whether what the units of a job publish is to be read."""
+    """True if the progress that the units of a job publish is to be read."""
     return (
         job.plan is not None and job.life.phase in PLACED and in_force(job.plan, standings.assigned).policy == ALIGNED
     )
@@ -35,7 +35,7 @@ def read(job: Job, record: Progress) -> None:
 
 
 def due(job: Job, standings: Standings, now_ms: int) -> GlobalCheckpoint | None:
-    """What to state now; None: nothing new is complete, or a record is too fresh."""
+    """The record to state now; None: nothing new is complete, or a record is too fresh."""
     if job.plan is None or not job.progress or now_ms - job.complete_ms < EVERY_MS or not wanted(job, standings):
         return None
     assigned, plan = standings.assigned, job.plan

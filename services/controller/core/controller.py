@@ -92,7 +92,7 @@ class Controller:
         self._actions: list[Action] = []
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
-        """What to carry out now. now_ms: time of day; of records read before CaughtUp, their own."""
+        """Actions to carry out now. now_ms: time of day; of records read before CaughtUp, their own."""
         self.fleet.advance(now_ms)
         if self._take(event, now_ms) and self.acting:
             self._advance(now_ms)
@@ -110,7 +110,7 @@ class Controller:
 
     @property
     def story(self) -> list[str]:
-        """What happened to each job, job by job."""
+        """Lines of each job's story, job by job."""
         return [line for job in self.jobs.values() for line in job.life.story]
 
     # -- what was read ------------------------------------------------------------------------------------------------
@@ -153,14 +153,14 @@ class Controller:
         return True
 
     def _costs(self, record: HeartbeatRecord, now_ms: int) -> None:
-        """How long results took, as the leaders of units say."""
+        """Takes in latencies of results from the leaders of units."""
         for costs in record.costs if isinstance(record, Heartbeat) and self.acting else ():
             _, g, unit = split_unit_key(costs.unit)
             if costs.leads and g in self.jobs:
                 self.jobs[g].availability.read(unit, (record.worker, record.incarnation), costs, now_ms)
 
     def _look(self, now_ms: int) -> None:
-        """Which queries are available, and says so of those that were not, or are no more."""
+        """Computes the availability of queries, and reports those that were not available, or are no more."""
         if now_ms - self._looked_ms < LOOK_MS:
             return
         self._looked_ms = now_ms
@@ -251,7 +251,7 @@ class Controller:
         self._step(job, Step.DRAFTED)
 
     def _counted(self, event: Counted) -> None:
-        """What the end says is decided."""
+        """Takes in the final counts of a job, which its end decides."""
         job = self.jobs.get(event.generation)
         if job is not None and not job.over:
             job.counts = event.counts
@@ -342,7 +342,7 @@ class Controller:
                 self._actions.append(job.asked)
 
     def _keep_going(self, job: Job, now_ms: int) -> None:
-        """What a phase asks for over and over, until the logs have it."""
+        """Repeats the actions of a phase, until the logs have them."""
         if job.life.phase in PLACED:
             self._control(job)
             self._answer(job)
@@ -386,7 +386,7 @@ class Controller:
                 self._publish_event(reports.answered(policy, now_ms))
 
     def _find_records(self, job: Job) -> None:
-        """Of each unit that is in quarantine, once."""
+        """Asks for the records of each unit in quarantine, once."""
         for unit in job.units:
             change = self.goals.standings.assigned.of(unit)
             if change is not None and change.deadly is not None and unit not in job.records:

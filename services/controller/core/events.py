@@ -1,4 +1,4 @@
-"""What comes into the core: records as they are read, the time, and what became of the actions."""
+"""Events for the core: records as they are read, the time, and outcomes of the actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DecisionRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsBegun:
-    """How units and goals stand where the controller begins to read `assignments`; before any other event."""
+    """Standings of units and goals where the controller begins to read `assignments`; before any other event."""
 
     standings: Standings
 
@@ -60,7 +60,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class ProgressRead:
-    """How far a unit of a draining job is."""
+    """Progress of a unit of a draining job."""
 
     generation: str
     progress: Progress
@@ -93,7 +93,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the units of a job whose ids are fenced have counted: nobody counts any further."""
+    """Counts by the units of a job whose ids are fenced: nobody counts any further."""
 
     generation: str
     counts: Counts
@@ -101,7 +101,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Which records make up the batch of a unit in quarantine, for people."""
+    """Records of the batch of a unit in quarantine, for people."""
 
     generation: str
     unit: str

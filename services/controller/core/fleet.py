@@ -1,4 +1,4 @@
-"""What workers report of their copies, as far as it counts: whether a worker lives is the detector's judgement.
+"""Reports of workers on their copies, as far as they count: the detector judges whether a worker lives.
 
 Source: PROTOCOL 5 and 8.
 """
@@ -34,7 +34,7 @@ class Fleet:
         self._attention.advance(now_ms * 1000)
 
     def begin(self) -> None:
-        """What was read so far is history: from now on silence counts."""
+        """Begins: what was read so far is history, and from now on silence counts."""
         self._detector.begin()
 
     def read(self, record: HeartbeatRecord) -> bool:
@@ -52,11 +52,11 @@ class Fleet:
         return self._detector.heard(copy.worker, copy.incarnation)
 
     def report(self, copy: Copy, unit: str) -> CopyState | None:
-        """What the worker of the copy last said of it, if that counts."""
+        """Last report of the copy's worker on it, if that counts."""
         return self._detector.report(copy.worker, copy.incarnation, unit) if self.answers(copy) else None
 
     def reports(self, unit: str) -> Iterator[tuple[str, CopyState]]:
-        """What workers say of their copies of a unit, with the name of the worker."""
+        """Reports of workers on their copies of a unit, with the name of the worker."""
         return self._detector.reports(unit)
 
     def _seen(self, worker: str) -> Seen | None:

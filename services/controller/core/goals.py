@@ -1,4 +1,4 @@
-"""What the controller wants of a job, as `assignments` has it: that it runs, or that it stops. Recovery does the rest.
+"""Goals of the controller for jobs, in `assignments`: a job is to run, or to stop. Recovery does the rest.
 
 Source: PROTOCOL 1 and 8. A goal is one record for a whole generation: `run` once its topics exist, `stop` when it is to
 end. The first one counts, but for a `stop`, which is final; so a goal that two replicas state is harmless.
@@ -53,14 +53,14 @@ class Goals:
         self.proposed[goal.job_key] = goal
 
     def withdraw(self, goal: Goal) -> None:
-        """It was not appended, as far as anybody knows."""
+        """Takes back a goal that was not appended, as far as anybody knows."""
         if self.proposed.get(goal.job_key) == goal:
             del self.proposed[goal.job_key]
 
     # -- what is over ------------------------------------------------------------------------------------------------
 
     def to_retire(self, jobs: Collection[Job], upto: int, now_ms: int) -> Retired | None:
-        """What to state now of jobs that are over, so that their units are forgotten; None: nothing yet.
+        """Jobs that are over and to be retired now, so that their units are forgotten; None: nothing yet.
 
         upto: all of `jobs.submit` is read below: a job that this replica does not know there has left `jobs.plans`.
         """

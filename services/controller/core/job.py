@@ -1,4 +1,4 @@
-"""One generation of a job: what the logs say of it, what users asked for, and where its life stands."""
+"""A generation of a job: its records in the logs, the requests of users, and its phase."""
 
 from __future__ import annotations
 
@@ -32,18 +32,26 @@ class Control:
 
 @dataclass(slots=True)
 class Job:
-    """One generation of a job.
+    """A generation of a job.
 
-    value: its record on `jobs.submit`, None until it is read. units: unit by key, once a plan is valid; hosts: the kind
-    of process that takes it.
-    proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
-    was_up: all units served at some time. stood: its last state, and since when; 0: not known. formerly_ms: until then
-    a state may be one from before this controller started; formerly: what was published then, without a state if
-    nothing was. ran_out: units that have processed their end. counts: of its records, once no copy is left. records: of
-    the batch of each unit in quarantine, None until it is known. schemes: the last one that a command asked for, by
-    unit, and the offset of the command. policies: commands for another checkpoint policy that may not be answered yet,
-    by offset. policy_asked: the last one to which an answer was proposed. progress: the newest that each unit has
-    published; complete_ms: when a global checkpoint was stated last.
+    value: its record on `jobs.submit`, None until it is read.
+    units: unit by key, once a plan is valid.
+    hosts: the kind of process that takes each.
+    proposal: the decision to append.
+    asked: the deed under way.
+    failed: the deed to ask for again at retry_ms.
+    was_up: all units served at some time.
+    stood: its last state, and since when; 0: not known.
+    formerly_ms: until then a state may be one from before this controller started.
+    formerly: the state that was published then, empty if nothing was.
+    ran_out: units that have processed their end.
+    counts: of its records, once no copy is left.
+    records: of the batch of each unit in quarantine, None until it is known.
+    schemes: the last one that a command asked for, by unit, and the offset of the command.
+    policies: commands for another checkpoint policy that may not be answered yet, by offset.
+    policy_asked: the last one to which an answer was proposed.
+    progress: the newest that each unit has published.
+    complete_ms: when a global checkpoint was stated last.
     availability: of its queries.
     """
 
@@ -86,7 +94,7 @@ class Job:
 
     @property
     def offset(self) -> int:
-        """Of its record on `jobs.submit`."""
+        """Offset of its record on `jobs.submit`."""
         return int(self.generation.split("-")[0])
 
     @property
@@ -108,7 +116,7 @@ class Job:
 
     @property
     def stop_offset(self) -> int:
-        """Of the command, in `jobs.submit`, that asked for its end; -1: nobody did."""
+        """Offset of the command, in `jobs.submit`, that asked for its end; -1: nobody did."""
         asked = self.cancel_offset if self.cancel_offset is not None else self.drain_offset
         return -1 if asked is None else asked
 

@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class Phase(Enum):
-    """Where a job stands."""
+    """Phases of a job."""
 
     SUBMITTED = "submitted"
     DRAFTING = "drafting"
@@ -31,7 +31,7 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """What happened to a job."""
+    """Steps of a job."""
 
     TURN_CAME = "every earlier job of its name is decided"
     DRAFTED = "a plan, or what is wrong with the job, is known"
@@ -50,7 +50,7 @@ class Step(Enum):
 
 
 class Deed(Enum):
-    """What the controller is to do on entering a phase, and again after a failure."""
+    """Deeds of the controller on entering a phase, and again after a failure."""
 
     DRAFT = "describe the user's topics and make a plan"
     PROPOSE = "append the plan or the rejection"
@@ -112,7 +112,7 @@ class Life:
     story: list[str] = field(default_factory=list)
 
     def handle(self, step: Step) -> tuple[bool, Deed | None]:
-        """Whether the phase changed, and what is to be done now."""
+        """Takes a step; true if the phase changed, and the deed to do now."""
         transition = TRANSITIONS.get((self.phase, step))
         if transition is None:
             return False, None

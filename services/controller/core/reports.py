@@ -1,4 +1,4 @@
-"""What the controller writes to `events`: decisions of its own, and commands that it refuses."""
+"""Records that the controller writes to `events`: decisions of its own, and commands that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `jobs.status` says of a job: its state in a user's words, how much of it is available, and why not more.
+"""Status of a job in `jobs.status`: its state in a user's words, how much of it is available, and why not more.
 
 Source: PROTOCOL 1. To change what users see of a phase, change STATES.
 """
@@ -83,7 +83,7 @@ def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int
 
 
 def due(new: Status, job: Job, now_ms: int) -> bool:
-    """Whether to publish it now."""
+    """True if it is to be published now."""
     old = job.published
     if old is None:
         # Published never, or a moment ago without success.
@@ -101,7 +101,7 @@ def _apart_from_counts(one: Status) -> Status:
 
 
 def _running(one: Status) -> tuple[int, tuple[tuple[str, bool, bool], ...]]:
-    """How many units run, and which queries are available or catch up."""
+    """Number of units that run, and queries that are available or catch up."""
     return one.available, tuple((query.query, query.available, query.catching_up) for query in one.queries)
 
 
@@ -132,7 +132,7 @@ def _state(job: Job, available: int, failure: str, stopped: str, waits: str, sto
 
 
 def leader(unit: str, assigned: Assigned, fleet: Fleet) -> Leader | None:
-    """Of a unit, by its key: who leads it and runs; None: nobody."""
+    """Leader of a unit, by its key, that runs; None: nobody."""
     change = assigned.of(unit)
     copy = None if change is None else change.committer
     state = None if copy is None else fleet.report(copy, unit)

@@ -1,4 +1,4 @@
-"""Which step of its life a job takes next, as the logs call for it, and what each deed asks of the conductor."""
+"""Next step of a job's life, as the logs call for it, and the action for each deed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _has_turn(job: Job, jobs: Iterable[Job]) -> bool:
 
 
 def _to_stop(job: Job, goals: Goals) -> bool:
-    """What `assignments` says is not enough: a record there that ends a job can be anybody's mistake."""
+    """True if the job is to stop. `assignments` alone does not decide: a record there that ends a job can be a
+    mistake.
+    """
     if job.cancel_offset is not None:
         return True
     return job.drain_offset is not None and (goals.stop(job) is not None or goals.taken_down(job))
@@ -74,7 +76,7 @@ def reason(job: Job, goals: Goals) -> str:
 
 
 def action(job: Job, deed: Deed, author: Author, goals: Goals) -> Action:
-    """What to carry out for a deed."""
+    """The action for a deed."""
     if deed is Deed.DRAFT:
         return Draft(job.generation, author.next(), job.value or b"")
     if deed is Deed.PROPOSE:

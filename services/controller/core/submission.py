@@ -1,4 +1,4 @@
-"""What a record of `jobs.submit` is: a job or a command. What is wrong with a job is found when it is drafted.
+"""Records of `jobs.submit`: a job or a command. Mistakes of a job are found when it is drafted.
 
 Source: PROTOCOL 1, JOBS "Submitting by Kafka alone works too".
 """

@@ -87,7 +87,7 @@ class Pulse:
 
 
 class Detector:
-    """One replica's knowledge of the workers. clashes: two that have one name, the newer one first, until reported.
+    """Knowledge of one replica about the workers. clashes: two that have one name, the newer one first, until reported.
 
     Args:
         beat_us: interval of the workers' heartbeats.

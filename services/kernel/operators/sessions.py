@@ -139,7 +139,7 @@ class Sessions:
         return [[parts[at] for at in sorted(some)] for some in found]
 
     def _merged(self, parts: Sequence[Sequence[Open]]) -> list[Open]:
-        """One session of each; the second parts of all are added at once, then the third ones."""
+        """Sessions, one of each; the second parts of all are added at once, then the third ones."""
         columns: Columns = [as_list(column) for column in self._grouping.columns_of([one[0][2] for one in parts])]
         left, nth = [at for at, one in enumerate(parts) if len(one) > 1], 1
         while left:

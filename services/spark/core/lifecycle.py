@@ -23,7 +23,7 @@ MAX_FAILURES = 3
 
 
 class State(Enum):
-    """Where a copy stands; heartbeats report REPORTED."""
+    """States of a copy; heartbeats report REPORTED."""
 
     NEW = "new"
     DEPLOYING = "deploying"
@@ -53,11 +53,11 @@ REPORTED = {state: state.value for state in State} | {
     _S.PAUSED: "running", _S.RETRYING: "running",
     _S.ARRIVING: "running", _S.FINISHING: "running", _S.CLOSING: "running",
 }  # fmt: skip
-"""What heartbeats say of each state."""
+"""State in heartbeats for each state."""
 
 
 class Goal(Enum):
-    """What the flags and the job's controls ask of a copy."""
+    """Goals that the flags and the job's controls set for a copy."""
 
     STAND_BY = "be ready to take over"
     RUN = "run the query"
@@ -164,7 +164,7 @@ Event = (
 
 
 class Action(Enum):
-    """What the shell is to do, in the order given."""
+    """Actions for the shell, in the order given."""
 
     DEPLOY = "read the commit log from its start, and wait for Spark's session"
     REHEARSE = "run the query over the newest records, and write nothing"
@@ -319,7 +319,7 @@ class Lifecycle(Machine[State, Goal, Action]):
 
     @property
     def next_deadline(self) -> float:
-        """When it is Due, in milliseconds of the clock."""
+        """The time at which it is Due, in milliseconds of the clock."""
         wait_ms = _WAITS.get(self.state, math.inf)
         return self._entered_ms + wait_ms * (self.failures or 1 if self.state is State.RETRYING else 1)
 

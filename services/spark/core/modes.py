@@ -1,4 +1,4 @@
-"""How a query runs: the choice of its mode, and whether a watermark at the end brings out what it holds.
+"""Modes of a query: the choice of one, and the effect of a watermark at the end on rows that it holds.
 
 Source: PROTOCOL 12.
 """
@@ -41,7 +41,7 @@ def output_mode(emit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a logical plan is made of. nodes: names of its streaming nodes."""
+    """Shape of a logical plan. nodes: names of its streaming nodes."""
 
     nodes: frozenset[str]
 

@@ -1,4 +1,4 @@
-"""What a driver does with the checkpoint of the one before it: which files are its own, what runs again.
+"""Takeover of a driver's checkpoint by the next one: the files of its own, and the micro-batches that run again.
 
 Source: PROTOCOL 12: the query checkpoint as of the last valid commit goes into a directory of the new epoch.
 Micro-batch k of the commit log is batch k - 1 of Spark's own count.
@@ -40,7 +40,7 @@ def takeover(log: CommitLog, done: Collection[int]) -> Takeover:
 
 
 class Verdict(Enum):
-    """What becomes of a micro-batch that Spark runs."""
+    """Verdicts on a micro-batch that Spark runs."""
 
     COMMIT = "write its frames and commit it"
     DISCARD = "it counts already: run it for its state alone"

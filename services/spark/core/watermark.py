@@ -16,10 +16,11 @@ MAX_PARTITIONS = 128
 
 
 def listen(before: Sequence[Heard], found: Sequence[int | None], now_ms: int) -> tuple[Heard, ...]:
-    """How far each partition has come with a micro-batch.
+    """Watermark of each partition with a micro-batch.
 
     Args:
-        before: with the last one; empty before the first. found: by partition, microseconds; None: it gave no row.
+        before: with the last one; empty before the first.
+        found: by partition, microseconds; None: it gave no row.
     """
     known = before or [Heard(NO_WATERMARK, now_ms)] * len(found)
     return tuple(

@@ -1,4 +1,4 @@
-"""One replica's controller of adaptive units: it says when to look at a unit, and judges the unit's schemes.
+"""Controller of adaptive units in one replica: it says when to look at a unit, and judges the unit's schemes.
 
 Source: MECHANISMS A4. Every replica has one, and each proposes what it holds best; the log decides which record counts,
 and a record of any of them begins the cool-down of all.

@@ -1,4 +1,4 @@
-"""One replica's knowledge of the incidents of all jobs: their terms, recent failures, proposals.
+"""Knowledge of one replica about the incidents of all jobs: their terms, recent failures, proposals.
 
 Source: MECHANISMS R2 and R5; docs/decisions/0095. The state of an incident is in `assignments`; kept here is what every
 replica finds by itself: when workers were heard last, and for how long nothing has changed.
