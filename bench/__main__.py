@@ -101,7 +101,7 @@ def _run_one(measure: Measure, cluster: BenchCluster, options: Options, results:
 
 
 def _shared(measures: tuple[Measure, ...]) -> Iterator[list[Measure]]:
-    """Those that may share a cluster, together."""
+    """Groups of measures that may share a cluster."""
     for _, found in groupby(measures, key=lambda measure: measure.name if measure.alone else ""):
         yield list(found)
 

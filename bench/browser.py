@@ -32,7 +32,7 @@ def program() -> str | None:
 
 
 class Browser:
-    """One page of a Chromium of its own. Errors of its console are kept in `errors`."""
+    """A page of a Chromium of its own. Errors of its console are kept in `errors`."""
 
     def __init__(self, width: int = 1280, height: int = 860) -> None:
         found = program()
@@ -79,12 +79,12 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
 
     def dark(self, on: bool) -> None:
-        """What the reader's system asks for."""
+        """Sets the colours that the reader's system asks for."""
         feature = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
     def value(self, script: str) -> Any:
-        """Of an expression of JavaScript."""
+        """Value of an expression of JavaScript."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             raise RuntimeError(f"{script}: {found['exceptionDetails']}")

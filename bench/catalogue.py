@@ -41,7 +41,7 @@ from bench.zombie import zombie
 
 
 class Run(Protocol):
-    """One run in a cluster that is up. Raises MeasureFailed."""
+    """A run in a cluster that is up. Raises MeasureFailed."""
 
     def __call__(self, cluster: BenchCluster, name: str, scale: Scale, /) -> Figures: ...
 

@@ -1,4 +1,4 @@
-"""What checkpoints cost while records flow: batches of a unit that changes every key between two checkpoints."""
+"""Costs of checkpoints while records flow: batches of a unit that changes every key between two checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether choosing schemes slows the data: count-1k while its scheme is recovery's to choose, and while it is fixed.
+"""Effect of choosing schemes on the data's speed: count-1k while its scheme is recovery's to choose, and while it is
+fixed.
 
 Both sides are the same copies of one job that works through a backlog: a command `scheme` takes the choice away and
 gives it back, by turns of some seconds. A job in which the scheme or a copy changed does not count.
@@ -38,7 +39,7 @@ WAITS_S = 30.0
 BACKLOG, LEAST_RECORDS = 4, 6_000_000
 """So many times the records of other measures; fewer are gone before both sides had a turn."""
 LEFT = 0.05
-"""Of the backlog: a turn that ends with less is not counted, the source was about to run dry."""
+"""Share of the backlog: a turn that ends with less is not counted, the source was about to run dry."""
 
 
 class Unlike(Exception):
@@ -47,7 +48,7 @@ class Unlike(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stood:
-    """What must be the same on both sides."""
+    """Scheme and copies, which must be the same on both sides."""
 
     scheme: str
     copies: tuple[Copy, ...]
@@ -94,7 +95,8 @@ def choosing(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def figures(pairs: Sequence[tuple[Turn, Turn]]) -> Figures:
-    """Of pairs of the fixed and the adaptive side. low, high: with 90 %. Raises MeasureFailed for fewer than two.
+    """Figures of pairs of the fixed and the adaptive side. low, high: with 90 %. Raises MeasureFailed for fewer than
+    two.
 
     The mean of the logarithms, not the median: neighbouring turns differ by 10 % whatever is chosen.
     """

@@ -31,7 +31,7 @@ from holdfast.services.planning.loading import load
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000
 LINGER_MS = 1
-"""How long a record of an application that feeds a job waits for others; Kafka's clients do for 5 by default."""
+"""Time that a record of an application that feeds a job waits for others; Kafka's clients do for 5 by default."""
 WAIT_MS, LEAST_BYTES = 200, 64 * 1024
 """A request for what a job publishes waits so long at the broker, or until there is so much: an answer to each record
 would cost what is measured."""
@@ -68,7 +68,8 @@ class BenchCluster:
         return self._log
 
     def users_appender(self, name: str) -> KafkaAppender:
-        """As an application that feeds a job has one: it gathers records for a moment, as Kafka's own clients do.
+        """Appender like that of an application that feeds a job: it gathers records for a moment, as Kafka's own
+        clients do.
 
         Measured: with a request for each of 1,000 records a second it takes a third of a core, and a quarter at Kafka.
         """
@@ -158,7 +159,7 @@ def folder_of_its_own(say: Callable[[str], None]) -> Iterator[BenchCluster]:
 
 
 def run_command(*words: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What `holdfast` prints, in a process group of its own: Ctrl-C is ours to handle. Raises MeasureFailed."""
+    """Output of `holdfast`, in a process group of its own: Ctrl-C is ours to handle. Raises MeasureFailed."""
     process = subprocess.Popen(
         [HOLDFAST, *words],
         stdout=subprocess.PIPE,

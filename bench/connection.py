@@ -1,4 +1,4 @@
-"""How soon a reader brings the first record of a partition, by how well it was prepared: MECHANISMS H2.
+"""Time until a reader brings the first record of a partition, by how well it was prepared: MECHANISMS H2.
 
 `python -m bench.connection`: an embedded broker, a topic of its own for each try, and a reader that always has another
 partition to fetch, as a worker's has.

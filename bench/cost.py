@@ -1,5 +1,6 @@
-"""What a batch costs: CPU of every process of the cluster while a chain of four units runs at a steady rate, by how far
-apart batches are.
+"""Cost of a batch: CPU of every process of the cluster while a chain of four units runs at a steady rate, by the
+distance
+between batches.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from holdfast.schemas.topics import Partition
 RATE_PER_S, KEYS = 2_000, 100
 SETTLING_S = 3.0
 COMMIT_MS = 100
-"""Of Kafka Streams, where it is asked for."""
+"""Commit interval of Kafka Streams, where it is asked for."""
 VARIANTS: Mapping[str, Template] = {
     "often": jobs.CHAIN,
     "budget_50": jobs.within(jobs.CHAIN, 50),
@@ -34,7 +35,7 @@ VARIANTS: Mapping[str, Template] = {
 
 
 def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """One after the other, then the CPU of each over that of the first, and the same of what the job itself adds.
+    """Costs one after the other, then the CPU of each over that of the first, and the same of what the job itself adds.
 
     A cluster without jobs takes some as well, by itself (rest) and while a producer writes at the same rate (fed). The
     very first run only warms up: Java compiles what Kafka does, for which the first figure had paid alone.

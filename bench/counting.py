@@ -1,4 +1,4 @@
-"""What it costs that copies count their costs: nanoseconds a batch, and the share of the time that a batch takes.
+"""Cost of counting costs: nanoseconds a batch, and the share of the time that a batch takes.
 
 Measured beside each other in one thread: a batch (records decoded, keys counted, state written), and all that is added
 to it by counting. The added work is the same whatever the job; the batches are those of the keyed count.
@@ -74,7 +74,7 @@ def _clocks() -> None:
 
 
 def _edges() -> Callable[[], object]:
-    """Of a batch with one source, and one sink with rows."""
+    """Counting of a batch with one source, and one sink with rows."""
     (layout,) = _layouts()
     task = next(task for task in layout.tasks if task.operator.kind == "sink")
     produced = Produced(sinks=[SinkRows(task, pl.DataFrame(), 0)])

@@ -22,7 +22,7 @@ SAMPLES = 40
 WARM_UP_SHARE = 0.3
 LOOKED_AT = 50
 RECORD_OVERHEAD_BYTES = 12
-"""Of a record in a batch, about: lengths, deltas and attributes."""
+"""Size of a record in a batch beside its content, about: lengths, deltas and attributes."""
 
 
 def disk(cluster: BenchCluster, name: str, scale: Scale) -> Figures:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Figures = dict[str, float]
-"""One run's numbers by name; the unit is the end of the name."""
+"""Numbers of one run by name; the unit is the end of the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure's median is to reach: at least, or at most, `bound`."""
+    """Bound of a figure's median: at least, or at most, `bound`."""
 
     bound: float
     at_least: bool
@@ -33,7 +33,7 @@ def at_most(bound: float) -> Target:
 
 
 def medians(runs: Sequence[Figures]) -> Figures:
-    """Of each figure, over the runs that have it."""
+    """Median of each figure, over the runs that have it."""
     names = dict.fromkeys(name for run in runs for name in run)
     return {name: round(statistics.median(run[name] for run in runs if name in run), 3) for name in names}
 
@@ -76,7 +76,7 @@ def shown(value: float) -> str:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Of the straight line nearest to the points; 0 for fewer than two."""
+    """Slope of the straight line nearest to the points; 0 for fewer than two."""
     if len(points) < 2:
         return 0.0
     return statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope

@@ -26,7 +26,7 @@ class Refused(MeasureFailed):
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far the job was at a time: source records taken in, known of every unit with a source."""
+    """Progress of the job at a time: source records taken in, known of every unit with a source."""
 
     time_ms: int
     records: int
@@ -80,7 +80,7 @@ class Followed:
         return [unit.name for unit in self.plan.units if names & set(unit.operators)]
 
     def data_partitions(self) -> dict[str, list[Partition]]:
-        """Of each operator that sends to other units, in the order of the plan."""
+        """Data partitions of each operator that sends to other units, in the order of the plan."""
         topics = {edge.producer: edge.topic for edge in self.plan.edges if edge.topic is not None}
         present = self._log.topics()
         return {
@@ -128,7 +128,7 @@ class Followed:
             self.read(min(left, 0.1))
 
     def read(self, timeout_s: float) -> None:
-        """What has come. Raises MeasureFailed."""
+        """Reads what has come. Raises MeasureFailed."""
         for chunk in self._reader.poll(timeout_s):
             for message in chunk.messages:
                 self._take(chunk.partition.topic, message)

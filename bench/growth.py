@@ -1,4 +1,4 @@
-"""What a small job grows on Kafka's disk: bytes of each topic over time, and whether they stay flat."""
+"""Growth of a small job on Kafka's disk: bytes of each topic over time, and whether they stay flat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.scale import Scale
 
 RATE_PER_S, KEYS = 1_000, 1_000
 HORIZON_S = 60
-"""Of the job's cuts, so that a run of minutes goes through it several times."""
+"""Horizon of the job's cuts, so that a run of minutes goes through it several times."""
 SAMPLES = 80
 SLACK_MIB = 1.0
 """By so much the most of a topic may be higher in the last third than in the one before: it is a saw."""

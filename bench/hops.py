@@ -1,4 +1,4 @@
-"""Where the time of a record goes, from its append to the reader of the result. Pure."""
+"""Parts of a record's time, from its append to the reader of the result. Pure."""
 
 from __future__ import annotations
 

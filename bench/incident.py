@@ -53,7 +53,7 @@ EVERY_S = 45.0
 INTERVAL_MS = 1_000
 SURVIVORS = 2
 CALM_S = 60.0
-"""How long all goes well before the failure: the latency of then is what later ones are compared with."""
+"""Time without a failure before the incident: the latency of then is what later ones are compared with."""
 PATIENCE_S = 600.0
 INTERRUPTED = 130
 QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off", "HOLDFAST_PLUGINS": PLUGIN}
@@ -80,7 +80,7 @@ class Seen:
 
 
 class Host:
-    """One worker with a parent of its own, as a container has it."""
+    """A worker with a parent of its own, as a container has it."""
 
     def __init__(self, name: str, folder: Path, kafka: str, variables: Mapping[str, str]) -> None:
         folder.mkdir(parents=True)
@@ -115,7 +115,7 @@ class Host:
 
 
 class Incident:
-    """One run. tasks: of each operator but the source. blocking: nothing is restored before all can be."""
+    """A run. tasks: of each operator but the source. blocking: nothing is restored before all can be."""
 
     def __init__(self, cluster: BenchCluster, tasks: int, blocking: bool, stack: ExitStack) -> None:
         self._cluster, self._tasks, self._blocking, self._stack = cluster, tasks, blocking, stack
@@ -306,13 +306,13 @@ def _job(tasks: int, blocking: bool, interval_ms: int) -> str:
 
 
 def steps(seen: Sequence[Seen]) -> list[int]:
-    """How many queries were available before the next worker came, by worker; the last worker's: at the end."""
+    """Number of available queries before the next worker came, by worker; the last worker's: at the end."""
     last = {one.arrived: len(one.available) for one in seen if one.arrived}
     return [last[arrived] for arrived in sorted(last)]
 
 
 def first_back_s(seen: Sequence[Seen]) -> float | None:
-    """When the first query was available again; None: none was."""
+    """Time at which the first query was available again; None: none was."""
     down = next((at for at, one in enumerate(seen) if not one.available), len(seen))
     return next((one.at_s for one in seen[down:] if one.available), None)
 
@@ -333,7 +333,7 @@ def area(seen: Sequence[Seen], until_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of a run. wrong: rows lost, duplicated or wrong. until_s: how long was looked."""
+    """Outcome of a run. wrong: rows lost, duplicated or wrong. until_s: how long was looked."""
 
     seen: tuple[Seen, ...]
     wrong: int
@@ -365,7 +365,7 @@ def run(
     blocking: bool = False,
     interval_ms: int = INTERVAL_MS,
 ) -> Outcome:
-    """One incident on a cluster of its own. Raises MeasureFailed."""
+    """Runs one incident on a cluster of its own. Raises MeasureFailed."""
     with gzip.open(posts_file) as file:
         posts = file.read().splitlines()
     with folder_of_its_own(_say) as cluster, ExitStack() as stack:

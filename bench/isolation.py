@@ -1,6 +1,6 @@
-"""What it costs that a Python operator's code runs in a process of its own: the same batches here and there, in turn.
+"""Cost of a Python operator's code in a process of its own: the same batches here and there, in turn.
 
-In one thread, without a cluster: what a worker's loop does for a batch, from rows to rows.
+In one thread, without a cluster: the work of a worker's loop for a batch, from rows to rows.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _ms(task: Operator, inputs: Sequence[pl.DataFrame], context: BatchContext) -
 
 
 def _start() -> Figures:
-    """Of a process: until its code is loaded, and what it holds then."""
+    """Start of a process: the time until its code is loaded, and its memory then."""
     times, sizes = list[float](), list[int]()
     for _ in range(5):
         code = _code("stateless")

@@ -155,7 +155,7 @@ batch_interval_ms: $interval_ms
 fault_tolerance: {default: {scheme: adaptive}, recovery_time_ms: $promise_ms, cool_down_s: $cool_down_s}
 """
 )
-"""One unit, whose scheme is recovery's to choose."""
+"""A unit whose scheme is recovery's to choose."""
 STEADY = Template(FAILOVER.template.replace("{default", "{hybrid: {inputs: $inputs}, default"))
 PASSING = Template(
     _EVENTS

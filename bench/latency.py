@@ -20,7 +20,7 @@ WARM_UP_SHARE = 0.2
 
 
 def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Of every record, by the batch that holds it, from the broker's time on it; the first fifth is warm-up."""
+    """Latency of every record, by the batch that holds it, from the broker's time on it; the first fifth is warm-up."""
     topic = f"bench-{name}"
     cluster.create(topic)
     with cluster.running(jobs.CHAIN, topic, name=name) as job:

@@ -1,4 +1,4 @@
-"""What a result depends on besides us: the machine, what others do on it, and versions."""
+"""Conditions of a result besides us: the machine, what others do on it, and versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of what decides about speed; holdfast with its commit."""
+    """Versions that decide about speed; holdfast with its commit."""
     import confluent_kafka
 
     found = {name: _installed(name) for name in ("polars", "pyarrow", "confluent-kafka")}
@@ -131,7 +131,7 @@ def _installed(distribution: str) -> str:
 
 
 def _commit() -> str:
-    """Of the checkout that this runs from; empty outside one."""
+    """Commit of the checkout that this runs from; empty outside one."""
     command = ["git", "-C", str(INFRA), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

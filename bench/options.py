@@ -1,4 +1,4 @@
-"""What a person may ask for."""
+"""Options of the command."""
 
 from __future__ import annotations
 

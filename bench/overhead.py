@@ -1,4 +1,4 @@
-"""What protection costs while nothing fails: bytes and elements through Kafka, and throughput, scheme by scheme.
+"""Costs of protection while nothing fails: bytes and elements through Kafka, and throughput, scheme by scheme.
 
 Source: MECHANISMS section 6, Z6. Bytes in are those that Kafka appended to the job's topics: the growth of its log
 files, of deleted ones too. Bytes in and out are what the broker's process read and wrote (`rchar`, which counts what
@@ -73,7 +73,7 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 def overhead(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Of each scheme by itself, in any order; then each over none.
+    """Overhead of each scheme by itself, in any order; then each over none.
 
     Bytes and elements do not depend on how fast the machine is at the moment, and are measured once. Throughput does:
     it is the median of rounds, in each of which every scheme has its turn.
@@ -223,7 +223,7 @@ def elements(
 
 
 def whole(kept: Sequence[Kept], start: int, end: int) -> list[bytes]:
-    """What lies between these positions. Raises MeasureFailed if it was trimmed before it was read."""
+    """Records between these positions. Raises MeasureFailed if they were trimmed before they were read."""
     read = {one.message.offset(): one.message.value() or b"" for one in kept}
     if missing := sum(offset not in read for offset in range(start, end)):
         raise MeasureFailed(f"{missing} of {end - start} records were trimmed before they were counted")
@@ -231,12 +231,12 @@ def whole(kept: Sequence[Kept], start: int, end: int) -> list[bytes]:
 
 
 def payloads(frames: Sequence[bytes]) -> list[memoryview]:
-    """Of those that have rows."""
+    """Payloads of the frames that have rows."""
     return [memoryview(frame)[HEADER_BYTES:] for frame in frames if len(frame) > HEADER_BYTES]
 
 
 def codecs(job: Followed, topics: JobTopics, unit: str | None = None) -> dict[Partition, FrameCodec]:
-    """How to read the frames of each data partition, or of those that one unit reads."""
+    """Codecs for the frames of each data partition, or of those that one unit reads."""
     found = {}
     layouts = unit_layouts(job.plan, topics)
     for layout in layouts.values() if unit is None else [layouts[unit]]:
@@ -256,7 +256,7 @@ def entries(value: bytes) -> int:
 
 
 def _throughput(cluster: BenchCluster, job: Followed, topic: str, scale: Scale) -> float:
-    """Of what has piled up while the job was paused: its copies stand where the scheme wants them."""
+    """Throughput of what has piled up while the job was paused: its copies are where the scheme wants them."""
     _tell(cluster, job, "pause")
     job.until(lambda: job.state == "paused", "the job does not pause")
     start, before, first = int(now_ms()), job.records, len(job.reached)

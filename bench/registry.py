@@ -1,4 +1,4 @@
-"""What reading by a Schema Registry costs: the same rows as JSON, Avro and JSON Schema, decoded by turns.
+"""Cost of reading by a Schema Registry: the same rows as JSON, Avro and JSON Schema, decoded by turns.
 
 In one thread, without a cluster or a registry: the CPU time of a batch in the decoder of a source. Beside them the bare
 readers of Avro bytes: ours, fastavro, and pyruhvro where somebody has installed it.
@@ -41,7 +41,7 @@ SCHEMA = {
     ],
 }
 BATCHES = {10_000: 30, 1_000: 200}
-"""How many batches, by their records: the default limit of a batch, and what 10 ms bring at 100,000 a second."""
+"""Number of batches, by their records: the default limit of a batch, and what 10 ms bring at 100,000 a second."""
 HEAD = b"\0" + (1).to_bytes(4, "big")
 NOW_MS = 1_600_000_000_000
 

@@ -1,4 +1,4 @@
-"""Whether a takeover suffers when one of two recovery replicas dies with the worker. Source: PROTOCOL 8."""
+"""Takeovers when one of two recovery replicas dies with the worker. Source: PROTOCOL 8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster uses while there is nothing to do."""
+"""Usage of a cluster while there is nothing to do."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Rest:
 
 
 def _percent(pids: list[int], job: Followed, seconds: float) -> list[float]:
-    """Of one core, by process."""
+    """Share of one core, by process."""
     before, started = [cpu_s(pid) for pid in pids], time.monotonic()
     job.watch(seconds)
     took = time.monotonic() - started

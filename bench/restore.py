@@ -1,4 +1,4 @@
-"""How soon a unit with much state is back after its worker was killed."""
+"""Time until a unit with much state is back after its worker was killed."""
 
 from __future__ import annotations
 

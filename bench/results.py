@@ -1,4 +1,4 @@
-"""What was found, as a table for people and a line of JSON."""
+"""Results as a table for people and a line of JSON."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def peers() -> dict[str, str]:
 
 
 def listing(measures: Sequence[Measure]) -> Table:
-    """What there is to measure."""
+    """Table of the measures."""
     table = Table("measure", "what", "targets", "workers")
     for measure in measures:
         targets = "\n".join(f"{figure} {target}" for figure, target in measure.targets.items())

@@ -1,4 +1,4 @@
-"""What `batch_interval_ms` costs and brings: bytes of the cut log, and the delay of a result, by interval."""
+"""Cost and benefit of `batch_interval_ms`: bytes of the cut log, and the delay of a result, by interval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ DAY_S = 24 * 3600
 
 
 def rhythm(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """One source task, one partition. Figures by interval: cuts per second, their bytes on disk, delays to the row."""
+    """Figures of one source task with one partition, by interval: cuts per second, their bytes on disk, delays to the
+    row.
+    """
     found: Figures = {}
     for interval_ms in INTERVALS_MS:
         figures = _at(cluster, f"{name}-{interval_ms}", interval_ms, scale.seconds)
@@ -64,6 +66,6 @@ def _end(cluster: BenchCluster, partition: Partition) -> int:
 
 
 def _bytes(folder: Path, partition: Partition) -> int:
-    """Of the records of a partition, as they lie on the broker's disk."""
+    """Bytes of the records of a partition on the broker's disk."""
     logs = (folder / "kafka").rglob(f"{partition.topic}-{partition.index}/*.log")
     return sum(path.stat().st_size for path in logs)

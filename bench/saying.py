@@ -1,4 +1,4 @@
-"""What benches say while they measure: to stderr, since their results go to stdout."""
+"""Messages of benches while they measure: to stderr, since their results go to stdout."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from holdfast.services.cli.terminal import console
 
 
 def say(text: str) -> None:
-    """As it is: brackets in it are no markup."""
+    """Prints the text unchanged: brackets in it are no markup."""
     console(stderr=True).print(text, markup=False)

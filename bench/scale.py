@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""Amount of measuring."""
 
 from __future__ import annotations
 

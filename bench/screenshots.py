@@ -27,7 +27,7 @@ RATE = 60
 PROMISED = "{default: {scheme: adaptive}, recovery_time_ms: 1000}"
 """Instead of the demo's scheme: takeovers are shown beside what was promised."""
 COLOURS = 240
-"""Of a picture: enough for pages without photographs, and half of the bytes."""
+"""Number of colours of a picture: enough for pages without photographs, and half of the bytes."""
 READY_S, CALM_S = 180.0, 20.0
 WIDE, PHONE = (1280, 800), (390, 844)
 BAD = b'{"flight": "not a number", "carrier": "UA", "origin": "<b>JFK</b>", "dest": "SFO"}\n{"flight": 1, "carr\n'

@@ -1,4 +1,4 @@
-"""What the seal on every record of a cluster's own topics costs: the same job with and without a secret, in turn."""
+"""Cost of the seal on every record of a cluster's own topics: the same job with and without a secret, in turn."""
 
 from __future__ import annotations
 

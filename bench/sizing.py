@@ -1,4 +1,4 @@
-"""What a cluster needs: CPU of a batch in a unit, memory and disk of a key, what a job writes to Kafka in a day."""
+"""Needs of a cluster: CPU of a batch in a unit, memory and disk of a key, bytes that a job writes to Kafka in a day."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def _activations(cluster: BenchCluster) -> list[events.Event]:
 
 
 def _states(cluster: BenchCluster) -> list[str]:
-    """What each driver last reported of its copy of the operator."""
+    """State of its copy of the operator in each driver's last report."""
     partition = Partition(cluster.topics.heartbeats, 0)
     end = cluster.log.offsets([partition], "end")[partition]
     beats = [heartbeats.decode(m.value() or b"") for m in cluster.log.scan(partition, max(0, end - BEATS))]

@@ -25,5 +25,5 @@ class Spent:
 
     @property
     def services(self) -> float:
-        """What decides and supervises: controller, recovery replicas, supervisor."""
+        """CPU of deciding and supervising: controller, recovery replicas, supervisor."""
         return self.all - self.brokers - self.workers

@@ -1,4 +1,4 @@
-"""How soon processes know where the cluster stands, when its logs are short and when they are long."""
+"""Time until processes know the state of the cluster, when its logs are short and when they are long."""
 
 from __future__ import annotations
 

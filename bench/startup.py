@@ -1,4 +1,4 @@
-"""How soon processes know where a cluster stands after an hour, and after a month: both are to take as long.
+"""Time until processes know the state of a cluster after an hour, and after a month: both are to take as long.
 
 The history is written straight into the topics, with the snapshots that services would have written, and trimmed as
 they would have trimmed it.
@@ -127,7 +127,7 @@ class Aged(History):
             self._jobs.snapshotted = made.upto + made.submit
 
     def _submit_job(self, name: str) -> Plan:
-        """It is admitted."""
+        """Submits a job that is admitted."""
         spec = load(jobs.unprotected(jobs.COUNT.substitute(name=name, topic=name, tasks=2)), "bench")
         value = commands.encode(spec.as_plain())
         g = generation(self._submit(value), self._before_ms, value)

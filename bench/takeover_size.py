@@ -1,4 +1,4 @@
-"""Whether the time of a takeover grows with the state. Source: PROTOCOL 6 (the backup keeps a warm image)."""
+"""Time of a takeover by the size of the state. Source: PROTOCOL 6 (the backup keeps a warm image)."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Throughput:
         }
 
     def _time_ms(self, index: int) -> int:
-        """Of a record, from the first one on."""
+        """Time of a record, from the first one on."""
         leaps = index // self.burst * self.pause_ms if self.burst else 0
         return index // self.per_ms + leaps
 

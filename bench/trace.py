@@ -43,7 +43,7 @@ class Trace:
         self._taps.close()
 
     def cuts(self) -> list[CutAt]:
-        """Of sources with one partition."""
+        """Cuts of sources with one partition."""
         found: dict[int, CutAt] = {}
         for kept in self._inside.kept.get(self._cuts, []):
             with suppress(ValueError):
@@ -55,7 +55,7 @@ class Trace:
         return list(found.values())
 
     def frames(self) -> dict[str, dict[int, float]]:
-        """When each operator's last frame of a batch was sent."""
+        """Time at which each operator's last frame of a batch was sent."""
         found: dict[str, dict[int, float]] = {}
         for operator, partitions in self._data.items():
             times = found[operator] = {}
@@ -65,7 +65,7 @@ class Trace:
         return found
 
     def rows(self) -> tuple[dict[int, float], dict[int, float]]:
-        """When the first row of each batch was written, and when its last one was seen."""
+        """Time at which the first row of each batch was written, and at which its last one was seen."""
         written: dict[int, float] = {}
         seen: dict[int, float] = {}
         assert self._out is not None
@@ -76,7 +76,7 @@ class Trace:
         return written, seen
 
     def dirty_keys(self, partition: int) -> list[int]:
-        """How many changed keys each run of one unit held."""
+        """Number of changed keys in each run of one unit."""
         runs: dict[str, int] = {}
         for kept in self._inside.kept.get(self._checkpoints[partition], []):
             record: CheckpointRecord = checkpoints.decode(kept.message.value() or b"")

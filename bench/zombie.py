@@ -1,6 +1,6 @@
-"""How long a reader of results waits behind a transaction that its writer never ends. Source: PROTOCOL 9.
+"""Wait of a reader of results behind a transaction that its writer never ends. Source: PROTOCOL 9.
 
-A sink's worker is frozen with a transaction open: every read_committed reader of the topic waits until whoever
+A sink's worker is frozen with a transaction open: every read_committed reader of the topic waits until the worker that
 takes over has fenced it. Were it not fenced, they would wait for the transaction's time-out, 5 s and more.
 """
 
@@ -34,13 +34,17 @@ SCHEMES = ("hybrid", "active-standby", "active-replication")
 TRIES = 400
 """Freezes until one meets an open transaction: a worker has one for about a tenth of the time."""
 FROZEN_S = 1.0
-"""One that is back sooner was switched for nothing, and for 30 s its silence would be believed more slowly."""
+"""Length of a freeze: a worker that is back sooner was switched for nothing, and for 30 s its silence would be believed
+more slowly.
+"""
 ON_ITS_WAY_S = 0.03
 """An end of the transaction that was sent before the freeze is with the broker by then."""
 
 
 def zombie(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Of each scheme: from the freeze of the sink's worker, a transaction open, to the next result a reader gets."""
+    """Waits of each scheme: from the freeze of the sink's worker, a transaction open, to the next result a reader
+    gets.
+    """
     figures: Figures = {}
     for scheme in SCHEMES:
         waits = _waits(cluster, f"{name}-{scheme}", scheme, scale.kills)

@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 
 class Side:
-    """One state of the code, and its cluster, which is stopped except while it is measured."""
+    """A state of the code, and its cluster, which is stopped except while it is measured."""
 
     def __init__(self, tree: Path, scale: dict[str, float]) -> None:
         self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What pairs of figures say: the ratio of each pair, its median, and how sure that is."""
+"""Ratios of figures by pairs, their median, and its confidence interval."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ SURE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Of ours over theirs. median: of the pairs' ratios. low, high: the median of all such pairs lies between them with
-    SURE (order statistics: no assumption of how ratios are spread); nan with too few pairs.
+    """Ratio of ours over theirs.
+
+    median: of the pairs' ratios.
+    low, high: the median of all such pairs lies between them with SURE (order statistics: no assumption of how ratios
+        are
+        spread); nan with too few pairs.
     """
 
     ours: float
@@ -25,7 +29,9 @@ class Ratio:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Of figures that were taken by turns. Pairs whose second figure is 0 do not count. Raises ValueError if none."""
+    """Ratio of figures that were taken by turns. Pairs whose second figure is 0 do not count. Raises ValueError if
+    none.
+    """
     ratios = sorted(one / other for one, other in zip(ours, theirs, strict=True) if other)
     if not ratios:
         raise ValueError("no pair has a ratio")

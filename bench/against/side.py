@@ -1,4 +1,4 @@
-"""One state of the code: a cluster of its own, measured whenever the other end of the pipe says so.
+"""A state of the code: a cluster of its own, measured whenever the other end of the pipe says so.
 
 Run as a file, with the path of the checkout that it is to measure; so it imports nothing but what that checkout has,
 which may be old. Its first line on stdout names the process above all others of the cluster. A line on stdin is a

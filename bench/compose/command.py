@@ -136,7 +136,7 @@ def _ends(cluster: ContainerCluster, topic: str) -> int:
 
 
 def _takeovers(job: Loaded, options: argparse.Namespace, found: Figures) -> None:
-    """Of the worker that leads each operator's unit in turn: its process killed, its container killed."""
+    """Strikes the worker that leads each operator's unit in turn: its process killed, its container killed."""
     chance = random.Random(options.seed)
     for name in ("process", "container"):
         took: list[float] = []

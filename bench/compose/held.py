@@ -1,4 +1,4 @@
-"""What a compose project holds: memory of each kind of process, bytes of each topic on a broker's disk."""
+"""Memory and disk of a compose project: each kind of process, bytes of each topic on a broker's disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.compose.project import DockerFailed, Project
 from bench.figures import Figures
 
 SETTLED_S = 300.0
-"""What a process holds so long after the beginning is what it needs."""
+"""Time from the beginning after which the memory of a process is what it needs."""
 DATA = "/var/lib/kafka/data"
 KIB = 2**10
 _MODULE, _PARTITION = re.compile(r" -m holdfast\.services\.(\S+)"), re.compile(r"(.+)-\d+")
@@ -34,8 +34,10 @@ BOUNDS_MIB: Mapping[str, float] = {
     "__transaction_state": 160,
     "__consumer_offsets": 40,
 }
-"""Of a job of 2,000 records/s with 10,000 keys, each topic on one broker, with the segments that docs/bounds.md names:
-cuts of an hour, frames of 32 MiB ahead of their readers, four times the state, ten minutes of heartbeats and marks.
+"""Bounds of each topic on one broker for a job of 2,000 records/s with 10,000 keys, with the segments that
+docs/bounds.md
+names: cuts of an hour, frames of 32 MiB ahead of their readers, four times the state, ten minutes of heartbeats and
+marks.
 """
 
 Sample = Mapping[str, float]
@@ -122,7 +124,7 @@ def by_topic(du: str) -> dict[str, float]:
 
 
 def growth(samples: Sequence[tuple[float, Sample]]) -> dict[str, tuple[float, float]]:
-    """Of each kind the most in the first five minutes and the most after them."""
+    """Maximum of each kind in the first five minutes, and after them."""
     kinds = sorted({kind for _, sample in samples for kind in sample})
     found = {}
     for kind in kinds:

@@ -93,7 +93,7 @@ class Loaded:
             raise MeasureFailed(f"docker restart of {service}: {stopping.returncode}")
 
     def strike(self, name: str, service: str) -> Silence:
-        """As restart."""
+        """Strikes as restart does."""
         return self._measured(f"{service}, {STRIKES[name].about}", lambda: self._strike(STRIKES[name], service))
 
     def _strike(self, strike: Strike, service: str) -> None:
@@ -114,8 +114,9 @@ class Loaded:
         return self.silences[-1]
 
     def _await_result(self) -> None:
-        """Of a record sent from now on: for some seconds after the loss of a broker nobody knows that anything is
-        amiss. Raises MeasureFailed.
+        """Waits for a result of a record sent from now on: for some seconds after the loss of a broker nobody knows
+        that anything
+        is amiss. Raises MeasureFailed.
         """
         from_ms = now_ms()
         self._job.until(lambda: self._arrivals.first_after(from_ms) is not None, "no result comes", PATIENCE_S)
@@ -192,7 +193,7 @@ def loaded(
 
 
 def rows(cluster: ContainerCluster, job: str) -> Figures:
-    """What a replay of all its cuts finds missing, twice, or otherwise. Of a job that has taken in all it gets."""
+    """Rows that a replay of all its cuts finds missing, twice, or otherwise. Of a job that has taken in all it gets."""
     began_s, said = time.monotonic(), 0
 
     def progress(batch: int, batches: int) -> None:
@@ -214,7 +215,7 @@ def worst_fed(silences: Sequence[Silence]) -> float:
 
 
 def failed(event: Event) -> bool:
-    """Whether recovery gave a unit to another worker because its leader had failed, or seemed to have."""
+    """True if recovery gave a unit to another worker because its leader had failed, or seemed to have."""
     return event.kind == "decided" and any(f": {sign.value}: " in event.detail for sign in FAILURES)
 
 

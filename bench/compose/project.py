@@ -87,7 +87,7 @@ class Project:
         return time.monotonic() - began_s
 
     def images(self) -> set[str]:
-        """Those that `build` makes, and those that it does not."""
+        """Images that `build` makes, and those that it does not."""
         return set(self.compose("--profile", "cli", "config", "--images").split())
 
     def up(self) -> float:
@@ -103,17 +103,17 @@ class Project:
         self.compose("--profile", "cli", "down", "--volumes", "--timeout", "1")
 
     def services(self) -> list[str]:
-        """Those that `up` starts."""
+        """Services that `up` starts."""
         return sorted(self.compose("config", "--services").split())
 
     def hosts(self) -> dict[str, str]:
-        """Which service has which HOLDFAST_HOST."""
+        """Service by HOLDFAST_HOST."""
         services = json.loads(self.compose("config", "--format", "json"))["services"]
         named = {name: one.get("environment", {}).get("HOLDFAST_HOST") for name, one in services.items()}
         return {host: name for name, host in named.items() if host is not None}
 
     def inspected(self) -> dict[str, Any]:
-        """What the engine knows of each service's container."""
+        """Container of each service as the engine describes it."""
         containers = self.compose("ps", "--all", "--quiet").split()
         found = json.loads(self.docker("inspect", *containers))
         return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}

@@ -1,4 +1,4 @@
-"""What is done to a container, and how it is undone."""
+"""Strikes on a container, and their ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _process(project: Project, service: str) -> float:
 
 
 def _nothing(project: Project, service: str) -> None:
-    """It comes back by itself."""
+    """Does nothing: the container comes back by itself."""
 
 
 def _kill(project: Project, service: str) -> float:
@@ -118,5 +118,5 @@ STRIKES: Mapping[str, Strike] = {
 
 
 def restarts(project: Project, service: str) -> int:
-    """How often the engine has started the container again."""
+    """Number of starts of the container by the engine since the first."""
     return int(json.loads(project.docker("inspect", project.container(service)))[0]["RestartCount"])

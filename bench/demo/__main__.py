@@ -55,8 +55,12 @@ _console = Console(highlight=False)
 
 
 class Demo:
-    """One run, in a data directory of its own. struck: the operator whose worker is killed; watched: the topic of its
-    results; unprotected: its scheme at the later kills; kills: of each way."""
+    """A run, in a data directory of its own.
+
+    struck: the operator whose worker is killed.
+    watched: the topic of its results.
+    unprotected: its scheme at the later kills.
+    kills: of each way."""
 
     job, struck, watched, unprotected = "flights", "traffic", "totals", "none"
     sinks: tuple[str, ...] = ("delays", "podium", "storms", "sight", "totals")

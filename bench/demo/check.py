@@ -20,7 +20,9 @@ _DAY_US, _WEEK_US = 86_400_000_000, 604_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a query must deliver. key: the columns that identify a row; newest: later rows of a key replace earlier."""
+    """Rows that a query must deliver. key: the columns that identify a row; newest: later rows of a key replace
+    earlier.
+    """
 
     rows: list[Row]
     key: tuple[str, ...]
@@ -143,7 +145,7 @@ def _windows(frame: pl.DataFrame, size_us: int) -> pl.DataFrame:
 
 
 def _text(time: pl.Expr) -> pl.Expr:
-    """As sinks write times."""
+    """Time as sinks write it."""
     return time.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
 
 

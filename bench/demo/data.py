@@ -30,7 +30,7 @@ def weather() -> pl.DataFrame:
 
 
 def write(rows: pl.DataFrame, path: Path) -> Path:
-    """As newline-delimited JSON, what `holdfast send` reads."""
+    """Writes rows as newline-delimited JSON, for `holdfast send`."""
     rows.write_ndjson(path)
     return path
 

@@ -1,4 +1,4 @@
-"""What a person needs when the demo fails: the end of the log that matters, and the command to run again."""
+"""Advice for a person when the demo fails: the end of the log that matters, and the command to run again."""
 
 from __future__ import annotations
 

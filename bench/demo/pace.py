@@ -1,4 +1,4 @@
-"""How fast the demo feeds, and what its kills have cost: pure."""
+"""Pace of the demo's feeding, and costs of its kills: pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from statistics import median
 from bench.followed import MeasureFailed
 
 SHARE = 0.4
-"""Of what the machine took in its first second: a takeover needs room to make up for its pause, and a full machine has
-none."""
+"""Share of the rate that the machine took in its first second: a takeover needs room to make up for its pause, and a
+full
+machine has none."""
 LEAST_PER_S = 200
 
 

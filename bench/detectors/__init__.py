@@ -1,1 +1,1 @@
-"""How often each detector suspects a worker that is well, on a loaded machine. Run by ./scripts/bench detectors."""
+"""False suspicions of each detector on a loaded machine. Run by ./scripts/bench detectors."""

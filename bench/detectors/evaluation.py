@@ -27,7 +27,7 @@ NEVER_MS = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Of one worker. silent_us: between the heartbeats before and after it."""
+    """Suspicion of one worker. silent_us: between the heartbeats before and after it."""
 
     at_us: int
     worker: str
@@ -44,7 +44,7 @@ class Detection:
 
 @dataclass(slots=True)
 class Findings:
-    """Of one detector, in the order of time."""
+    """Findings of one detector, in the order of time."""
 
     suspicions: list[Suspicion] = field(default_factory=list)
     detections: list[Detection] = field(default_factory=list)
@@ -181,7 +181,7 @@ def watch_elements(timings: Sequence[Timing], turns: Iterable[Turn], idle_us: in
 
 
 def idle_us(timings: Sequence[Timing], first: int) -> int:
-    """What the elements take on an idle machine: the median of the first timings."""
+    """Time of the elements on an idle machine: the median of the first timings."""
     return int(statistics.median(one.took_us for one in timings[:first] if one.took_us is not None))
 
 
@@ -201,7 +201,9 @@ def standstills(turns: Iterable[Turn], beat_us: int) -> list[tuple[int, int]]:
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """Of one detector between two times: suspicions, and by when failures would have been known; None: never."""
+    """Judgement of one detector between two times: suspicions, and by when failures would have been known; None:
+    never.
+    """
 
     false: int
     right: int

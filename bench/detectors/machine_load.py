@@ -55,7 +55,7 @@ def main(share: float, on_s: float = math.inf, off_s: float = 0.0) -> None:
 
 
 def off(now_s: float, on_s: float, off_s: float) -> float:
-    """How long the load stays away from now on; 0: it is there. It comes first in each period since time 0."""
+    """Time until the load is there again; 0: it is there. It comes first in each period since time 0."""
     at_s = now_s % (on_s + off_s)
     return on_s + off_s - at_s if at_s >= on_s else 0.0
 
@@ -65,7 +65,7 @@ def corrected(duty: float, wanted: float, found: float) -> float:
 
 
 def burners(share: float) -> int:
-    """One a core; for more than all of it, two."""
+    """Number of burners: one a core; for more than all of it, two."""
     return (os.cpu_count() or 1) * (1 if share <= 1 else 2)
 
 

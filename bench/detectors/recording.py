@@ -1,4 +1,4 @@
-"""What is recorded while a machine is loaded, so that every detector can be shown the same. Times: monotonic, us."""
+"""Records of a loaded machine, so that every detector can be shown the same. Times: monotonic, us."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the study says: false suspicions an hour and times of detection, by load, detector and misses. Pure."""
+"""Report of the study: false suspicions an hour and times of detection, by load, detector and misses. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.detectors.study import BENCHMARK, DETECTORS, LEVELS, MISSES, Outcome
 
 ENOUGH = 0.95
-"""Of the time that was asked for."""
+"""Share of the time that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ ON_S, OFF_S = 0.83, 0.71
 MARGIN_US = 100_000
 """So long after a load has come or gone, samples are of both."""
 LATE_US = 200_000
-"""What is declared so soon after a rise is declared of it: the heartbeat that it delayed is missed by then."""
+"""Time after a rise within which a declaration is due to it: the heartbeat that it delayed is missed by then."""
 LEVELS = {"60%": 0.6, "75%": 0.75, "90%": 0.9, "95%": 0.95}
-"""How far the machine's load rises: the paper's 60 to 95 %."""
+"""Loads to which the machine rises: the paper's 60 to 95 %."""
 
 Rise = tuple[int, int]
 """From when to when, monotonic microseconds."""
@@ -48,13 +48,13 @@ class Declared(msgspec.Struct, frozen=True):
 
     @property
     def false_ratio(self) -> float:
-        """Of all that was declared; 0 if nothing was."""
+        """Share of false declarations; 0 if nothing was declared."""
         declared = self.right + self.false
         return self.false / declared if declared else 0.0
 
 
 class Risen(msgspec.Struct, frozen=True):
-    """One level. load, rest: of the machine, during rises and between them, 0 to 1."""
+    """Rises to one level. load, rest: of the machine, during rises and between them, 0 to 1."""
 
     level: str
     rises: int
@@ -89,19 +89,19 @@ def risen(cluster: BenchCluster, name: str, levels: Sequence[str], number: int) 
 
 
 def observed(detector: str) -> int:
-    """How many a detector suspects each by itself: the benchmark suspects the machine."""
+    """Number of workers that a detector suspects each by itself: the benchmark suspects the machine."""
     return 1 if detector == BENCHMARK else WORKERS
 
 
 def rises(start_us: int, end_us: int) -> list[Rise]:
-    """Those that are whole between two times, by the clock that burners go by; the pause after each is, too."""
+    """Rises that are whole between two times, by the clock that burners go by; the pause after each is, too."""
     on_us, period_us = round(ON_S * 1e6), round((ON_S + OFF_S) * 1e6)
     first = -(-start_us // period_us) * period_us
     return [(at_us, at_us + on_us) for at_us in range(first, end_us - period_us + 1, period_us)]
 
 
 def declared(detector: str, suspicions: Sequence[Suspicion], times: Sequence[Rise]) -> Declared:
-    """Of what was declared from the first rise to the pause after the last."""
+    """Declarations from the first rise to the pause after the last."""
     if not times:
         return Declared(detector, 0, 0, 0, None)
     until_us = times[-1][1] + round(OFF_S * 1e6)

@@ -54,7 +54,7 @@ BEFORE_MS, AFTER_MS = 500, 2_000
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """What one detector made of it; misses 0: it counts none."""
+    """Judgement of one detector; misses 0: it counts none."""
 
     detector: str
     misses: int
@@ -62,10 +62,13 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One load for some time.
+    """Outcome of one load for some time.
 
-    load: found, 0 to 1. workers: each is suspected or not by itself. stood_still: times that a worker was not heard for
-    five intervals. switches: that the cluster itself made. longest_gap_ms: without a result; at_switches: around them.
+    load: found, 0 to 1.
+    workers: each is suspected or not by itself.
+    stood_still: times that a worker was not heard for five intervals.
+    switches: that the cluster itself made.
+    longest_gap_ms: without a result; at_switches: around them.
     inexact: rows lost, duplicated or wrong in the whole run.
     """
 
@@ -134,7 +137,7 @@ def recorded(cluster: BenchCluster, name: str, template: Template = JOB) -> Iter
 
 
 def study(cluster: BenchCluster, name: str, levels: Sequence[str], seconds: float) -> Iterator[Outcome]:
-    """One outcome a level, as it is over. Raises MeasureFailed."""
+    """Outcomes, one a level, as each is over. Raises MeasureFailed."""
     with recorded(cluster, name) as made:
         for level in levels:
             cluster.say(f"  {level} load for {seconds:g} s ...")
@@ -200,7 +203,7 @@ def windows(switches_ms: Sequence[float], start_ms: float, end_ms: float) -> tup
 
 
 def evaluate(files: tuple[Path, Path], between_us: tuple[int, int]) -> tuple[int, tuple[Judged, ...]]:
-    """How often a worker stood still, and what every detector made of it. All of the recording is shown to them."""
+    """Number of standstills of workers, and the judgement of every detector. All of the recording is shown to them."""
     seen, timed = turns(files[0]), timings(files[1])
     still = standstills(seen, BEAT_US)
     found = []

@@ -1,1 +1,1 @@
-"""How long a unit is silent whose worker is killed or stalled, by scheme. Run by ./scripts/bench failover."""
+"""Silence of a unit whose worker is killed or stalled, by scheme. Run by ./scripts/bench failover."""

@@ -1,4 +1,4 @@
-"""When results arrived at a read_committed reader, and when the records they come from were sent."""
+"""Times at which results arrived at a read_committed reader, and at which their records were sent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Arrivals:
     # -- what they say ------------------------------------------------------------------------------------------------
 
     def first_after(self, signal_ms: float) -> float | None:
-        """When the first result of a record sent after the signal arrived."""
+        """Time at which the first result of a record sent after the signal arrived."""
         return next((at for at, sent in self._since(signal_ms) if sent >= signal_ms), None)
 
     def silence(self, from_ms: float, to_ms: float) -> float:

@@ -75,7 +75,7 @@ class Observer:
             return self._core.known.unprotected()
 
     def workers(self) -> int:
-        """How many answer."""
+        """Number of workers that answer."""
         with self._lock:
             self._core.tick(time.monotonic_ns() // 1000)
             return sum(1 for _ in self._core.known.detector.alive())
@@ -86,7 +86,7 @@ class Observer:
             return self._incarnations.get(worker, "")
 
     def replicas(self) -> int:
-        """How many recovery replicas have heard themselves of late."""
+        """Number of recovery replicas that have heard themselves of late."""
         since_s = time.monotonic() - ECHOED_S
         with self._lock:
             return sum(1 for at_s in self._echoes.values() if at_s > since_s)

@@ -156,14 +156,14 @@ class Struck:
         return Away(signal_ms, self.first_after(signal_ms), returned_ms, again_ms() or returned_ms, detection_ms)
 
     def first_after(self, signal_ms: float) -> float:
-        """When the first result of a record sent after the signal comes. Raises MeasureFailed."""
+        """Time at which the first result of a record sent after the signal comes. Raises MeasureFailed."""
         self._until(lambda: self._arrivals.first_after(signal_ms) is not None, "no result comes")
         first_ms = self._arrivals.first_after(signal_ms)
         assert first_ms is not None
         return first_ms
 
     def pid(self, operator: str) -> int:
-        """Of the worker that leads the operator's unit."""
+        """Id of the worker that leads the operator's unit."""
         return self._cluster.workers()[self._observer.leader_of(self._job.plan.job, self._unit(operator))]
 
     def _charges(self) -> dict[str, list[str]]:
@@ -189,7 +189,7 @@ class Struck:
         return next(found)
 
     def _phases(self, unit: str, signal_ms: float) -> dict[str, float]:
-        """Of its first takeover after the signal."""
+        """Phases of its first takeover after the signal."""
         found: dict[str, float] = {}
         for event in self._job.events:
             if event.time_ms >= signal_ms and (event.job, event.unit) == (self._job.plan.job, unit):

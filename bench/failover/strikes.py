@@ -1,4 +1,4 @@
-"""Which workers are struck, how often, what comes of it, and what it is to reach. Pure.
+"""Strikes on workers: their number, their outcomes, and their goals. Pure.
 
 Source: MECHANISMS section 1 (what the schemes promise), PROTOCOL 5 and 8.
 """
@@ -33,19 +33,20 @@ ALIKE = tuple(name for name, scheme in SCHEMES.items() if scheme.secondary is Ru
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """One that is wanted."""
+    """A strike that is wanted."""
 
     scheme: str
     fault: str
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One that was made.
+    """A strike that was made.
 
     charged: operators, as in OPERATORS, whose unit the struck worker led.
     takeover_ms: from the signal to the first result, in a read_committed reader's hands, of a record sent after it.
     silence_ms: the longest time without any result after it. before_ms: the same just before it.
-    back_ms: until all is protected again. phases_ms: from the events of the struck unit.
+    back_ms: until all is protected again.
+    phases_ms: from the events of the struck unit.
     lost, duplicated, wrong: rows of the whole round, in its last outcome.
     """
 
@@ -65,7 +66,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """Of all units that the worker led: with a source or a sink among it, results wait for that one."""
+        """Place of all units that the worker led: with a source or a sink among them, results wait for that one."""
         places = {OPERATORS[one] for one in self.charged or (self.operator,)}
         return EDGE if EDGE in places else BETWEEN
 
@@ -76,7 +77,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many of each; kills_of: schemes that get another number of kills with notice."""
+    """Number of strikes of each kind; kills_of: schemes that get another number of kills with notice."""
 
     kills: int = 20
     stalls: int = 10
@@ -87,7 +88,7 @@ FULL, QUICK = Plan(), Plan(4, 2, ())
 
 
 def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str]) -> list[Strike]:
-    """Those with notices first, since they share clusters."""
+    """Strikes, those with notices first, since they share clusters."""
     kills = dict(plan.kills_of)
     wanted = []
     for scheme in schemes:
@@ -115,7 +116,7 @@ def victim(scheme: str, operator: str, copies: Sequence[str], charges: Mapping[s
 
 
 def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
-    """Those that are still to be made."""
+    """Strikes that are still to be made."""
     done = Counter(Strike(one.scheme, one.fault) for one in made)
     left = []
     for strike in wanted:
@@ -142,7 +143,9 @@ def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[lis
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Of one row: percentiles of the measured time, in milliseconds. above_before: beyond the silence before it."""
+    """Goal of one row: percentiles of the measured time, in milliseconds. above_before: beyond the silence before
+    it.
+    """
 
     bounds: tuple[tuple[str, float], ...]
     above_before: bool = False
@@ -177,7 +180,7 @@ GOALS: dict[tuple[str, str, str], Goal] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the report. met: by bound; None: nothing was asked."""
+    """A line of the report. met: by bound; None: nothing was asked."""
 
     scheme: str
     fault: str

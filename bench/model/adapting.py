@@ -1,7 +1,7 @@
-"""One adaptive unit whose state follows the packets of a real trace: its scheme is recovery's to choose.
+"""An adaptive unit whose state follows the packets of a real trace: its scheme is recovery's to choose.
 
-What is decided comes from the recovery core: detector, estimates, costs, choice, cool-down, and the steps from scheme
-to scheme. The model has numbers for what copies measure. At any time it can say how long a takeover would really take:
+The decisions come from the recovery core: detector, estimates, costs, choice, cool-down, and the steps from scheme to
+scheme. The model has numbers for what copies measure. At any time it can say how long a takeover would really take:
 from where the secondary really is, with phases drawn around their means. Source: MECHANISMS A1 to A5.
 """
 
@@ -29,7 +29,7 @@ from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
 UNIT = unit_key("job", GENERATION, "u")
 WINDOW_MS = 40_000.0
 RECORD_BYTES, ENTRY_BYTES, SWEPT = 130, 25, 1.0
-"""Of a packet as JSON, of a key and a number of it in the state (W7, join), and how much sweeps add to a run."""
+"""Size of a packet as JSON, and of a key and a number of it in the state (W7, join); share that sweeps add to a run."""
 PER_MS = 80.0
 """Records in a millisecond of processing (W7, join)."""
 CAPTURE, APPLY = 0.11, 0.07
@@ -39,7 +39,7 @@ READ_PER_MS, SEEK_MS = 5_000.0, 80.0
 DEPLOY_MS, SEND_MS, RECEIVE_MS, OPEN_MS = 1_000.0, 200.0, 300.0, 100.0
 """MECHANISMS section 4, golden values; open_ms is ours."""
 SPREAD = 0.2
-"""What a phase takes is drawn evenly between its mean less, and more, this share."""
+"""Share around its mean within which the time of a phase is drawn evenly."""
 LOG = (1.5, 4.0)
 """A checkpoint log is so many times as long as the state; drawn."""
 SLACK_MS = (5.0, 40.0)
@@ -138,7 +138,7 @@ class Adapted(Failover):
 
     @property
     def state_bytes(self) -> float:
-        """Of a sliding window over what came."""
+        """Size of the state of a sliding window over what came."""
         return ENTRY_BYTES * (self._load.done_ms(self.now_ms) - self._load.done_ms(self.now_ms - WINDOW_MS))
 
     @property
@@ -163,7 +163,7 @@ class Adapted(Failover):
         return Look(self.now_ms, change.scheme, protected, takes_ms, used, active, self.state_bytes, rate)
 
     def _rung(self) -> Rung:
-        """Where the secondary really is, whatever its flags ask."""
+        """Rung at which the secondary really is, whatever its flags ask."""
         copy = next((copy for copy in self.copies.values() if not copy.flags.commit), None)
         if copy is None or copy.state == "deploying":
             return Rung.ABSENT
@@ -174,7 +174,7 @@ class Adapted(Failover):
         return Rung.HOT if copy.flags.receive else Rung.COLD
 
     def _takes_ms(self, change: Change) -> float:
-        """As it would really be: a failure at any time between two heartbeats, and phases as they are drawn now."""
+        """Real time of a takeover: a failure at any time between two heartbeats, and phases as they are drawn now."""
         leader, misses = change.committer, SCHEMES[change.scheme].misses
         assert leader is not None
         rung, rate = self._rung(), self._load.at(self.now_ms)

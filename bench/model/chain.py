@@ -15,7 +15,7 @@ WORK_MS = NEED * STEP_MS
 
 
 def passed(arrived_ms: Sequence[float], units: int = 1) -> list[float]:
-    """When each batch leaves the last of so many units, by when it arrived at the first one."""
+    """Times at which each batch leaves the last of so many units, by when it arrived at the first one."""
     left_ms = list(arrived_ms)
     for _ in range(units):
         free_ms = 0.0

@@ -71,11 +71,11 @@ class Worker:
     peak_ms: float = 0.0
 
     def wait_ms(self, defers: bool) -> float:
-        """Of a tuple that comes now."""
+        """Wait of a tuple that comes now."""
         return (self.backlog_ms + (self.capture_left_ms if self.capture and defers else 0.0)) / self.speed
 
     def rate(self) -> float:
-        """What data leave of the CPU."""
+        """Share of the CPU that data leave."""
         return self.speed - self.load.at(self.now_ms)
 
     def advance(self, now_ms: float, defers: bool) -> None:
@@ -96,7 +96,7 @@ class Worker:
         self.peak_ms = max(self.peak_ms, self.wait_ms(defers))
 
     def lasts_ms(self, defers: bool) -> float:
-        """How long what it does now takes; math.inf: until the load changes."""
+        """Time of the worker's present work; math.inf: until the load changes."""
         if self.capture and defers:
             return self.capture_left_ms / self.speed
         left_ms = self.backlog_ms
@@ -228,7 +228,7 @@ class Cluster:
         host.peak_ms = max(host.peak_ms, host.wait_ms(self.settings.defers))
 
     def _captured(self, host: Worker) -> None:
-        """It is delivered: the image is as new as its beginning once it is pasted."""
+        """Delivers the capture: the image is as new as its beginning once it is pasted."""
         state = self._states[host.capture]
         host.capture, state.capturing, state.saved_ms = "", False, state.captured_ms
         if state.moving:

@@ -23,7 +23,7 @@ from holdfast.services.recovery.core.recovery import Recovery
 
 STEP_MS, BEAT_MS = 10, 100
 NEED = 0.6
-"""What one unit takes of a machine's CPU to keep up: the paper's 60 %."""
+"""Share of a machine's CPU that one unit needs to keep up: the paper's 60 %."""
 CHECKPOINT_MS = 500.0
 FAIL_STOP_S = 30
 DEPLOY_MS, RESTORE_MS, RESUME_MS = 350.0, 115.0, 113.0
@@ -63,7 +63,7 @@ class Hosted:
 
 @dataclass(slots=True)
 class Protected:
-    """One unit. durable: batch of its newest checkpoint. known_ms: when its readers got each batch."""
+    """A unit. durable: batch of its newest checkpoint. known_ms: when its readers got each batch."""
 
     name: str
     durable: int = 0
@@ -71,7 +71,7 @@ class Protected:
     known_ms: list[float] = field(default_factory=list)
 
     def delays_ms(self) -> list[float]:
-        """Of each batch that came out, from when it came in."""
+        """Delay of each batch that came out, from when it came in."""
         return [known_ms - (batch + 1) * STEP_MS for batch, known_ms in enumerate(self.known_ms)]
 
 

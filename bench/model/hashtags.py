@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 
 TASKS = 5
-"""Of each operator but the source."""
+"""Number of tasks of each operator but the source."""
 SLOTS = 10
-"""Of each worker, a task each."""
+"""Number of slots of each worker, a task each."""
 WORKERS, LOST = 10, 8
 WINDOWS = tuple(f"o{number}" for number in range(4))
 SUBSETS = tuple(subset for size in (2, 3, 4) for subset in combinations(WINDOWS, size))
@@ -20,12 +20,12 @@ STAIRCASE = (2, 4, 6, 8, 10, 12, 14, 15)
 
 
 def operators(query: str) -> tuple[str, ...]:
-    """That the query needs, of those that fail: its own and the windows that it reads."""
+    """Operators that the query needs, of those that fail: its own and the windows that it reads."""
     return (query, *(one for one in READS[query] if one in READS))
 
 
 def units(operator: str) -> tuple[str, ...]:
-    """One for each task."""
+    """Units, one for each task."""
     return tuple(f"{operator}-{number}" for number in range(TASKS))
 
 

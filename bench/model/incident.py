@@ -20,16 +20,16 @@ from holdfast.services.recovery.core.job.recovery_plan import Query
 
 STEP_MS = 200
 CALM_MS = 70_000
-"""How long all goes well before the failure: the latency of then is what later ones are compared with."""
+"""Time without a failure before the incident: the latency of then is what later ones are compared with."""
 LATENCY_MS = 1_000
-"""Of then: batches are long, so that many tasks fit few cores."""
+"""Latency before the failure: batches are long, so that many tasks fit few cores."""
 RESTORE_MS = 2_000
 LOAD = 0.2
-"""Of the CPU of its task, at any operator."""
+"""Share of the CPU of its task, at any operator."""
 PATIENCE_US = 3_600_000_000
 G = "1-aaaaaa"
 UNITS = tuple(unit for one in READS for unit in units(one))
-"""Those that fail: source and parser run on a worker that lives."""
+"""Units that fail: source and parser run on a worker that lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Outage:
         return self
 
     def _restore(self, now_ms: int, needed: dict[str, frozenset[str]]) -> None:
-        """What the incident grants gets its slots at once."""
+        """Restores units: those that the incident grants get their slots at once."""
         queries = {query: Query(of) for query, of in needed.items()}
         everything = frozenset(UNITS)
         while True:
@@ -106,7 +106,7 @@ class Outage:
             self._ready_ms |= {unit: now_ms + RESTORE_MS for unit in self._incident.granted if unit in stranded}
 
     def _advance(self, now_ms: int, running: set[str]) -> dict[str, float]:
-        """How far each operator that runs is in its input, then how old the results of each query are."""
+        """Progress of each operator that runs in its input, then age of the results of each query."""
         if now_ms < 0:
             return dict.fromkeys(READS, float(LATENCY_MS))
         for name, reads in READS.items():

@@ -1,4 +1,4 @@
-"""What workers have to process over time. Pure; what is drawn follows from a seed.
+"""Loads of workers over time. Pure; random numbers follow from a seed.
 
 A load is a share of one CPU, constant within a slice of time. Source: MECHANISMS C5 (l_u), W7 and W8 (the streams).
 """

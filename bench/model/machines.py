@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 SPELL_MS = 8_000.0
 """A transient load lasts so long on average."""
 TAKEN = (0.35, 0.4)
-"""Of the CPU by a transient load, drawn for each: the paper's machines go from 60 % to 95-100 %."""
+"""Share of the CPU that a transient load takes, drawn for each: the paper's machines go from 60 % to 95-100 %."""
 SLICE_MS = 100.0
 """A transient load has the CPU, or leaves it, for so long at a time. With this a unit under no scheme has about eight
 times the delay under a load, as in the paper (figure Z4 has a rule for it)."""
@@ -22,7 +22,7 @@ STARVED_BEAT_MS = 150.0
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """One transient load. free: the share of the CPU that is left, in each slice in turn."""
+    """A transient load. free: the share of the CPU that is left, in each slice in turn."""
 
     from_ms: float
     to_ms: float
@@ -63,7 +63,7 @@ def _slices(length_ms: float, chance: random.Random) -> tuple[float, ...]:
 
 @dataclass(slots=True)
 class Machine:
-    """One worker. delivered_ms: when the newest heartbeat so far arrives: none overtakes another."""
+    """A worker. delivered_ms: when the newest heartbeat so far arrives: none overtakes another."""
 
     name: str
     zone: str
@@ -82,7 +82,7 @@ class Machine:
         return 1.0 if spell is None else spell.left(now_ms)
 
     def arrival_ms(self, sent_ms: float, chance: random.Random) -> float:
-        """When a heartbeat sent now arrives."""
+        """Time at which a heartbeat sent now arrives."""
         late_ms = chance.expovariate(1 / STARVED_BEAT_MS) if self.loaded(sent_ms) else 0.0
         self.delivered_ms = max(self.delivered_ms, sent_ms + late_ms)
         return self.delivered_ms

@@ -1,4 +1,4 @@
-"""What the checkpoint policies see of the model's units: the same as a worker shows them of its copies.
+"""Units of the model as the checkpoint policies see them: the same as a worker shows them of its copies.
 
 Source: services/worker/checkpoint/policies/policy.py. What the model does not have is as in a unit at work.
 """
@@ -26,12 +26,14 @@ class Message:
 
 @dataclass(slots=True)
 class State:
-    """Of one unit over time.
+    """State of one unit over time.
 
     captured_ms, saved_ms: a_u and b_u, when the newest capture, and the newest delivered one, began; before the first
-    one no unit has been captured at 0. pending: messages
-    that the backup has yet to paste. moving: the worker that is to hold the next image; "": none. upkeep_ms: spent on
-    its image in this rebalance period.
+        one no
+        unit has been captured at 0.
+    pending: messages that the backup has yet to paste.
+    moving: the worker that is to hold the next image; "": none.
+    upkeep_ms: spent on its image in this rebalance period.
     """
 
     unit: Unit
@@ -44,22 +46,22 @@ class State:
     upkeep_ms: float = 0.0
 
     def elapsed_ms(self, now_ms: float) -> float:
-        """What the next capture takes in; the first one on a new backup takes in everything."""
+        """Time that the next capture takes in; the first one on a new backup takes in everything."""
         return math.inf if self.moving else now_ms - self.captured_ms
 
     def replay_ms(self, now_ms: float) -> float:
-        """What the backup would have to process again."""
+        """Time that the backup would have to process again."""
         return self.unit.load.done_ms(now_ms) - self.unit.load.done_ms(self.saved_ms)
 
     def gain_ms(self, now_ms: float) -> float:
-        """What a capture would take in."""
+        """Time that a capture would take in."""
         return self.unit.load.done_ms(now_ms) - self.unit.load.done_ms(self.captured_ms)
 
     def capture_ms(self, now_ms: float) -> float:
         return self.unit.costs.capture_ms(self.elapsed_ms(now_ms))
 
     def paste_ms(self, now_ms: float) -> float:
-        """Of the message that waits, or else of the next one."""
+        """Time to paste the message that waits, or else the next one."""
         if self.pending:
             return sum(message.left_ms for message in self.pending)
         return self.unit.costs.paste_ms(self.elapsed_ms(now_ms))

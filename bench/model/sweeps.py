@@ -20,12 +20,12 @@ from holdfast.services.worker.checkpoint.policies.synchronous import Synchronous
 POLICIES: Mapping[str, type[Policy]] = {"sweep": Sweep, "synchronous": Synchronous, "individual": Individual}
 UNITS, STEP_MS, INTERVAL_MS = 4, 1, 500
 DELIVERY_MS, WRITE_MS = 2.0, 4.0
-"""Of a message to the next unit, and of a checkpoint until it is safe."""
+"""Time of a message to the next unit, and of a checkpoint until it is safe."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """Of one unit, as far as the three policies look. Implements their part of Sight."""
+    """A unit, as far as the three policies look. Implements their part of Sight."""
 
     sinkmost: bool
     captured_ms: float = 0.0
@@ -42,7 +42,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One checkpoint. outputs: elements of its output that no reader has a checkpoint of yet."""
+    """A checkpoint. outputs: elements of its output that no reader has a checkpoint of yet."""
 
     unit: int
     at_ms: float
@@ -51,12 +51,12 @@ class Captured:
 
     @property
     def held(self) -> float:
-        """As in the paper."""
+        """Elements in it, as in the paper."""
         return self.state + self.outputs
 
     @property
     def took_ms(self) -> float:
-        """How long the unit is suspended by it, at the paper's cost of an entry."""
+        """Time for which the unit is suspended by it, at the paper's cost of an entry."""
         return EVERY_MS + self.held * FULL_CAPTURE_MS
 
 
@@ -90,7 +90,7 @@ class Chain:
         return self
 
     def _capture(self, number: int, unit: Seen, now_ms: float) -> None:
-        """It acknowledges what came in by now; the sink's output goes to users, and is not held."""
+        """Captures, and acknowledges what came in by now; the sink's output goes to users, and is not held."""
         outputs = 0.0 if unit.sinkmost else self.rate_per_ms * (now_ms - self._acked_ms[number])
         made = Captured(number, now_ms, self.state, outputs)
         self.captures.append(made)

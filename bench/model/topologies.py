@@ -16,11 +16,13 @@ FULL, STRUCTURED, MIXED = "full", "structured", "mixed"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a set of topologies has in common.
+    """Common settings of a set of topologies.
 
-    operators, degree: least and most operators, and tasks of one. skew: exponent of the Zipf distribution of work
-    between the tasks of an operator, 0: all alike. partitioning: full, structured (one-to-one, merge and split), or
-    mixed. joins: part of the operators with several inputs that are joins. most: tasks of all operators together.
+    operators, degree: least and most operators, and tasks of one.
+    skew: exponent of the Zipf distribution of work between the tasks of an operator, 0: all alike.
+    partitioning: full, structured (one-to-one, merge and split), or mixed.
+    joins: part of the operators with several inputs that are joins.
+    most: tasks of all operators together.
     """
 
     operators: tuple[int, int] = (5, 10)
@@ -78,7 +80,7 @@ def _full(random: Random, setting: Setting) -> bool:
 
 
 def substreams(rates: tuple[float, ...], readers: int) -> tuple[Substream, ...]:
-    """One-to-one, merge or split, by the number of tasks: neighbours go to, or come from, the same task."""
+    """Substreams, one-to-one, merge or split, by the number of tasks: neighbours go to, or come from, the same task."""
     writers = len(rates)
     if writers >= readers:
         return tuple(Substream(one, one * readers // writers, rate) for one, rate in enumerate(rates))

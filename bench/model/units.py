@@ -20,7 +20,7 @@ EVERY_MS = 1.0
 
 
 class Costs(Protocol):
-    """Of a checkpoint so long after the one before; math.inf: of the whole state."""
+    """Costs of a checkpoint so long after the one before; math.inf: of the whole state."""
 
     def capture_ms(self, elapsed_ms: float) -> float: ...
     def paste_ms(self, elapsed_ms: float) -> float: ...
@@ -84,7 +84,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One unit, where it runs and where its image is at first. load: of its primary's CPU."""
+    """A unit, its place and the first place of its image. load: of its primary's CPU."""
 
     name: str
     primary: str
@@ -94,5 +94,5 @@ class Unit:
 
 
 def of(units: Sequence[Unit], worker: str) -> list[Unit]:
-    """Those that run on the worker."""
+    """Units that run on the worker."""
     return [unit for unit in units if unit.primary == worker]

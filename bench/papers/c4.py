@@ -91,7 +91,7 @@ def _sorted(data: Data, peers: int) -> Series:
 
 
 def groups(one: Values) -> list[tuple[float, float]]:
-    """Of one kill, by backup: R_Qij just before it, and how long its units then took to apply and to repeat."""
+    """Groups of one kill, by backup: R_Qij just before it, and how long its units then took to apply and to repeat."""
     numbers = range(sum(name.startswith("replay_") for name in one))
     return [(one[f"expected_{n}_ms"], one[f"replay_{n}_ms"]) for n in numbers]
 

@@ -110,7 +110,7 @@ FOURS_ROUNDS = 2
 
 
 def _measure_waits(keys: Sequence[str], keep: Keep) -> None:
-    """One job, whose policy changes while it runs."""
+    """Measures one job, whose policy changes while it runs."""
     setting = Setting(FOUR, 3, FOURS_SHARE, {"policy": WHOLE, "interval_ms": TICK_MS}, FOURS_BATCH_MS)
     with crowd(setting, "four", say) as made:
         for key in sorted(keys, key=lambda one: int(one.split()[1])):

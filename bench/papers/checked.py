@@ -1,6 +1,6 @@
-"""Whether the page and its pictures are those of the data beside them. Pure, but for reading the files.
+"""Check that the page and its pictures are those of the data beside them. Pure, but for reading the files.
 
-A picture names the stamp of what it shows, so that nothing has to be drawn to compare it.
+A picture names the stamp of its data, so that nothing has to be drawn to compare it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAGE = "README.md"
 
 
 def stamp(plots: Sequence[Plot]) -> str:
-    """Of all numbers and texts of a picture; numbers with six digits, so that no last bit of a machine counts."""
+    """Stamp of all numbers and texts of a picture; numbers with six digits, so that no last bit of a machine counts."""
     shown = [(plot.title, plot.x, plot.y, plot.bars, plot.log_x, plot.log_y, _lines(plot)) for plot in plots]
     return hashlib.sha256(repr(shown).encode()).hexdigest()[:16]
 

@@ -47,7 +47,7 @@ QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off", "HOLDFAST_P
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One unit. keys: of its records, in turn. spends: an operator before the count, of bench/papers/spending.py."""
+    """A unit. keys: of its records, in turn. spends: an operator before the count, of bench/papers/spending.py."""
 
     rate_per_s: float
     keys: int
@@ -108,8 +108,12 @@ def _flow(values: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Of one kill. phases_ms: detection, activation and replay of each unit. result_ms: from the kill until each unit
-    has brought a result of a record sent after it. expected_ms: R_Qij just before it, by backup. backups: of the units.
+    """Recovery from one kill.
+
+    phases_ms: detection, activation and replay of each unit.
+    result_ms: from the kill until each unit has brought a result of a record sent after it.
+    expected_ms: R_Qij just before it, by backup.
+    backups: of the units.
     """
 
     phases_ms: Sequence[Mapping[str, float]]
@@ -172,7 +176,7 @@ class Crowd:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self) -> None:
-        """What has come. Raises MeasureFailed if the job has failed."""
+        """Reads what has come. Raises MeasureFailed if the job has failed."""
         for chunk in self._results.poll(LOOK_S):
             if chunk.messages:
                 newest = self._rows(chunk.messages[-1].value() or b"").sent
@@ -308,7 +312,7 @@ class Crowd:
         return found
 
     def delays_ms(self, since_ms: float) -> list[float]:
-        """How old the newest record of each arrival was, since a time."""
+        """Age of the newest record of each arrival, since a time."""
         return [at_ms - sent for seen in self.arrived.values() for at_ms, sent in seen if at_ms >= since_ms]
 
     def gaps_ms(self, since_ms: float) -> list[float]:
@@ -368,14 +372,14 @@ class Turns:
         self._places = [(place, each) for each in times for place in range(each)]
 
     def key(self, index: int) -> int:
-        """Of the record with this number."""
+        """Key of the record with this number."""
         rounds, turn = divmod(index, len(self.units))
         place, times = self._places[turn]
         return (rounds * times + place) * 7919 % self._pieces[self.units[turn]].keys
 
 
 def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) -> Feeder:
-    """One thread feeds all."""
+    """Feeder of all, in one thread."""
     turns = Turns(pieces)
 
     def record(index: int) -> bytes:

@@ -29,7 +29,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def svg(plots: Sequence[Plot]) -> str:
-    """One below the other."""
+    """Picture with the plots one below the other."""
     with matplotlib.rc_context(_STYLE):
         canvas = Canvas(figsize=(WIDTH, HEIGHT * len(plots)), layout="constrained")
         grid = canvas.subplots(len(plots), 1, squeeze=False)

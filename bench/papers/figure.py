@@ -1,4 +1,4 @@
-"""What a figure is: what is measured for it, how it is drawn, and the rules by which it counts as reproduced. Pure.
+"""A figure: its measurements, its drawing, and the rules by which it counts as reproduced. Pure.
 
 Source: MECHANISMS section 6.
 """
@@ -11,13 +11,13 @@ from enum import Enum
 from typing import Protocol
 
 Values = dict[str, float]
-"""One point of a figure, as measured: numbers by name; the unit is the end of the name."""
+"""Numbers of one point of a figure, by name; the unit is the end of the name."""
 Data = Mapping[str, Values]
 """All points of a figure, by key."""
 
 
 class Ground(Enum):
-    """What the numbers of a figure come from."""
+    """Source of the numbers of a figure."""
 
     MODEL = "the cluster-scale model, driven by the cores of the services"
     PROCESS = "one process: the operators and the state of a worker, without a cluster"
@@ -35,9 +35,13 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule. what: that must hold. found: the figure it was held against. shape: it says how the curves lie.
+    """A rule.
 
-    The others say by how much: where only such a rule fails, the figure is reproduced in shape.
+    what: that must hold.
+    found: the figure it was held against.
+    shape: it says how the curves lie. The others say by how much: where only such a rule fails, the figure is
+        reproduced in
+        shape.
     """
 
     what: str
@@ -57,7 +61,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One pair of axes. x, y: what is on them, with units. bars: names along x; lines otherwise."""
+    """A pair of axes. x, y: what is on them, with units. bars: names along x; lines otherwise."""
 
     title: str
     x: str
@@ -76,10 +80,14 @@ class Keep(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of MECHANISMS 6.
+    """A row of MECHANISMS 6.
 
-    paper: where it stands. expected: its shape in words. setup: ours. keys: its points. measure: some of them, each
-    given to `Keep` when it is done. seconds: about how long all take.
+    paper: its place there.
+    expected: its shape in words.
+    setup: ours.
+    keys: its points.
+    measure: some of them, each given to `Keep` when it is done.
+    seconds: about how long all take.
     """
 
     tag: str

@@ -1,4 +1,4 @@
-"""What was measured for each figure: a file of JSON a figure, a point added as it is done.
+"""Measurements of each figure: a file of JSON a figure, a point added as it is done.
 
 A run that is stopped continues with the points that are missing; a figure whose points are there is drawn again, not
 measured again.
@@ -14,7 +14,7 @@ from bench.papers.figure import Figure, Values
 
 
 class Measured(msgspec.Struct, omit_defaults=True):
-    """Of one figure. machine, versions: where and with what its last point was measured."""
+    """Measurements of one figure. machine, versions: where and with what its last point was measured."""
 
     tag: str
     points: dict[str, Values] = {}

@@ -18,7 +18,7 @@ PROMISES_MS = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 LEAST_MS = 2_000
 """The paper's shortest threshold: from this promise on none may be broken."""
 SEEDS = (1,)
-"""Of the phases; the trace is one."""
+"""Seeds of the phases; the trace is one."""
 EVEN, NETWORK = "all resources cost the same", "network costs ten times as much"
 HOURS = "workers are paid by the hour"
 """The paper's virtual machines: what runs on one costs nothing more, so that a secondary may as well process."""
@@ -38,7 +38,7 @@ LARGE = 0.25
 
 @cache
 def looks(promise_ms: int, weights: str, seed: int, seconds: int = SECONDS) -> tuple[tuple[Look, ...], tuple[int, ...]]:
-    """One unit, looked at every second once it has settled; and when its scheme was changed."""
+    """Looks at a unit every second once it has settled, and the times of its changes of scheme."""
     unit = Adapted(rates(seconds, MEAN_PER_S), promise_ms, WEIGHTS[weights], seed, COOL_DOWN_S).run(SETTLED_S)
     found = tuple(unit.run(1.0).look() for _ in range(seconds - SETTLED_S))
     return found, tuple(unit.changes_ms)

@@ -1,8 +1,8 @@
-"""One operator in one process: what its batches, its checkpoints and their application at a backup cost in CPU time.
+"""An operator in one process: CPU time of its batches, its checkpoints and their application at a backup.
 
-Source: MECHANISMS C10, C11 and W7. State and images are those of a worker (RocksDB). A capture is what forms the run:
-the swap, encoding, packing. A paste is unpacking and applying. Settling, which takes the run into the leader's own
-image, is counted by itself: the paper's workers have no such image.
+Source: MECHANISMS C10, C11 and W7. State and images are those of a worker (RocksDB). A capture forms the run: the swap,
+encoding, packing. A paste is unpacking and applying. Settling, which takes the run into the leader's own image, is
+counted by itself: the paper's workers have no such image.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTLED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One checkpoint. created, updated, deleted: entries of the delta, as the image before it had them or not."""
+    """A checkpoint. created, updated, deleted: entries of the delta, as the image before it had them or not."""
 
     capture_ms: float
     paste_ms: float

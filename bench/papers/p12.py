@@ -160,7 +160,7 @@ def _run(job: _Job, records: Records, gone: Collection[str]) -> tuple[Plan, set[
 
 
 def _independent(topology: Topology) -> Topology:
-    """As IC takes it: every input is independent of the others."""
+    """Topology as IC takes it: every input is independent of the others."""
     return replace(topology, nodes=tuple(replace(node, correlated=False) for node in topology.nodes))
 
 

@@ -14,7 +14,7 @@ from bench.followed import MeasureFailed
 
 NAME = "packets.csv.gz"
 SLICE_S = 60
-"""Of the recording: so much of it becomes one second."""
+"""Part of the recording that becomes one second."""
 FIRST = datetime(2013, 3, 23, tzinfo=UTC)
 """For ten hours from here on rates have a standard deviation of 1.4 times their mean; the highest is 16 times it."""
 
@@ -32,7 +32,7 @@ def rates(seconds: int, mean_per_s: float) -> tuple[float, ...]:
 
 
 def _slices() -> Iterator[int]:
-    """Of each packet, the slice in which it came."""
+    """Slice in which each packet came."""
     with gzip.open(_path(), "rt") as lines:
         next(lines)
         for line in lines:

@@ -66,6 +66,6 @@ def _because(checks: Sequence[Check]) -> str:
 
 
 def _anchor(figure: Figure) -> str:
-    """As GitHub makes it of the heading."""
+    """Anchor that GitHub makes of the heading."""
     text = f"{figure.tag} {figure.title}".lower()
     return "".join(letter for letter in text if letter.isalnum() or letter in " -_").replace(" ", "-")

@@ -13,7 +13,9 @@ from bench.papers.rules import at_least, at_most
 
 SPACING_S = 60
 FIRST_S, LAST_S, BEST_S = 120, 360, 180
-"""When a worker comes after the failure: between these, as in the paper's figure 3; in its best case all then."""
+"""Times after the failure between which a worker comes, as in the paper's figure 3; in its best case all come at the
+last.
+"""
 UNTIL_S, EVERY_S = 700, 5
 ONE_BY_ONE = tuple(SPACING_S * (at + 1) for at in range(LOST))
 

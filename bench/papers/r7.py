@@ -46,7 +46,7 @@ def _said(key: str) -> str:
 
 
 def values(made: Outcome) -> Values:
-    """One point: of one run."""
+    """Values of one point, from one run."""
     stairs = {f"stair_{number}": float(queries) for number, queries in enumerate(steps(made.seen), 1)}
     known: Values = {}
     for second in TIMES:

@@ -1,4 +1,4 @@
-"""What copies last said of themselves in heartbeats: costs come once a second, markers with every heartbeat."""
+"""Last reports of copies in heartbeats: costs come once a second, markers with every heartbeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATE_MS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Of one copy. durable: batch of the newest valid marker when it gave its costs."""
+    """Last report of one copy. durable: batch of the newest valid marker when it gave its costs."""
 
     time_ms: int
     costs: Costs
@@ -23,7 +23,7 @@ class Said:
 
 
 class Reported:
-    """Of the copies of one generation of a job, by worker and unit."""
+    """Reports of the copies of one generation of a job, by worker and unit."""
 
     def __init__(self, generation: str) -> None:
         self._generation = generation
@@ -52,7 +52,7 @@ class Reported:
         return unit if generation == self._generation else None
 
     def current(self, worker: str, unit: str) -> bool:
-        """It has given its costs since its newest marker came."""
+        """True if it has given its costs since its newest marker came."""
         said = self._said.get((worker, unit), [])
         return bool(said) and said[-1].durable == self._durable[worker, unit]
 

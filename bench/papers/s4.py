@@ -20,7 +20,9 @@ PAPERS = 10_000
 
 
 def modelled(policy: str, rate_per_s: int, seed: int) -> Values:
-    """Of a second: elements in checkpoints, the paper's and ours; checkpoints; and how long one suspends its unit."""
+    """Values of a second: elements in checkpoints, the paper's and ours; checkpoints; and how long one suspends its
+    unit.
+    """
     made = Chain(policy, rate_per_s / 1000, STATE, seed).run(SECONDS)
     found = [one for one in made.captures if one.at_ms >= SETTLED_S * 1000]
     seconds = SECONDS - SETTLED_S

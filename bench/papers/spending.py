@@ -65,7 +65,7 @@ class Part(PythonOperator):
 
 
 class Heavy(Light):
-    """As much to capture, and a batch costs a hash of 400 MiB beside: a quarter of a second."""
+    """Operator with as much to capture, of which a batch costs a hash of 400 MiB beside: a quarter of a second."""
 
     def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
         _hash(HASHED)

@@ -16,7 +16,9 @@ WORKERS = (2, 3, 5, 7, 9, 12, 16, 20)
 SEEDS = (1, 2)
 BUSY = 0.8
 STATIC_S, DYNAMIC_S, LAST = 30.0, (60.0, 12.0), 0.4
-"""Of the model's time: with static backups; with dynamic ones, and for each worker. The last share of it counts."""
+"""Parts of the model's time: with static backups; with dynamic ones, and for each worker. The last share of it
+counts.
+"""
 PERIOD_S = 5.0
 ROBIN, MINMAX = "idle-roundrobin", "idle-minmax"
 READINGS = {"idle-minmax-both": Credit.BOTH, "idle-minmax-neither": Credit.NEITHER}

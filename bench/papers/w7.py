@@ -27,7 +27,7 @@ STEP_S = 0.1
 SIZE_S, WITHIN_S = 10, 10
 WARM_UP_S, LEAST_S, CHECKPOINTS = 12.0, 20.0, 4
 ADDRESSES, SKEW = 1_600, 1.3
-"""As many hosts as the paper's trace has, most packets from a few."""
+"""Number of hosts as in the paper's trace, most packets from a few."""
 JOIN_PER_S = 500
 SEED = 1
 SECOND_US = 1_000_000
@@ -45,7 +45,7 @@ class Stream:
     rate: float = 0.0
 
     def keys(self, number: int) -> np.ndarray:
-        """Of one batch; the rate of packets changes once a second."""
+        """Keys of one batch; the rate of packets changes once a second."""
         if self.kind == PACKETS:
             if number % round(1 / STEP_S) == 0:
                 spread = np.sqrt(np.log(1 + DEVIATION**2))
@@ -58,7 +58,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Windows:
-    """What the paper's aggregate would capture: C_n and C_u, from the groups and windows that were touched."""
+    """Captures of the paper's aggregate: C_n and C_u, from the groups and windows that were touched."""
 
     touched: set[tuple[int, int]] = field(default_factory=set)
     known: set[tuple[int, int]] = field(default_factory=set)

@@ -19,7 +19,7 @@ RISES = 60
 DETECTORS = (HEARTBEAT, FIXED, BENCHMARK)
 NEVER_MS = 10_000.0
 HIGH = ("90%", "95%")
-"""Where the paper's heartbeats detect nearly every rise."""
+"""Loads at which the paper's heartbeats detect nearly every rise."""
 
 
 def _measure(keys: Sequence[str], keep: Keep) -> None:

@@ -20,14 +20,14 @@ BEFORE, BEHIND = 1, 2
 NETWORK_MS = 42.0
 """The five hops of the chain."""
 UNLOADED_MS = NETWORK_MS + (BEFORE + BEHIND) * WORK_MS
-"""Of the chain without its loaded unit: 60 ms. The paper's active standby takes about 90 ms in all."""
+"""Time of the chain without its loaded unit: 60 ms. The paper's active standby takes about 90 ms in all."""
 NEVER_S = 3_600
 """The paper's primaries and secondaries do not change places while both answer."""
 GRACE_MS = 30
 """The paper's detector has a fixed grace: HOLDFAST_GRACE=fixed:30."""
 NONE, PASSIVE, HYBRID, ACTIVE = "none", "passive", "hybrid", "active standby"
 REFRESHED, REFRESH_MS = "hybrid refreshed every 100 ms", 100.0
-"""As our workers do it (H1)."""
+"""Refresh as our workers do it (H1)."""
 SCHEMES: Mapping[str, str] = {
     NONE: "none",
     PASSIVE: "passive",
@@ -39,7 +39,7 @@ SCHEMES: Mapping[str, str] = {
 UTILIZATIONS = (0.65, 0.69, 0.73, 0.77, 0.81, 0.85)
 """Mean, of the machine: the axis of the paper's figure. Its text says 30 to 80 % of the time, which would be more."""
 LOADED = 0.975
-"""Of the machine, under a transient load."""
+"""Share of the machine under a transient load."""
 SHARES = tuple(round((mean - NEED) / (LOADED - NEED), 3) for mean in UTILIZATIONS)
 SHARED_SHARES = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30)
 SHARED, DEDICATED = "shared", "dedicated"
@@ -48,8 +48,9 @@ SHARINGS = (SHARED, DEDICATED, GIVEN_UP)
 
 
 def delays_ms(failover: Failover) -> list[tuple[float, float]]:
-    """When each batch came in, once settled, and its end-to-end delay through the chain. What never left the loaded
-    unit counts as leaving it at the end.
+    """Time at which each batch came in, once settled, and its end-to-end delay through the chain. A batch that never
+    left the
+    loaded unit counts as leaving it at the end.
     """
     first, last = round(SETTLED_S * 1000 / STEP_MS), failover.now_ms // STEP_MS
     found = list[tuple[float, float]]()
@@ -66,8 +67,9 @@ def _mean_ms(delays: Sequence[tuple[float, float]]) -> float:
 
 
 def alone(line: str, share: float, seed: int, seconds: float = SECONDS) -> Values:
-    """One unit; its machine and the other one have transient loads of their own. loaded: of batches that come while the
-    machine of its primary has one.
+    """Values of one unit; its machine and the other one have transient loads of their own. loaded: of batches that come
+    while
+    the machine of its primary has one.
     """
     chance = random.Random(seed)
     machines = [

@@ -40,7 +40,7 @@ TIMES, SECONDS = 4, 120.0
 LOAD_S, PAUSE_S = 8.0, 8.0
 """Means; both are drawn evenly between half of it and one and a half."""
 SHARE, BURNERS = 0.3, 6
-"""Of a CPU, for each worker; processes of a load, beside which the worker gets about a seventh of it."""
+"""Share of a CPU for each worker; processes of a load, beside which the worker gets about a seventh of it."""
 RATE_PER_S = 500
 GRACE = "fixed:30"
 TARGET = next(name for name, place in OPERATORS.items() if place == BETWEEN)
@@ -127,11 +127,11 @@ def _burning(quotas: Quotas, worker: str, folder: Path) -> Iterator[None]:
 
 
 def mean_delay_ms(seen: Sequence[tuple[float, float]], spans: Sequence[Spell]) -> float:
-    """Of records that were sent within these spans, at a steady rate.
+    """Mean delay of records that were sent within these spans, at a steady rate.
 
     Args:
-        seen: (when rows arrived, when the newest record behind them was sent), in order. Whatever was sent since the
-            arrival before came with these rows.
+        seen: (when rows arrived, when the newest record behind them was sent), in order. Records sent since the arrival
+            before came with these rows.
     """
     weight, total = 0.0, 0.0
     for (_, before), (arrived_ms, newest) in pairwise(seen):

@@ -39,7 +39,7 @@ TARGETS = [name for name, place in OPERATORS.items() if place == BETWEEN]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One setting."""
+    """A setting."""
 
     scheme: str
     heartbeat_ms: int

@@ -42,7 +42,9 @@ def _key(rate_per_s: int, away_s: int, number: int) -> str:
 
 
 def _measure(keys: Sequence[str], keep: Keep) -> None:
-    """One job. Points come in random order, so that no rate has the job while it is young, or a slow hour alone."""
+    """Measures one job. Points come in random order, so that no rate has the job while it is young, or a slow hour
+    alone.
+    """
     ordered = list(keys)
     random.Random(len(ordered)).shuffle(ordered)
     with folder_of_its_own(say) as cluster, ExitStack() as stack:

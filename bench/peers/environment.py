@@ -16,7 +16,7 @@ INSTALL_TIMEOUT_S = 600
 
 
 class PeerMissing(Exception):
-    """What a peer runs on cannot be had: why."""
+    """Reason why a peer cannot be had."""
 
 
 def environment_of(requirements: Sequence[str]) -> Path:

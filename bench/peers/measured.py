@@ -83,7 +83,9 @@ def _samples(cluster: BenchCluster, child: Child, out: Partition, records: int) 
 
 
 def _check(cluster: BenchCluster, out: Partition, rows: int) -> None:
-    """It did what ours does: one row for each record, each key's count going up by one. Raises MeasureFailed."""
+    """Checks that it did what ours does: one row for each record, each key's count going up by one. Raises
+    MeasureFailed.
+    """
     counts: dict[str, int] = {}
     for number, message in enumerate(cluster.log.scan(out)):
         if number == rows:

@@ -1,1 +1,1 @@
-"""Whether promised recovery times are kept: drills and kills of an adaptive unit, again and again."""
+"""Check of promised recovery times: drills and kills of an adaptive unit, again and again."""

@@ -77,18 +77,18 @@ class Promised:
         return [one for one in mine if one.kind in kinds and one.epoch > self.epoch]
 
     def refused(self, seen: int) -> bool:
-        """Whether its drill was, among events from this place on."""
+        """True if its drill was refused, among events from this place on."""
         new = self.job.events[seen:]
         return any(one.kind == REFUSED and (one.job, one.unit) == (self.name, self.unit) for one in new)
 
     def over(self, seen: int) -> bool:
-        """It was judged, or will not be."""
+        """True if it was judged, or will not be."""
         if self.active_s == math.inf and self.found(ACTIVE):
             self.active_s = time.monotonic()
         return bool(self.found(*JUDGED)) or self.refused(seen) or time.monotonic() > self.active_s + UNJUDGED_S
 
     def take(self, kind: str) -> Outcome | None:
-        """What its present takeover was judged to be; None: nobody judged it."""
+        """Judgement of its present takeover; None: nobody judged it."""
         judged = next(iter(self.found(*JUDGED)), None)
         if judged is None:
             self.unjudged += 1
@@ -102,7 +102,7 @@ class Promised:
         return made
 
     def chosen_ms(self) -> list[int]:
-        """When recovery has chosen another scheme."""
+        """Times at which recovery has chosen another scheme."""
         return [one.time_ms for one in self.job.events if one.job == self.name and one.alternatives]
 
     def ends(self, rows: int, lost: int, duplicated: int, wrong: int) -> None:

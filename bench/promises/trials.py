@@ -1,4 +1,4 @@
-"""Which takeovers are made under which promises, and what is said of them. Pure.
+"""Takeovers under promises, and their report. Pure.
 
 Source: MECHANISMS A4 and A5, docs/decisions/0103.
 """
@@ -31,11 +31,12 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One that was made, as recovery has judged it. predicted_ms: 0: nothing was.
+    """A takeover that was made, as recovery has judged it. predicted_ms: 0: nothing was.
 
-    took_ms: from the failure until the unit was as far as before. rows, lost, duplicated, wrong: of the promise's job
-    in the whole round, in its last outcome. changes: of its scheme, as recovery chose. hasty: of these, those that came
-    within a cool-down. unjudged: takeovers before this one that were refused, or that nobody judged.
+    took_ms: from the failure until the unit was as far as before.
+    rows, lost, duplicated, wrong: of the promise's job in the whole round, in its last outcome.
+    changes: of its scheme, as recovery chose. hasty: of these, those that came within a cool-down.
+    unjudged: takeovers before this one that were refused, or that nobody judged.
     """
 
     promise_ms: int
@@ -63,7 +64,7 @@ def trials(promises_ms: Sequence[int], counts: Mapping[str, int]) -> list[Trial]
 
 
 def left_of(wanted: Sequence[Trial], made: Sequence[Outcome]) -> list[Trial]:
-    """Those that are still to be made."""
+    """Trials that are still to be made."""
     done = Counter(Trial(one.promise_ms, one.kind) for one in made)
     left = []
     for trial in wanted:
@@ -88,7 +89,7 @@ def rounds(left: Sequence[Trial], together: int) -> Iterator[list[Trial]]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Of one promise and kind. worst: the longest takeover as a share of the promise. schemes: how often each."""
+    """Row of one promise and kind. worst: the longest takeover as a share of the promise. schemes: how often each."""
 
     promise_ms: int
     kind: str
