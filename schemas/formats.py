@@ -11,6 +11,10 @@ import os
 from pathlib import Path
 
 FIRST = 1
+PLANS = 2
+"""Jobs have replication plans. The release before takes a change by an older plan for valid, and leaves the plan out of
+its own changes.
+"""
 PRETENDED = "HOLDFAST_TEST_FORMAT"
 """For tests only: the newest format, or `@` and a file that holds it, if it is there."""
 
@@ -19,7 +23,7 @@ def _newest() -> int:
     said = os.environ.get(PRETENDED, "")
     if said.startswith("@"):
         said = Path(said[1:]).read_text() if Path(said[1:]).exists() else ""
-    return int(said or FIRST)
+    return int(said or PLANS)
 
 
 NEWEST = _newest()

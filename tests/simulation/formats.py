@@ -1,13 +1,14 @@
 """Processes of two releases: nobody writes what a process that lives cannot read; and deliberate bugs of that rule.
 
 Source: decision 0078. Under profile `formats` replicas and controllers are of the release that reads SECOND; workers
-are of the one before, until they start again as new ones.
+are of the one before, until they start again as new ones. Under profile `budget` all processes read SECOND, since there
+are no replication plans before; under every other one they read FIRST alone, so that no history has a format to raise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from unittest import mock
 
 from holdfast.schemas import assignments, formats, heartbeats
@@ -20,7 +21,7 @@ from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS, kind_of
 
 SECOND = formats.FIRST + 1
-LIVE_US = 1_500_000
+LIVE_US, AT_ONCE_US = 1_500_000, 300_000
 """A history is short."""
 NEVER = 1_000_000
 """So many batches without anything count as one: nothing that is odd shows in them, and a history has few others."""
@@ -44,9 +45,9 @@ class reading:
 @contextmanager
 def released(profile: str) -> Iterator[None]:
     """The release of all processes that nothing else is said of."""
-    newer: AbstractContextManager[None] = reading(SECOND) if profile == "formats" else nullcontext()
-    idle = mock.patch.object(proving, "IDLE", NEVER)
-    with newer, idle, mock.patch.object(deciding, "LIVE_US", LIVE_US):
+    newest = reading(SECOND if profile in ("formats", "budget") else formats.FIRST)
+    idle, live_us = mock.patch.object(proving, "IDLE", NEVER), AT_ONCE_US if profile == "budget" else LIVE_US
+    with newest, idle, mock.patch.object(deciding, "LIVE_US", live_us):
         yield
 
 
@@ -61,9 +62,11 @@ def check(written: list[Written]) -> Iterator[str]:
             elif isinstance(record, Exit):
                 heard.pop(record.worker, None)
         elif one.partition.topic == TOPICS.assignments:
-            said = assignments.decode(one.value).format
-            if said > now:
-                now = said
+            decided = assignments.decode(one.value)
+            if decided.replications and now < formats.PLANS:
+                yield f"format: {decided.author} made a replication plan, and the cluster writes {now}"
+            if decided.format > now:
+                now = decided.format
                 old = sorted(name for name, (reads, at) in heard.items() if _old(reads, now, one.time_us - at))
                 if old:
                     yield f"format: {now} is written from now on, and {old} read less"

@@ -109,7 +109,7 @@ def test_a_replica_that_has_just_begun_or_hears_nobody_says_nothing() -> None:
 
 
 def test_a_release_that_knows_no_newer_one_says_nothing() -> None:
-    assert readers(w1=7).due(1, LIVE_US) == 0
+    assert readers(w1=7).due(formats.NEWEST, LIVE_US) == 0
 
 
 # -- who is too old ---------------------------------------------------------------------------------------------------
@@ -127,8 +127,8 @@ def log_of(*records: Assignment) -> tuple[MemoryLog, ClusterTopics]:
 
 
 def test_a_process_of_an_older_release_does_not_start_and_is_told_why() -> None:
-    log, topics = log_of(Assignment("r", 0, (), format=2))
-    with pytest.raises(OtherFormat, match="format 2, and this process reads 1 at most: start a newer release"):
+    log, topics = log_of(Assignment("r", 0, (), format=3))
+    with pytest.raises(OtherFormat, match="format 3, and this process reads 2 at most: start a newer release"):
         read_standings(log, Partition(topics.assignments, 0))
 
 
@@ -136,7 +136,7 @@ def test_one_that_reads_it_later_ends() -> None:
     log, topics = log_of()
     decisions = Decisions(Identity("w1", "1"), log, topics, lambda *_: None)
 
-    log.appender("r").append(Partition(topics.assignments, 0), encode(Assignment("r", 0, (), format=2)))
+    log.appender("r").append(Partition(topics.assignments, 0), encode(Assignment("r", 0, (), format=3)))
     reader = log.reader("test")
     reader.assign(decisions.positions)
     (chunk,) = [chunk for chunk in reader.poll(0) if chunk.messages]
@@ -146,8 +146,8 @@ def test_one_that_reads_it_later_ends() -> None:
 
 def test_tests_may_pretend_a_newer_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(formats.PRETENDED, f"@{tmp_path / 'format'}")
-    assert formats._newest() == formats.FIRST
-    (tmp_path / "format").write_text("2\n")
-    assert formats._newest() == 2
-    monkeypatch.setenv(formats.PRETENDED, "3")
+    assert formats._newest() == formats.PLANS
+    (tmp_path / "format").write_text("3\n")
     assert formats._newest() == 3
+    monkeypatch.setenv(formats.PRETENDED, "4")
+    assert formats._newest() == 4

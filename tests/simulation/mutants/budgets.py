@@ -8,6 +8,7 @@ from unittest import mock
 
 import msgspec
 
+from holdfast.schemas import formats
 from holdfast.services.kernel.fidelity.of_job import Planned
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.recovery.core.replication import answering, replanning
@@ -20,6 +21,11 @@ from tests.simulation.mutants.bug import method
 def planned_over_budget(true: Any, self: Planned, share: float) -> int:
     """A plan names one unit more than the budget allows."""
     return int(true(self, share)) + 1
+
+
+def planned_before_all_read_plans() -> AbstractContextManager[object]:
+    """A replica makes plans whatever the other processes read."""
+    return mock.patch.object(formats, "PLANS", formats.FIRST)
 
 
 def own_plan_followed() -> AbstractContextManager[object]:

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 from prometheus_client import generate_latest
 
-from holdfast.schemas import assignments, commands, events, heartbeats, plans
+from holdfast.schemas import assignments, commands, events, formats, heartbeats, plans
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, job_key, unit_key
 from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
@@ -349,7 +349,8 @@ def test_a_budget_of_1000_units_takes_less_than_20_ms_of_any_turn_while_the_plan
     changes = tuple(Change(unit, 1, (Copy("w", "1", PRIMARY),), "passive") for unit in units)
     shell = Shell()
     shell.append(TOPICS.plans, plans.encode(budgeted(0.4)))
-    shell.append(TOPICS.assignments, assignments.encode(Assignment("c", 1, changes, goals=(Goal("job", G, "run"),))))
+    begun = Assignment("c", 1, changes, goals=(Goal("job", G, "run"),), format=formats.PLANS)
+    shell.append(TOPICS.assignments, assignments.encode(begun))
     shell.append(TOPICS.heartbeats, beat("w", *(CopyState(unit, 1, "running", batch=5) for unit in units)))
     spent_s, key = list[float](), job_key("job", G)
     _timed(monkeypatch, Recovery, "_replicate", spent_s)
@@ -388,6 +389,7 @@ def _timed(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, spent_s: lis
 def test_the_planner_of_replicas_is_asked_beside_the_turns_and_its_plan_is_appended() -> None:
     shell = Shell()
     shell.append(TOPICS.plans, plans.encode(budgeted(0.4)))
+    shell.append(TOPICS.assignments, assignments.encode(Assignment("c", 1, (), format=formats.PLANS)))
     made = None
     for _ in range(5):  # the planner may have answered before a turn is over
         shell.now_us += 1_000_000

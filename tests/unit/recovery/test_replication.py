@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 import pytest
 
+from holdfast.schemas import formats
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, ReplicationPlan, job_key, unit_key
 from holdfast.schemas.costs import Costs
 from holdfast.schemas.decided import Id
@@ -83,11 +84,14 @@ class Flow:
         return Costs(unit, leads=True, inputs={"s": (records, records)}, outputs={"s.0": records})
 
 
-def world(share: float, flow: Flow | None = None, replicas: int = 2, base: str = "passive") -> World:
-    """Of whose records each is checked against the budget."""
+def world(
+    share: float, flow: Flow | None = None, replicas: int = 2, base: str = "passive", format: int = formats.PLANS
+) -> World:
+    """Of whose records each is checked against the budget. format: in which the cluster writes."""
     made = World(*(Worker(f"w{n}") for n in range(4)), made=budgeted(share, base), replicas=replicas)
     made.measured = flow
     made.watchers.append(within(made))
+    made.append("r", [], format=format)
     made.run(0.3)
     made.goal("run")
     return made
@@ -132,6 +136,16 @@ def test_the_budget_is_a_share_of_the_planned_units(share: float, count: int) ->
     made = world(share)
     made.run(6)
     assert len(held(made)) == count
+
+
+def test_there_is_no_plan_before_every_process_reads_plans() -> None:
+    made = world(0.6, Flow(1, 1, 1, 1), format=formats.PLANS - 1)
+    made.run(6)
+    assert made.checked.replication(JOB) is None
+    assert held(made) == set()
+    made.append("r", [], format=formats.PLANS)
+    made.run(6).settle()
+    assert len(held(made)) == 3
 
 
 def test_a_rate_that_moves_changes_the_plan_once_and_the_replica_that_goes_goes_first() -> None:

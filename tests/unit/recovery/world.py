@@ -475,11 +475,12 @@ class World:
         incidents: Iterable[Incident] = (),
         replications: Iterable[ReplicationPlan] = (),
         outages: Iterable[Outage] = (),
+        format: int = 0,
     ) -> None:
         """One record; what is valid in it is checked."""
         record = Assignment(
             author, self.now_us // 1000, tuple(changes), goals=tuple(goals), incidents=tuple(incidents),
-            replications=tuple(replications), outages=tuple(outages),
+            replications=tuple(replications), outages=tuple(outages), format=format,
         )  # fmt: skip
         before = self.checked.units()
         for change in self.checked.read(record):

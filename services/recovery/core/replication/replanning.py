@@ -1,9 +1,10 @@
 """Replanning: it asks the planner of replicas, takes its answer as the plan or not, and says which units follow it now.
 
-The first plan goes by even rates. From then on the planner is asked every few seconds, with the rates of the last
-minute, and only in calm: no copy is missing, nothing changes or moves, no incident is open, the job does not stop. Its
-plan is proposed once it was better by a margin in several answers in a row, and the cool-down since the last plan is
-over. Of a plan that is too large by now, since units have left it, the first ones by name count.
+The first plan goes by even rates, and none is made before every process of the cluster reads plans. From then on the
+planner is asked every few seconds, with the rates of the last minute, and only in calm: no copy is missing, nothing
+changes or moves, no incident is open, the job does not stop. Its plan is proposed once it was better by a margin in
+several answers in a row, and the cool-down since the last plan is over. Of a plan that is too large by now, since units
+have left it, the first ones by name count.
 
 The units that follow the newest plan are a function of the log alone. Units that lose their replica go first; units
 that gain one wait, in order of their names, until the budget has room; a unit without copies keeps its room. So two
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from holdfast.schemas import formats
 from holdfast.schemas.assignments import ReplicationPlan, job_key, job_key_of, split_job_key, unit_key
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
@@ -157,6 +159,8 @@ class Replication:
         self, key: str, known: _Job, own: frozenset[str], assigned: Assigned, calm: Callable[[], bool], now_us: int
     ) -> None:
         if known.asking is not None or known.proposed is not None or now_us - known.asked_us < PACE_US:
+            return
+        if assigned.format < formats.PLANS:
             return
         known.asked_us = now_us  # also if nothing is asked: to look whether all units are at rest takes a while
         present = assigned.replication(key)
