@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,6 +20,7 @@ from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.planning.converting import function_name
 from holdfast.services.planning.drawing import svg
+from holdfast.testing import JobRun
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 DELAYS = Job(
@@ -167,4 +169,6 @@ def test_an_import_loads_nothing_that_is_slow() -> None:
 def test_the_examples_of_the_page_run() -> None:
     page = (Path(__file__).parents[3] / "docs" / "jobs-in-python.md").read_text(encoding="utf-8")
     blocks = [block.partition("```")[0] for block in page.split("```python\n")[1:]]
-    exec(compile("\n".join(blocks), "jobs-in-python.md", "exec"), {"__name__": "page"})
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile("\n".join(blocks), "jobs-in-python.md", "exec"), names)
+    names["test_delays_of_a_day_survive_a_kill"](JobRun)

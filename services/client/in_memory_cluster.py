@@ -1,0 +1,268 @@
+"""A cluster in this process for one job: the cores of the services, on a log in memory and a clock of its own.
+
+One controller, one recovery replica and one worker take turns; nothing waits, nothing blocks, and the clock advances by
+one millisecond a turn, so the same input always gives the same output. Source: JOBS `try`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from holdfast.schemas import commands, plans
+from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat
+from holdfast.schemas.heartbeats import encode as encode_beat
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
+from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from holdfast.services.controller.conductor import Conductor
+from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.polling import Polling
+from holdfast.services.hosting.blocking import Inline
+from holdfast.services.hosting.identity import Identity
+from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.dataflow.sink_records import json_rows
+from holdfast.services.kernel.errors import HoldfastError, JobRejected
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.versions import versions
+from holdfast.services.log.memory import MemoryLog
+from holdfast.services.planning import spark_installation
+from holdfast.services.recovery.polling import Polling as RecoveryPolling
+from holdfast.services.worker.process.loop import Worker
+
+BEAT_EVERY_TURNS = 20
+RECOVER_EVERY_TURNS = 5
+MAX_IDLE_TURNS = 100_000
+KILLED = -9
+"""The status of a process that SIGKILL has ended."""
+T = TypeVar("T")
+
+
+class LocalRunFailed(HoldfastError):
+    """The job stopped with an error."""
+
+
+class InMemoryCluster:
+    """One job, on a log and a worker of its own.
+
+    Args:
+        spec: the job, complete.
+        allow: modules that Python operators may come from.
+        schemas: by which records were written that name theirs.
+        at: the time of day when it starts; None: the present.
+    """
+
+    def __init__(
+        self, spec: JobSpec, allow: list[str], schemas: Schemas = NO_SCHEMAS, at: datetime | None = None
+    ) -> None:
+        if heavy := [name for name, operator in spec.operators.items() if operator.kind == "spark"]:
+            hint = "`holdfast up`, then `holdfast submit`, runs the job; `holdfast check` looks at it"
+            if absent := spark_installation.missing():
+                hint += f". {absent}: {spark_installation.COMMAND}"
+            raise LocalRunFailed(f"operator '{heavy[0]}' runs on Spark, which a run in memory does not start: {hint}")
+        self.spec, self._schemas = spec, schemas
+        self._versions = versions(tuple(allow))
+        self._turns = self._now_ms = self._incarnations = 0
+        self._started_ms = int((time.time() if at is None else at.timestamp()) * 1000)
+        self._cluster = ClusterTopics("local")
+        self.log = MemoryLog(self._time_ms)
+        self.log.create(self._cluster.specs())
+        self._appender = self.log.appender("local")
+        conductor = Conductor(
+            self.log,
+            self._cluster,
+            Controller("local"),
+            self._time_ms,
+            versions=self._versions,
+            allow=allow,
+        )
+        self._controller = Polling(conductor, self.log, self._time_ms)
+        self._recovery = RecoveryPolling(
+            "local-recovery", self.log, self._cluster, BEAT_EVERY_TURNS, now_us=lambda: self._now_ms * 1000
+        )
+        self.worker: Worker | None = None
+        self.start_worker()
+
+    # -- what a user does ---------------------------------------------------------------------------------------------
+
+    def create_topics(self) -> None:
+        """The topics of the job's sources, a partition for each task, and of its sinks."""
+        for source in self.spec.sources.values():
+            assert source.topic is not None
+            self.log.create([TopicSpec(source.topic, source.parallelism)])
+        for query in self.spec.queries.values():
+            assert query.sink is not None
+            self.log.create([TopicSpec(query.sink.topic, query.sink.partitions or 1)])
+
+    def feed(self, name: str, blocks: Iterable[list[bytes]], count: int = 0) -> int:
+        """Appends records to a source, in turns over its partitions: one a task. A table's stay in order, in one.
+
+        Args:
+            count: how many the source has been fed with before.
+
+        Returns how many it has been fed with now.
+        """
+        source = self.spec.sources[name]
+        assert source.topic is not None
+        for block in blocks:
+            for record in block:
+                index = 0 if source.table else count % source.parallelism
+                self._appender.append(Partition(source.topic, index), record)
+                count += 1
+        return count
+
+    def submit(self) -> None:
+        """The job; what becomes of it, `plan` says."""
+        self._submit(commands.encode(self.spec.as_plain()))
+
+    def drain(self, plan: Plan) -> None:
+        """Lets the job end once everything is delivered."""
+        self._submit(commands.encode(commands.Command("drain", plan.job)))
+
+    def _submit(self, record: bytes) -> None:
+        self._appender.append(Partition(self._cluster.submit, 0), record)
+
+    # -- what a machine does ------------------------------------------------------------------------------------------
+
+    def start_worker(self) -> None:
+        """A new incarnation of the worker."""
+        assert self.worker is None
+        self._incarnations += 1
+        self.worker = Worker(
+            Identity("local", f"local-{self._incarnations:06d}", slots=1024),
+            self.log,
+            self._cluster,
+            clock_ms=lambda: float(self._now_ms),
+            time_ms=self._time_ms,
+            image=lambda _: MemoryImage(),
+            deliveries=Inline(),
+            restores=Inline(),
+            schemas=self._schemas,
+        )
+
+    def kill_worker(self) -> None:
+        """As SIGKILL: the worker takes no further turn, and its parent notices that."""
+        assert self.worker is not None
+        identity, self.worker = self.worker.identity, None
+        notice = Exit(identity.worker, identity.incarnation, self._time_ms(), KILLED)
+        self._appender.append(Partition(self._cluster.heartbeats, 0), encode_beat(notice))
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def until(self, condition: Callable[[], T | None], processed: Callable[[int], None] = lambda _: None) -> T:
+        """Takes turns until something is there.
+
+        Args:
+            processed: called from time to time with the number of records processed.
+
+        Raises:
+            LocalRunFailed: with the cause.
+        """
+        quiet = 0
+        while (found := condition()) is None:
+            quiet = 0 if self.turn() else quiet + 1
+            if quiet > MAX_IDLE_TURNS:
+                raise LocalRunFailed("the job makes no progress any more: please report this job file")
+            if self._turns % BEAT_EVERY_TURNS == 0:
+                self.check_copies()
+                processed(0 if self.worker is None else self.worker.records)
+        return found
+
+    def turn(self, step_ms: int = 1) -> bool:
+        """Everything takes a turn, after so much time; True if the worker did something."""
+        self._turns += 1
+        self._now_ms += step_ms
+        if self._turns % BEAT_EVERY_TURNS == 1 or step_ms > 1:
+            self._beat()
+        self._controller.turn()
+        if self._turns % RECOVER_EVERY_TURNS == 0 or step_ms > 1:
+            self._recovery.turn()
+        return self.worker is not None and self.worker.turn()
+
+    def _beat(self) -> None:
+        if self.worker is None:
+            return
+        identity = self.worker.identity
+        beat = Heartbeat(
+            worker=identity.worker,
+            incarnation=identity.incarnation,
+            time_ms=self._time_ms(),
+            slots=identity.slots,
+            decided=self.worker.decided,
+            versions=self._versions,
+            copies=self.worker.copies(),
+        )
+        self._appender.append(Partition(self._cluster.heartbeats, 0), encode_beat(beat))
+
+    def _time_ms(self) -> int:
+        return self._started_ms + self._now_ms
+
+    # -- what happened ------------------------------------------------------------------------------------------------
+
+    def check_copies(self) -> None:
+        """Raises LocalRunFailed: a copy cannot continue."""
+        for copy in () if self.worker is None else self.worker.copies():
+            if copy.state in ("failed", FAULTED):
+                raise LocalRunFailed(f"{copy.unit.split('/')[1]}: {copy.error}")
+
+    def _decisions(self) -> Iterator[Decision]:
+        return (plans.decode(m.value() or b"") for m in self.log.scan(Partition(self._cluster.plans, 0)))
+
+    def plan(self) -> Plan | None:
+        """What the job became; None: that is not decided yet. Raises JobRejected."""
+        for decision in self._decisions():
+            if isinstance(decision, Rejection):
+                raise JobRejected(decision.problems)
+            if isinstance(decision, Plan):
+                return decision
+        return None
+
+    def all_are(self, plan: Plan, *states: str) -> bool:
+        """Every unit is in one of these states."""
+        copies = () if self.worker is None else self.worker.copies()
+        return len(copies) == len(plan.units) and all(copy.state in states for copy in copies)
+
+    def all_taken(self) -> bool:
+        """Every record that lies in the topics of the sources was processed by a copy that leads."""
+        taken: dict[Partition, int] = {}
+        for one in () if self.worker is None else self.worker.taken():
+            for index, position in one.positions.items():
+                partition = Partition(one.topic, index)
+                taken[partition] = min(position, taken.get(partition, position))
+        topics = {source.topic for source in self.spec.sources.values() if source.topic is not None}
+        counts = self.log.topics()
+        read = [Partition(topic, index) for topic in topics for index in range(counts[topic])]
+        return all(taken.get(one, 0) >= end for one, end in self.log.offsets(read, "end").items())
+
+    def has_ended(self) -> bool:
+        """The controller has ended the job."""
+        return any(isinstance(decision, Ended) for decision in self._decisions())
+
+    def topics_of(self, plan: Plan) -> JobTopics:
+        """The job's own topics."""
+        return self._cluster.job(plan.job, plan.generation)
+
+    def delivered(self, query: str) -> dict[Partition, int]:
+        """The ends of the partitions that a query writes to."""
+        sink = self.spec.queries[query].sink
+        assert sink is not None
+        partitions = [Partition(sink.topic, index) for index in range(self.log.topics()[sink.topic])]
+        return self.log.offsets(partitions, "end")
+
+    def rows(self, plan: Plan, seen: Mapping[Partition, int] | None = None) -> dict[str, list[bytes]]:
+        """Rows that every query has delivered, as JSON records, in the order of its topic.
+
+        Args:
+            seen: where to begin, by partition; others are read from their start.
+        """
+        found: dict[str, list[bytes]] = {}
+        for operator in plan.operators:
+            if operator.kind == "sink":
+                query, rows = operator.params["query"], json_rows(operator)
+                kept = [self.log.scan(one, (seen or {}).get(one)) for one in self.delivered(query)]
+                found[query] = [
+                    row for messages in kept for message in messages for row in rows(message.value() or b"")
+                ]
+        return found
