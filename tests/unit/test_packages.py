@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,22 @@ def test_no_package_holds_more_than_a_quarter_of_the_lines() -> None:
 def test_no_file_of_the_service_is_long(service: str) -> None:
     sizes = {str(file.relative_to(SERVICES)): lines(file) for file in (SERVICES / service).rglob("*.py")}
     assert {name: size for name, size in sizes.items() if size > MOST_LINES} == {}
+
+
+def allowed(package: str) -> set[str]:
+    """Packages below it, by the first contract of the linter."""
+    rules = tomllib.loads((SERVICES.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = [re.findall(r"holdfast\.services\.(\w+)", layer) for layer in rules["contracts"][0]["layers"]]
+    at = next(place for place, layer in enumerate(layers) if package in layer)
+    return {name for layer in layers[at + 1 :] for name in layer}
+
+
+@pytest.mark.parametrize("package", sorted(folder.parent.name for folder in SERVICES.glob("*/__init__.py")))
+def test_each_package_says_what_it_may_import_and_where_its_tests_are(package: str) -> None:
+    text = (SERVICES / package / "README.md").read_text(encoding="utf-8")
+    said = re.search(r"^It may import: ([^.]*)\.$", text, re.MULTILINE)
+    assert said is not None
+    assert set(re.split(r",\s+", said[1])) == allowed(package) | {"schemas"}
+    tests = re.findall(r"`(tests/[\w/.]+)`", text)
+    assert tests
+    assert [path for path in tests if not (SERVICES.parent / path).exists()] == []

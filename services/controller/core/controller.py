@@ -62,9 +62,11 @@ LOOK_MS = 100
 """Between two looks which queries are available."""
 
 RETRY_MS = 1_000
+"""Pause after a failed action."""
+
 DRAIN_AGAIN_MS = 5_000
-"""The cut log refuses a drain that lacks the end of a partition which joined meanwhile, and takes only one."""
-"""After a failed action."""
+"""Time between two drains: the cut log refuses one that lacks the end of a partition which joined meanwhile, and takes
+only one."""
 
 LATE_MS = 60_000
 """Found in the log and older, a command to an unknown job stays unanswered: somebody answered it then."""
