@@ -21,8 +21,8 @@ REST_S = 20.0
 LOOK_S = 0.1
 """The longest wait for records before the next look at what is asked."""
 SHARE = 0.05
-"""Share of the time that a picture may take: large jobs get fewer pictures a second."""
-LEAST_S = 0.3
+"""Share of a processor that pictures may take: large jobs get fewer of them a second."""
+LEAST_S = 0.2
 """Between two pictures."""
 RATE_MS, MOST_RATES = 1_000, 90
 """Between two points of the line that shows how a rate has gone, and how many there are."""
@@ -108,14 +108,15 @@ class Feed:
                     return
             live.turn(LOOK_S)
             if (now_s := self._clock_s()) >= due_s:
+                spent_s = time.thread_time()
                 self._take(live)
-                due_s = now_s + max(LEAST_S, (self._clock_s() - now_s) / SHARE)
+                due_s = now_s + max(LEAST_S, (time.thread_time() - spent_s) / SHARE)
 
     def _take(self, live: LiveView) -> None:
         self._number += 1
         self._picture = live.picture(int(time.time() * 1000), self._number)
         self._note_rates(self._picture)
-        self.broken = ""
+        self.broken = live.silence
         self._fresh.set()
 
     def _note_rates(self, picture: Picture) -> None:

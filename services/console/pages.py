@@ -28,7 +28,7 @@ from holdfast.services.view.live import LiveJob, Picture
 from holdfast.services.view.rows import newest_letters, newest_rows
 
 STATIC = Path(__file__).parent / "static"
-LOOK_S = 0.25
+LOOK_S = 0.2
 """Between two looks of a page at the feed; what is equal is not sent."""
 RECORDS_S = 2.0
 """Between two looks at the rows of a query, or at dead letters, while a page shows them."""
@@ -89,7 +89,7 @@ def add_pages(console: Console) -> None:
         await _ready(console)
         with _frame(console, request, "Takeovers", "/takeovers"):
             _heading("Takeovers")
-            _live(console, lambda picture: takeovers(picture.takeovers, picture.happenings))
+            _live(console, takeovers)
 
     @_page("/events")
     async def events_page(request: Request) -> None:
@@ -165,9 +165,8 @@ def _events(picture: Picture) -> Node:
 
 
 def _takeovers_of(one: LiveJob, picture: Picture) -> Node:
-    mine = [found for found in picture.takeovers if found.job == one.line.job]
     unit = one.plan.units[0].name if one.plan.units else "UNIT"
-    return takeovers(mine, picture.happenings, drills=f"holdfast drill {one.line.job} {unit}")
+    return takeovers(picture, one.line.job, drills=f"holdfast drill {one.line.job} {unit}")
 
 
 def _results(console: Console, request: Request, job: str, query: str) -> None:

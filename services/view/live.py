@@ -19,6 +19,7 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.assignments import read_standings
+from holdfast.services.view.asking import Beside
 from holdfast.services.view.cluster import OVER, ClusterView
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.door import Door
@@ -31,6 +32,10 @@ MOST_EVENTS = 5_000
 """Events that are kept in memory, the newest."""
 SILENT_S = 3.0
 """Without any record for so long, Kafka is asked whether it answers: while a worker lives, records come."""
+SAID_S = 5.0
+"""Without a record or an answer for so long, what is shown is said to be old."""
+PROMPT_S = 0.05
+"""The longest wait for an answer of Kafka: with a later one, a later picture is made."""
 
 ENDS_S = 2.0
 """Between two looks at the ends of the topics that jobs read."""
@@ -97,6 +102,8 @@ class LiveView:
         self._ends: dict[Partition, int] = {}
         self._ends_s = float("-inf")
         self._heard_s = time.monotonic()
+        self._asking_ends: Beside[dict[Partition, int]] = Beside()
+        self._asking_it: Beside[dict[Partition, int]] = Beside()
         self._reader = log.reader("console", on_demand=True)
         self._reader.assign(positions)
         ends = log.offsets(list(positions), "end")
@@ -130,9 +137,16 @@ class LiveView:
         if came:
             self._heard_s = time.monotonic()
         elif time.monotonic() - self._heard_s > SILENT_S:
-            self._door.log.offsets([Partition(self._door.topics.events, 0)], "end")
-            self._heard_s = time.monotonic()
+            events_of = [Partition(self._door.topics.events, 0)]
+            if self._asking_it.ask(lambda: self._door.log.offsets(events_of, "end"), PROMPT_S) is not None:
+                self._heard_s = time.monotonic()
         return came
+
+    @property
+    def silence(self) -> str:
+        """Word for people that Kafka does not answer; empty: it does."""
+        silent_s = time.monotonic() - self._heard_s
+        return "" if silent_s < SAID_S else f"Kafka has not answered for {silent_s:.0f} s"
 
     @property
     def behind(self) -> bool:
@@ -168,13 +182,13 @@ class LiveView:
 
     def _read_ends(self, lines: Sequence[JobLine]) -> None:
         """Reads ends of the topics that jobs read, from time to time."""
-        if time.monotonic() - self._ends_s < ENDS_S:
+        if time.monotonic() - self._ends_s < ENDS_S and not self._asking_ends.under_way:
             return
         self._ends_s = time.monotonic()
         plans = [plan for line in lines if (plan := self._view.plan(line.generation)) is not None]
         wanted = {Partition(one.topic, index) for plan in plans for one in plan.sources for index in one.first}
         with suppress(Retriable):  # a topic that is gone, or a leader that is away: the job's state says so
-            self._ends = self._door.log.offsets(wanted, "end")
+            self._ends = self._asking_ends.ask(lambda: self._door.log.offsets(wanted, "end"), PROMPT_S) or self._ends
 
     def _lags(self, plan: Plan, costs: JobCosts) -> dict[str, int]:
         taken: Counter[str] = Counter()

@@ -18,6 +18,8 @@ from holdfast.services.view.happenings import copies_of, sign_of
 MOST = 500
 """Takeovers that are kept, the newest."""
 _BEGINS = {*(one.value for one in FAILURES), Sign.DRILL_ASKED.value}
+Key = tuple[str, str, int]
+"""Key of a takeover: job, unit, epoch of the decision."""
 _JUDGED = frozenset({"takeover-judged", "promise-kept", "promise-broken"})
 
 
@@ -35,6 +37,7 @@ class Takeover(msgspec.Struct, frozen=True):
     predicted_ms: by phase.
     kept: the promise; null: there is none, or it is not judged yet.
     sign, move: the reason, and the reaction.
+    superseded: another takeover of the unit began before this one was over.
     """
 
     time_ms: int
@@ -54,6 +57,7 @@ class Takeover(msgspec.Struct, frozen=True):
     promise_ms: float = 0.0
     predicted_ms: dict[str, float] = {}
     kept: bool | None = None
+    superseded: bool = False
 
     @property
     def silent_ms(self) -> float | None:
@@ -71,20 +75,25 @@ class Takeovers:
 
     def __init__(self) -> None:
         self._leader: dict[tuple[str, str], str] = {}
-        self._known: OrderedDict[tuple[str, str, int], Takeover] = OrderedDict()
+        self._known: OrderedDict[Key, Takeover] = OrderedDict()
+        self._last: dict[tuple[str, str], Key] = {}
 
     def read(self, event: Event) -> None:
-        key = (event.job, event.unit, event.epoch)
         if event.kind in ("placed", "decided"):
             self._decided(event)
-        elif (known := self._known.get(key)) is None:
+        elif (known := self._known.get(key := self._of(event))) is None:
             return
         elif event.kind == "unit-active":
-            self._known[key] = _timed(known, event)
+            if known.recovered_ms is None:
+                self._known[key] = _timed(known, event)
         elif event.kind in _JUDGED:
-            kept = event.kind == "promise-kept" if event.promise_ms else None
-            judged = {"promise_ms": event.promise_ms, "predicted_ms": event.predicted_ms, "kept": kept}
-            self._known[key] = msgspec.structs.replace(known, **judged)
+            self._known[key] = _judged(known, event)
+
+    def _of(self, event: Event) -> Key:
+        """The takeover that an event tells about: while it was under way, a new standby may have raised the epoch."""
+        key = (event.job, event.unit, event.epoch)
+        last = self._last.get(key[:2], key)
+        return key if key in self._known or last[2] > event.epoch else last
 
     def newest(self, job: str = "") -> list[Takeover]:
         """The newest first. job: only of this one; empty: of all."""
@@ -98,7 +107,11 @@ class Takeovers:
             return
         scheme, _, rest = event.detail.partition(": ")
         move = rest.removeprefix(sign).removeprefix(": ").rpartition(" (")[0]
-        self._known[event.job, event.unit, event.epoch] = Takeover(
+        before = self._known.get(self._last.get(unit, (*unit, -1)))
+        if before is not None and before.recovered_ms is None:
+            self._known[self._last[unit]] = msgspec.structs.replace(before, superseded=True)
+        self._last[unit] = (*unit, event.epoch)
+        self._known[self._last[unit]] = Takeover(
             event.time_ms,
             event.job,
             event.unit,
@@ -112,7 +125,9 @@ class Takeovers:
             float(event.phases_ms.get("detection", 0.0)),
         )
         while len(self._known) > MOST:
-            self._known.popitem(last=False)
+            gone, _ = self._known.popitem(last=False)
+            if self._last.get(gone[:2]) == gone:
+                del self._last[gone[:2]]
 
 
 def _timed(known: Takeover, event: Event) -> Takeover:
@@ -124,3 +139,14 @@ def _timed(known: Takeover, event: Event) -> Takeover:
         first_output_ms=phases.get("first_output"),
         recovered_ms=phases.get("recovered"),
     )
+
+
+def _judged(known: Takeover, event: Event) -> Takeover:
+    """With the judge's times where the copy's own are not there: its event may have come before what is kept."""
+    kept = event.kind == "promise-kept" if event.promise_ms else None
+    known = msgspec.structs.replace(known, promise_ms=event.promise_ms, predicted_ms=event.predicted_ms, kept=kept)
+    phases = event.phases_ms
+    if known.recovered_ms is not None or "catching-up" not in phases:
+        return known
+    activation = phases.get("activation", 0.0)
+    return msgspec.structs.replace(known, activation_ms=activation, recovered_ms=activation + phases["catching-up"])

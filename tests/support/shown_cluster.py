@@ -67,11 +67,16 @@ class ShownCluster:
         event = Event(int(time.time() * 1000), kind, **more)  # type: ignore[arg-type]
         self.append(self.memory.cluster.events, events.encode(event))
 
-    def fail(self) -> None:
-        """worker-1 dies, and worker-2 takes its first unit over within the promise."""
+    def decide(self) -> dict[str, str]:
+        """worker-1 dies, and worker-2 begins to take its first unit over."""
         job = {"job": self.memory.plan.job, "unit": self.unit}
         self.tell("placed", **job, epoch=1, worker="worker-1", detail="its job is to run: placed")
         self.tell("decided", **job, epoch=2, detail=TOLD, phases_ms={"detection": 40.0})
+        return job
+
+    def fail(self) -> None:
+        """The same, within the promise."""
+        job = self.decide()
         phases = {"activation": 10.0, "replay": 20.0, "first_output": 56.0, "recovered": 90.0}
         self.tell("unit-active", **job, epoch=2, worker="worker-2", phases_ms=phases)
         self.tell("promise-kept", **job, epoch=2, promise_ms=500.0, predicted_ms={"total": 200.0})

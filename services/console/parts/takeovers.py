@@ -10,6 +10,7 @@ from holdfast.services.console.parts.overview import story
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.recovery.core.unit.signs import Sign
 from holdfast.services.view.happenings import Happening
+from holdfast.services.view.live import Picture
 from holdfast.services.view.takeovers import Takeover
 
 TOGETHER_MS = 5_000
@@ -21,6 +22,8 @@ _STEPS = (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
 FAR_OFF = 2.0
 MOST = 20
 """Failures on a page."""
+UNDER_WAY_MS = 600_000
+"""After so long, nobody is expected to tell how a takeover ended."""
 PHASES = (
     ("detection", "Detection", "from the last sign of life to the decision"),
     ("activation", "Activation", "until the standby works on its state"),
@@ -28,13 +31,37 @@ PHASES = (
 )
 
 
-def takeovers(found: Sequence[Takeover], happenings: Sequence[Happening], *, drills: str = "") -> Node:
-    """found: the newest first. drills: what makes a takeover, for the empty state."""
+def takeovers(picture: Picture, job: str = "", *, drills: str = "") -> Node:
+    """job: only of this one. drills: what makes a takeover, for the empty state."""
+    found = [one for one in picture.takeovers if job in ("", one.job)]
     if not found:
         return card("Takeovers", nothing("No takeover yet. To see one:", drills or "holdfast kill worker-1"))
-    together = list(_together(found))[:MOST]
-    cards = [_failure(group, happenings) for group in together]
+    present = Present(picture)
+    cards = [_failure(group, present, picture.happenings) for group in list(_together(found))[:MOST]]
     return element("div", _legend(), *cards, class_="stack")
+
+
+class Present:
+    """State of takeovers that are under way, as of the newest picture."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._now_ms = picture.time_ms
+        self._states = {
+            (job.line.job, unit.unit): copy.state
+            for job in picture.jobs
+            for unit in job.units
+            for copy in unit.copies
+            if copy.role == "primary"
+        }
+
+    def lasts_ms(self, one: Takeover) -> float | None:
+        """Since the last sign of life, while it is under way; null: it is over, or nobody will tell how it ended."""
+        ended = one.total_ms is not None or one.superseded or (one.job, one.unit) not in self._states
+        since_ms = max(0.0, self._now_ms - one.time_ms)
+        return None if ended or since_ms > UNDER_WAY_MS else one.detection_ms + since_ms
+
+    def doing(self, one: Takeover) -> str:
+        return "catching up" if self._states.get((one.job, one.unit)) == "running" else "activating"
 
 
 def _together(found: Sequence[Takeover]) -> Iterator[list[Takeover]]:
@@ -48,9 +75,10 @@ def _together(found: Sequence[Takeover]) -> Iterator[list[Takeover]]:
         yield group
 
 
-def _longest(one: Takeover) -> float:
+def _longest(one: Takeover, present: Present) -> float:
     """Time that is drawn to scale; a prediction that is far off must not make all else too small to see."""
-    longest = max(one.total_ms or 0.0, one.promise_ms, one.silent_ms or 0.0, one.detection_ms, 1.0)
+    lasts_ms = present.lasts_ms(one)
+    longest = max(one.total_ms or 0.0, lasts_ms or 0.0, one.promise_ms, one.silent_ms or 0.0, one.detection_ms, 1.0)
     return max(longest, min(one.predicted_ms.get("total", 0.0), FAR_OFF * longest))
 
 
@@ -65,8 +93,8 @@ def _legend() -> Node:
     return element("ul", *keys, class_="legend", aria_label="What the bars mean")
 
 
-def _failure(group: Sequence[Takeover], happenings: Sequence[Happening]) -> Node:
-    scale = _round(max(map(_longest, group)))
+def _failure(group: Sequence[Takeover], present: Present, happenings: Sequence[Happening]) -> Node:
+    scale = _round(max(_longest(one, present) for one in group))
     first, last = min(one.time_ms for one in group), max(one.time_ms for one in group)
     of_job, units = {one.job for one in group}, len({(one.job, one.unit) for one in group})
     workers = sorted({one.failed for one in group if one.failed})
@@ -74,8 +102,8 @@ def _failure(group: Sequence[Takeover], happenings: Sequence[Happening]) -> Node
     silent = all(one.sign in _SILENT for one in group)
     what = "Drill" if drilled else f"{', '.join(workers) or 'A worker'} {_verb(len(workers), silent)}"
     silences = [one.silent_ms for one in group if one.silent_ms is not None]
-    worst = element("span", muted("longest silence "), milliseconds(max(silences))) if silences else muted("under way")
-    rows = [_row(one, scale) for one in sorted(group, key=lambda one: (one.job, one.unit, one.epoch))]
+    worst = element("span", muted("longest silence "), milliseconds(max(silences))) if silences else ""
+    rows = [_row(one, scale, present) for one in sorted(group, key=lambda one: (one.job, one.unit, one.epoch))]
     told = [one for one in happenings if first - BEFORE_MS <= one.time_ms <= last + AFTER_MS]
     inner = element(
         "details",
@@ -119,19 +147,27 @@ def _axis(scale: float) -> Node:
     return element("div", element("div", *marks, class_="axis", aria_hidden="true"), class_="bar-row scale")
 
 
-def _row(one: Takeover, scale: float) -> Node:
+def _row(one: Takeover, scale: float, present: Present) -> Node:
     title = f"{one.sign}: {one.move}"
     name = element("div", element("strong", text(one.unit)), muted(f" {one.scheme}"), class_="who", title=title)
     moved = element("div", text(f"{one.failed or DASH} → {one.leads or 'no worker'}"), class_="moved")
-    total = milliseconds(one.total_ms) if one.total_ms is not None else chip("under way")
-    end = element("div", element("span", total), _verdict(one), class_="total")
-    return element("div", name, moved, _bar(one, scale), end, class_="bar-row")
+    lasts_ms = present.lasts_ms(one)
+    total = milliseconds(one.total_ms if lasts_ms is None else lasts_ms)
+    verdict = _verdict(one) if lasts_ms is None else chip(present.doing(one), "it is under way")
+    end = element("div", element("span", total), verdict, class_="total")
+    return element("div", name, moved, _bar(one, scale, lasts_ms), end, class_="bar-row")
 
 
-def _bar(one: Takeover, scale: float) -> Node:
+def _bar(one: Takeover, scale: float, lasts_ms: float | None) -> Node:
+    """lasts_ms: so far, of one that is under way: its copy tells its phases when it has recovered."""
+    phases = [(name, label, ms) for (name, label, _), ms in zip(PHASES, _lengths(one), strict=True)]
+    if one.total_ms is None:
+        phases = phases[:1]
+    if lasts_ms is not None:
+        phases.append(("under-way", "Under way", max(0.0, lasts_ms - one.detection_ms)))
     parts, at = [], 0.0
-    for name, length in zip((phase[0] for phase in PHASES), _lengths(one), strict=True):
-        said = f"{name} {length:,.0f} ms"
+    for name, label, length in phases:
+        said = f"{label.lower()} {length:,.0f} ms"
         style = f"left:{100 * at / scale:.2f}%;width:{100 * length / scale:.2f}%"
         parts.append(element("span", class_=f"phase {name}", style=style, title=said))
         at += length
@@ -141,7 +177,7 @@ def _bar(one: Takeover, scale: float) -> Node:
         parts.append(_mark("predicted", predicted, scale, f"predicted {predicted:,.0f} ms"))
     if one.promise_ms:
         parts.append(_mark("promise", one.promise_ms, scale, f"promised {one.promise_ms:,.0f} ms"))
-    words = ", ".join(f"{label.lower()} {ms:,.0f} ms" for (_, label, _), ms in zip(PHASES, _lengths(one), strict=True))
+    words = ", ".join(f"{label.lower()} {ms:,.0f} ms" for _, label, ms in phases)
     return element("div", *parts, class_="bar", role="img", aria_label=words, tabindex="0")
 
 
@@ -157,6 +193,8 @@ def _mark(name: str, at_ms: float, scale: float, title: str) -> Node:
 
 
 def _verdict(one: Takeover) -> Node:
+    if one.total_ms is None:
+        return chip("superseded", "another takeover began before it was over") if one.superseded else chip("unknown")
     if one.kept is None:
         return ""
     return chip("kept", "the promise was kept") if one.kept else chip("broken", "the promise was broken")

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.schemas.topics import Partition
 from holdfast.services.console import feed as feeds
 from holdfast.services.console.feed import REST_S, Feed
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.view.live import LiveView
+from holdfast.services.view import live as views
+from holdfast.services.view.live import LiveView, Picture
 from tests.support.shown_cluster import ShownCluster
 
 WAIT_S = 30.0
@@ -75,4 +77,38 @@ def test_it_says_that_kafka_is_away_and_continues_when_it_is_back(site: Site, mo
         assert site.feed.wait(0.2) is None
         assert site.feed.broken == "no broker answers"
     assert site.feed.wait(WAIT_S) is not None
+    assert site.feed.broken == ""
+
+
+def test_pictures_go_on_while_kafka_owes_an_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert site.feed.wait(WAIT_S) is not None
+    log, answers, asked, taken = site.cluster.door.log, threading.Event(), threading.Event(), threading.Semaphore(0)
+    known, take = log.offsets, LiveView.picture
+
+    def late(*of: object) -> dict[Partition, int]:
+        asked.set()
+        assert answers.wait(WAIT_S)
+        return known(*of)  # type: ignore[arg-type]
+
+    def picture(live: LiveView, *of: int) -> Picture:
+        taken.release()
+        return take(live, *of)
+
+    monkeypatch.setattr(views, "ENDS_S", 0.0)
+    monkeypatch.setattr(feeds, "LEAST_S", 0.0)
+    monkeypatch.setattr(feeds, "SHARE", float("inf"))
+    monkeypatch.setattr(LiveView, "picture", picture)
+    with monkeypatch.context() as slow:
+        slow.setattr(log, "offsets", late)
+        slow.setattr(views, "SAID_S", 0.0)
+        site.now_s += 1.0
+        assert asked.wait(WAIT_S)
+        for _ in range(3):
+            assert taken.acquire(timeout=WAIT_S), "pictures come"
+        assert site.feed.broken.startswith("Kafka has not answered for ")
+    answers.set()
+    while taken.acquire(blocking=False):
+        pass
+    for _ in range(3):
+        assert taken.acquire(timeout=WAIT_S)
     assert site.feed.broken == ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 
 from holdfast.schemas.plans import Problem
@@ -15,7 +16,7 @@ from holdfast.services.console.parts import records
 from holdfast.services.console.parts.checkpoints import checkpoints
 from holdfast.services.console.parts.job import job_page
 from holdfast.services.console.parts.overview import health, overview
-from holdfast.services.console.parts.takeovers import takeovers
+from holdfast.services.console.parts.takeovers import UNDER_WAY_MS, takeovers
 from holdfast.services.planning.places import line_of
 from holdfast.services.view.live import LiveView, Picture
 from holdfast.services.view.rows import newest_letters, newest_rows
@@ -65,10 +66,10 @@ def test_a_job_is_shown_with_its_leader_marked_and_its_standby(cluster: ShownClu
 
 
 def test_a_takeover_comes_with_its_bars_beside_the_promise(cluster: ShownCluster, live: LiveView) -> None:
-    assert "holdfast kill worker-1" in takeovers(picture(cluster, live).takeovers, ()), "an empty state says what to do"
+    assert "holdfast kill worker-1" in takeovers(picture(cluster, live)), "an empty state says what to do"
     cluster.fail()
     seen = picture(cluster, live)
-    html = takeovers(seen.takeovers, seen.happenings)
+    html = takeovers(seen)
     assert "worker-1 failed" in words(html)
     # The scale ends at the promise, 500 ms: detection takes 40 of them, the first output comes after 96.
     for name, left, width in (("detection", 0, 8), ("activation", 8, 2), ("catching-up", 10, 16)):
@@ -76,6 +77,20 @@ def test_a_takeover_comes_with_its_bars_beside_the_promise(cluster: ShownCluster
     assert 'class="mark first" style="left:19.20%"' in html
     assert 'class="mark promise" style="left:100.00%"' in html
     assert ">kept</span>" in html
+
+
+def test_a_takeover_under_way_grows_until_its_copy_tells_its_phases(cluster: ShownCluster, live: LiveView) -> None:
+    cluster.decide()
+    seen = picture(cluster, live)
+    begun_ms = seen.takeovers[0].time_ms
+    html = takeovers(msgspec.structs.replace(seen, time_ms=begun_ms + 460))
+    # The scale ends at 500 ms: detection took 40 of them, and 460 have gone by since.
+    assert 'class="phase detection" style="left:0.00%;width:8.00%"' in html
+    assert 'class="phase under-way" style="left:8.00%;width:92.00%"' in html
+    assert ">catching up</span>" in html
+    html = takeovers(msgspec.structs.replace(seen, time_ms=begun_ms + UNDER_WAY_MS + 1))
+    assert "under-way" not in html
+    assert ">unknown</span>" in html
 
 
 def test_what_records_hold_is_text_on_every_page(cluster: ShownCluster, live: LiveView) -> None:

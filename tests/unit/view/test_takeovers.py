@@ -52,3 +52,22 @@ def test_a_drill_is_a_takeover_that_no_failure_made_and_the_newest_comes_first()
         (3, True, "worker-2", "worker-3"),
         (2, False, "worker-1", "worker-2"),
     ]
+
+
+def test_a_new_standby_before_the_end_changes_nothing_and_another_takeover_supersedes_it() -> None:
+    phases = {"activation": 10.0, "first_output": 56.0, "recovered": 90.0}
+    active = of_unit(3_100, "unit-active", 3, worker="worker-2", phases_ms=phases)
+    judged = of_unit(3_200, "promise-broken", 2, promise_ms=50.0)
+    (one,) = read(PLACED, FAILED, of_unit(2_000, "decided", 3, ADDED), active, judged).newest()
+    assert (one.epoch, one.total_ms, one.kept) == (2, 130.0, False)
+
+    moved = of_unit(9_000, "unit-active", 5, phases_ms={"recovered": 1.0})
+    newer = of_unit(4_000, "decided", 4, GONE, phases_ms={"detection": 5.0})
+    last, first = read(PLACED, FAILED, newer, moved, of_unit(9_500, "unit-active", 6, phases_ms=phases)).newest()
+    assert (first.superseded, first.total_ms, last.superseded, last.total_ms) == (True, None, False, 6.0)
+
+
+def test_the_times_of_the_judge_stand_where_the_copy_has_told_none() -> None:
+    phases = {"detection": 40.0, "activation": 10.0, "catching-up": 80.0, "total": 130.0}
+    (one,) = read(PLACED, FAILED, of_unit(1_200, "takeover-judged", 2, phases_ms=phases)).newest()
+    assert (one.activation_ms, one.total_ms, one.silent_ms, one.kept) == (10.0, 130.0, None, None)
