@@ -48,6 +48,10 @@ REGISTERED = ("avro", "json-schema")
 """Formats whose records name a schema of a registry."""
 
 
+ENVELOPED = ("json", "json-schema")
+"""Formats of change records."""
+
+
 class Source(JobPart):
     """A stream of records: a topic of the user, or a file in a local run."""
 
@@ -61,6 +65,11 @@ class Source(JobPart):
     subject: Text | None = None
     """Of the Schema Registry, for avro and json-schema: its newest schema gives the fields that are left out; null: the
     topic's name and -value (TopicNameStrategy). Under RecordNameStrategy it is the full name of the record."""
+    envelope: Literal["debezium"] | None = None
+    """debezium: a record is a change of a row, with `before`, `after` and `op`, alone or as the payload beside a schema
+    of Kafka Connect; fields are those of the row, of json and json-schema. A stream has a row for each change, `after`
+    or, of a row that was deleted, `before`, and a column op: c (created), r (read at the start), u, d; tombstones give
+    no row. In a table a change of op d deletes the row. null: a record is a row."""
     fields: dict[Text, FieldType] = Field(default={})
     """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
     `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}. May be left out

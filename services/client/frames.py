@@ -52,6 +52,8 @@ def file_records(path: Path, source: Source, null: Sequence[str]) -> Iterator[li
 
 def _of_frame(name: str, source: Source, rows: pl.DataFrame) -> list[bytes]:
     """A frame has the source's columns, by the names that the job has for them; other columns are left out."""
+    if source.envelope is not None:
+        raise UnusableFile(f"source '{name}' reads change records, which are not made of frames", "give mappings")
     if absent := [column for column in source.types if column not in rows.columns]:
         hint = suggest(absent[0], rows.columns)
         raise UnusableFile(f"the frame for source '{name}' has no column {', '.join(absent)}", hint)

@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.schemas.jobs import REGISTERED
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import avro_schemas, json_schemas
+from holdfast.services.kernel.codecs.fields import members, required
 from holdfast.services.kernel.codecs.registered import KINDS, WriterSchema
 from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.log.patience import Patience
@@ -78,6 +79,8 @@ def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> A
         message = f"version {version.version} of {subject} is of kind {kind}"
         raise _Unknown(message, f"format {source['format']} reads {wanted}")
     fields = _of(version.schema, subject, version)
+    if source.get("envelope"):
+        fields = _of_row(fields, f"version {version.version} of {subject}")
     return {_column(name): _declared(name, text) for name, text in fields.items()}
 
 
@@ -91,6 +94,14 @@ def _of(schema: WriterSchema, subject: str, version: Version) -> dict[str, str]:
     if not found:
         raise _Unknown(f"{named} has no field that a field type stands for", "declare the fields")
     return found
+
+
+def _of_row(fields: dict[str, str], named: str) -> dict[str, str]:
+    """The fields of the row that a change record carries."""
+    after = required(fields.get("after", ""))
+    if not after.startswith("struct<"):
+        raise _Unknown(f"{named} has no `after` with fields: it is no change record of Debezium", "declare the fields")
+    return members(after)
 
 
 def _column(name: str) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.schemas.job_operators import OperatorSpec
-from holdfast.schemas.jobs import REGISTERED, JobSpec, Source
+from holdfast.schemas.jobs import ENVELOPED, REGISTERED, JobSpec, Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields
+from holdfast.services.kernel.codecs.change_records import OP
 from holdfast.services.kernel.dataflow import event_time
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
@@ -21,7 +22,7 @@ _SECOND_US = 1_000_000
 def stream(source: Source) -> Stream:
     """Records are only added, so no column identifies a row; those of a table replace one another."""
     if source.table is None:
-        return Stream(source.types, (), False)
+        return Stream({**source.types, OP: "string"} if source.envelope else source.types, (), False)
     return Stream({**source.types, fields.DELETED: "bool?"}, tuple(source.table))
 
 
@@ -31,6 +32,7 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
             hint = "`holdfast submit` writes those of the registry into the job; or declare the fields"
             yield Problem(f"sources.{name}.fields", "are not known: they are left out, and no registry was asked", hint)
         yield from _field_problems(f"sources.{name}.fields", source)
+        yield from _envelope_problems(f"sources.{name}", source)
         yield from _origin_problems(f"sources.{name}.fields", source)
         if source.table is None:
             yield from _time_problems(f"sources.{name}.event_time", source)
@@ -71,6 +73,19 @@ def _field_problems(path: str, source: Source) -> Iterator[Problem]:
             fields.dtype(kind)
         except ValueError as error:
             yield Problem(f"{path}.{column}", str(error), _hint(kind))
+
+
+def _envelope_problems(path: str, source: Source) -> Iterator[Problem]:
+    if source.envelope is None:
+        return
+    if source.format not in ENVELOPED:
+        hint = f"change records are read as {' and '.join(ENVELOPED)}"
+        yield Problem(f"{path}.envelope", f"a source of format {source.format} has none", hint)
+    if source.table is None and OP in source.types:
+        hint = f"rename it, row_{OP}: {{type: {source.types[OP]}, from: {source.origins.get(OP, OP)}}}"
+        yield Problem(
+            f"{path}.fields.{OP}", f"is the column that says what happened to a row of {source.envelope}", hint
+        )
 
 
 def _origin_problems(path: str, source: Source) -> Iterator[Problem]:

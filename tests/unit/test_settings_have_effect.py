@@ -57,6 +57,7 @@ JOB = {
     "Source.max_ahead_s": "kernel/dataflow/source_records.py tests/unit/test_source_settings.py",
     "Source.on_ahead": "kernel/dataflow/source_records.py tests/unit/test_source_settings.py",
     "Source.subject": "client/registry_fields.py",
+    "Source.envelope": "kernel/dataflow/source_records.py tests/unit/test_change_records.py",
     "Source.null_records": "kernel/dataflow/source_records.py tests/unit/test_source_settings.py",
     "Renamed.type": "schemas/jobs.py",
     "Renamed.from_": "schemas/jobs.py tests/unit/test_source_settings.py",

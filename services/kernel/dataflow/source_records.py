@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 
 from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.change_records import OP, ChangeReader
 from holdfast.services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
 from holdfast.services.kernel.codecs.deletions import Deletions
 from holdfast.services.kernel.codecs.fields import DELETED, schema, with_time
-from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.codecs.registered import HEADER, KINDS, NO_SCHEMAS, Schemas
 from holdfast.services.kernel.dataflow.event_time import EventTime, computed
 
 Key = bytes | None
@@ -32,15 +33,18 @@ class SourceDecoder:
     """
 
     def __init__(self, operator: OperatorPlan, params: Mapping[str, Any], schemas: Schemas = NO_SCHEMAS) -> None:
-        fields = {name: kind for name, kind in operator.fields.items() if name != DELETED}
         key, unit = params.get("table"), params.get("unit")
+        format = params.get("format", "json")
+        self._changes = ChangeReader(bool(key), HEADER if format in KINDS else 0) if params.get("envelope") else None
+        added = {DELETED} if self._changes is None else {DELETED, OP}
+        fields = {name: kind for name, kind in operator.fields.items() if name not in added or (key and name == OP)}
         # what counts of a table is the order of its records, so its event time is that of the record
         written = None if key else params.get("event_time")
         event_time = EventTime(written, unit, fields) if written and computed(written, fields) else written
         origins = origins_of(params)
         ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
         clamps = params.get("on_ahead") == "clamp"
-        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit, origins, ahead_s, clamps, schemas)
+        self._rows = Decoder(fields, format, event_time, unit, origins, ahead_s, clamps, schemas)
         self._deletions = Deletions(fields, key, unit, origins) if key else None
         self._skips_null = params.get("null_records") == "skip"
         self._schema = with_time(schema(operator.fields))
@@ -58,6 +62,21 @@ class SourceDecoder:
             timestamps_ms: of the records; negative = none. keys: of deletions.
             unknown: ids of schemas that count as unknown; None: the registry is asked.
         """
+        if self._changes is None:
+            return self._decode(values, timestamps_ms, keys, unknown)
+        changed = self._changes.read(values, keys)
+        stamps = [timestamps_ms[place] for place in changed.at]
+        found = self._decode(changed.values, stamps, changed.keys, unknown)
+        rows = found.rows
+        if self._deletions is None:
+            ops = pl.Series(OP, changed.ops, dtype=pl.String)[found.kept]
+            rows = rows.with_columns(ops).select(self._schema.names())
+        moved = _moved(found, changed.at)
+        return Decoded(rows, moved.kept, sorted([*moved.refused, *changed.refused]), found.unknown)
+
+    def _decode(
+        self, values: Sequence[bytes | None], timestamps_ms: Sequence[int], keys: Keys, unknown: Collection[int] | None
+    ) -> Decoded:
         if self._deletions is None and not (self._skips_null and None in values):
             return self._rows.decode(values, timestamps_ms, unknown)
         gone = [index for index, value in enumerate(values) if value is None] if None in values else []
