@@ -169,7 +169,7 @@ class JobRun:
 
     @property
     def late(self) -> int:
-        """How many rows came too late, as of the last batch of which every row was delivered."""
+        """Number of rows that came too late, as of the last batch of which every row was delivered."""
         return self._late if self._ended else self._count_late()
 
     # -- turns --------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class LocalRunFailed(HoldfastError):
 
 
 class InMemoryCluster:
-    """One job, on a log and a worker of its own.
+    """A job, on a log and a worker of its own.
 
     Args:
         spec: the job, complete.
@@ -143,7 +143,7 @@ class InMemoryCluster:
         )
 
     def kill_worker(self) -> None:
-        """As SIGKILL: the worker takes no further turn, and its parent notices that."""
+        """Kills the worker like SIGKILL: it takes no further turn, and its parent notices that."""
         assert self.worker is not None
         identity, self.worker = self.worker.identity, None
         notice = Exit(identity.worker, identity.incarnation, self._time_ms(), KILLED)
@@ -211,7 +211,7 @@ class InMemoryCluster:
         return (plans.decode(m.value() or b"") for m in self.log.scan(Partition(self._cluster.plans, 0)))
 
     def plan(self) -> Plan | None:
-        """What the job became; None: that is not decided yet. Raises JobRejected."""
+        """The plan of the job; None: it is not decided yet. Raises JobRejected."""
         for decision in self._decisions():
             if isinstance(decision, Rejection):
                 raise JobRejected(decision.problems)

@@ -28,7 +28,7 @@ from tests.support.doomed_worker import POINTS
 STATE = Path(".holdfast") / "campaign-kills.jsonl"
 WORKERS = 3
 PASSES = 3
-"""What was not reached is tried again in other jobs, so often."""
+"""Number of tries in other jobs for points that were not reached."""
 INTERRUPTED = 130
 _err = console(stderr=True)
 

@@ -22,12 +22,12 @@ FILE = "compose.yaml"
 NAME = "kafka-{}"
 NODES: tuple[int, ...] = (1, 2, 3)
 AWAY_S = (2.0, 8.0)
-"""How long a broker that was killed stays away: below Kafka's session timeout of 3 s, and above."""
+"""Time for which a broker that was killed stays away: below Kafka's session timeout of 3 s, and above."""
 DATA = "/var/lib/kafka/data"
 STOP_S = 20
 SLOW_CPUS = "0.1"
 CPUS = "1.5"
-"""As compose.yaml gives a broker."""
+"""Processors that compose.yaml gives a broker."""
 CUT_TAIL = r"""
 for topic in {topics}; do
     for folder in {data}/"$topic"-[0-9]*; do
@@ -91,7 +91,7 @@ class ContainerBrokers:
         return all(self._project.healthy(NAME.format(number)) for number in self.nodes)
 
     def controller(self) -> int:
-        """As each node keeps it beside its log of the metadata; the newest epoch counts."""
+        """Controller as each node keeps it beside its log of the metadata; the newest epoch counts."""
         known = [
             json.loads(self._project.inside(NAME.format(number), f"cat {DATA}/__cluster_metadata-0/quorum-state"))
             for number in self.nodes

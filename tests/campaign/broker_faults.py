@@ -1,6 +1,6 @@
-"""What is done to the brokers of a cluster: killed, frozen, restarted, cut off; one, two, or one after the other.
+"""Faults of the brokers of a cluster: killed, frozen, restarted, cut off; one, two, or one after the other.
 
-How is said by the cluster's kind: broker_processes.py, broker_containers.py.
+Each kind of cluster has its own way: broker_processes.py, broker_containers.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.running_job import NotReached
 LOOK_AGAIN_S = 0.05
 HEALTHY_S = 120.0
 LONG_S = (2.0, 6.0)
-"""How long a broker is frozen, slow or cut off, drawn between these."""
+"""Time for which a broker is frozen, slow or cut off, drawn between these."""
 STATE_TOPIC = "__transaction_state"
 
 FAULTS: Mapping[str, str] = {
@@ -58,10 +58,10 @@ class Brokers(Protocol):
         """SIGTERM; what is returned says whether it has been started again."""
 
     def frozen(self, number: int) -> AbstractContextManager[None]:
-        """It does nothing until the end of the block."""
+        """Freezes it: it does nothing until the end of the block."""
 
     def slow(self, number: int) -> AbstractContextManager[None]:
-        """It does little until the end of the block."""
+        """Slows it: it does little until the end of the block."""
 
     def cut_off(self, number: int) -> AbstractContextManager[None]:
         """Nothing that it sends arrives, until the end of the block."""
@@ -113,7 +113,7 @@ class BrokerFaults:
         return not self.lacking()
 
     def lacking(self) -> str:
-        """What keeps them from being healthy."""
+        """Reason why they are not healthy."""
         if not self._brokers.run():
             return "not every broker runs"
         try:

@@ -48,7 +48,7 @@ class ProcessBrokers:
         return all(node.running for node in self._nodes.values())
 
     def controller(self) -> int:
-        """As each node keeps it beside its log of the metadata; the newest epoch counts."""
+        """Controller as each node keeps it beside its log of the metadata; the newest epoch counts."""
         known = [
             json.loads((node.data_dir / "data/__cluster_metadata-0/quorum-state").read_text())
             for node in self._nodes.values()

@@ -43,7 +43,7 @@ SILENT = ("sequences", "counts")
 
 
 def job_of(kind: str, chance: random.Random) -> Job:
-    """Of the campaign's jobs, or the one whose rows are known in their order, under any scheme."""
+    """A job of the campaign, or the one whose rows are known in their order, under any scheme."""
     if kind != "sequences":
         return replace(JOBS[kind], text=Template(_paced(JOBS[kind].text.template)))
     text = SEQUENCES.replace("$scheme", chance.choice(SCHEMES))
@@ -66,7 +66,7 @@ def kinds(*, images: bool = False) -> list[str]:
 
 
 class BrokerRound:
-    """One job from its submission to the check of its rows."""
+    """A job from its submission to the check of its rows."""
 
     def __init__(self, cluster: DoomedCluster | ContainerCluster, faults: BrokerFaults, plain: Plain, kind: str,
                  name: str, chance: random.Random) -> None:  # fmt: skip
@@ -75,7 +75,7 @@ class BrokerRound:
         self._topics: list[str] = []
 
     def run(self, wanted: Sequence[Strike], done: Callable[[], None]) -> list[Outcome]:
-        """What is not exact is left as it is, to be looked at."""
+        """Runs the strikes. A job that is not exact is left as it is, to be looked at."""
         outcomes: list[Outcome] = []
         job = self._job
         try:
@@ -142,14 +142,14 @@ class BrokerRound:
         return [Partition(f"{job.name}-{q}", i) for q in job.job.queries for i in range(2 if q in KEYED else 1)]
 
     def _input_problems(self) -> list[str]:
-        """Whether the topics hold what was fed: where they do not, the feeder is to blame and nobody else."""
+        """Differences of the topics from what was fed: if there are any, the feeder is to blame and nobody else."""
         return [
             text for source in self._job.job.sources for text in input_problems(self._cluster.log, self._job, source)
         ]
 
 
 def input_problems(log: Log, job: RunningJob, source: str) -> list[str]:
-    """What a source's topic holds instead of what was fed."""
+    """Differences of a source's topic from what was fed."""
     found = [[m.value() for m in log.scan(Partition(f"{job.name}-{source}", index))] for index in range(2)]
     fed = [[value(source, number) for number in range(index, job.fed, 2)] for index in range(2)]
     return (

@@ -34,7 +34,7 @@ STRIKES_A_ROUND = 8
 ROUNDS_A_CLUSTER = 20
 """Then all begins again: a machine that runs a campaign for hours is not to fill up."""
 LOG_LINES = 5000
-"""Of each container, where a round was not exact: the containers themselves are gone then."""
+"""Lines of each container's log where a round was not exact: the containers themselves are gone then."""
 _err = console(stderr=True)
 
 
@@ -56,7 +56,7 @@ def known_faults(names: Sequence[str]) -> list[str]:
 
 
 def impossible(faults: list[str], *, containers: bool) -> dict[str, str]:
-    """Those of the faults that cannot be made there, and why."""
+    """Faults that cannot be made there, and why."""
     why = {}
     if not containers:
         why = dict.fromkeys(broker_processes.STRANGE, "the supervisor starts a broker again at once")

@@ -38,14 +38,14 @@ KINDS = {"frame-part": ("counts", "joined", "changes"), "slice": ("counts", "joi
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One kill to be made. moment: empty for a random one."""
+    """A kill to be made. moment: empty for a random one."""
 
     point: str
     moment: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a strike. first, last: batches meanwhile. back_ms: until all that was fed was processed again.
+    """Outcome of a strike. first, last: batches meanwhile. back_ms: until all that was fed was processed again.
 
     silence_ms: the longest time without a result; plain_ms: without a record of a plain producer that ran beside it.
     """
@@ -83,7 +83,7 @@ def strikes(points: Sequence[str], times: int, at_random: int) -> list[Strike]:
 
 
 def left_of(wanted: Sequence[Strike], outcomes: Sequence[Outcome]) -> list[Strike]:
-    """Those that have not fired yet."""
+    """Strikes that have not fired yet."""
     left = list(wanted)
     for one in outcomes:
         strike = Strike(one.point, one.moment)
@@ -119,7 +119,10 @@ def run_round(
     done: Callable[[Strike, bool], None] = lambda strike, fired: None,
     fire_s: float = FIRE_S,
 ) -> list[Outcome]:
-    """One job from its submission to the check of all its rows. What is not exact is left as it is, to be looked at."""
+    """Runs one job from its submission to the check of all its rows. A job that is not exact is left as it is, to be
+    looked
+    at.
+    """
     ordered = sorted(wanted, key=lambda strike: (strike.point == DRAINING) - (strike.point == STARTING))
     outcomes: list[Outcome] = []
     job = DoomedJob(cluster, JOBS[kind], name)

@@ -10,7 +10,7 @@ from holdfast import Context, PythonOperator, State
 
 
 class Changes(PythonOperator):
-    """How often the value of a key has changed, and its sum so far: a row for each change."""
+    """Number of changes of a key's value, and its sum so far: a row for each change."""
 
     output: ClassVar[dict[str, str]] = {"k": "string", "n": "int", "changes": "int", "total": "int"}
 

@@ -38,7 +38,9 @@ class Plain:
             thread.join()
 
     def _write(self) -> None:
-        """As the library's documentation has it: abort what can be aborted, begin again where nothing else helps."""
+        """Writes as the library's documentation has it: aborts what can be aborted, begins again where nothing else
+        helps.
+        """
         while not self._over.is_set():
             producer = self._cluster.producer(f"plain-{uuid.uuid4().hex}", {"transactional.id": "plain"})
             with contextlib.suppress(KafkaException):

@@ -1,4 +1,4 @@
-"""What a campaign has found so far: a line of JSON for each strike, so that it can continue later; and its report."""
+"""Record of a campaign so far: a line of JSON for each strike, so that it can continue later; and its report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Record:
 
 
 def bar_of(what: str, says: Console) -> Progress:
-    """How many of them are done, for how long, and what is under way."""
+    """Progress bar with their number, the time, and what is under way."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     return Progress(*columns, TextColumn("{task.description}"), console=says)
 
@@ -92,7 +92,7 @@ def summary(outcomes: Sequence[Outcome], wanted: Sequence[Strike]) -> dict[str, 
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """How often, and what was found."""
+    """Number of times, and findings."""
     return {
         "times": len(outcomes),
         "fired": sum(one.fired for one in outcomes),

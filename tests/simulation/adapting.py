@@ -41,7 +41,7 @@ still."""
 
 
 def draw_promise(random: Random) -> dict[str, Any]:
-    """What a job asks of its adaptive units: from what nothing keeps to what everything does."""
+    """Promise of a job for its adaptive units: from one that nothing keeps to one that everything does."""
     return {
         "recovery_time_ms": random.choice((50, 200, 300, 400, 600, 1_500, 10_000)),
         "cool_down_s": random.choice((0.3, 1.0, 3.0)),
@@ -63,7 +63,7 @@ def _adaptive(fault: Fault) -> Fault:
 
 
 def check(written: Sequence[Written], plan: Plan) -> Iterator[str]:
-    """Of one generation."""
+    """Checks one generation."""
     asked = terms(plan)
     assigned, reported = Assigned(), dict[tuple[str, str, str], int]()
     led, schemed = dict[str, tuple[tuple[str, str], int]](), dict[str, int]()
@@ -102,7 +102,7 @@ def _chosen(
     led: Mapping[str, tuple[tuple[str, str], int]],
     schemed: Mapping[str, int],
 ) -> Iterator[str]:
-    """What must hold of a change that recovery makes of itself."""
+    """Violations in a change that recovery makes of itself."""
     where = f"{change.unit}#{change.epoch}"
     if was is None or not was.adaptive or was.asked != change.asked:
         yield f"adapted: {where} though nobody has left its scheme to recovery"
@@ -118,7 +118,7 @@ def _chosen(
 
 
 def _under_way(was: Change, of: Terms) -> str:
-    """What else happened to the unit then; empty if it was at rest, as far as its last record says."""
+    """Other event of the unit at that time; empty if it was at rest, as far as its last record says."""
     stood, target = stance(was), of.target(was.scheme)
     if stood is Stance.ALONE:
         return "" if target is Rung.ABSENT else "it had no secondary"
@@ -203,7 +203,7 @@ def cool_down_of_ones_own_changes_alone() -> AbstractContextManager[object]:
 
 
 def estimates_of_a_former_leader() -> AbstractContextManager[object]:
-    """What any copy said last counts, as its leader's word, and however long ago."""
+    """Takes the last report of any copy for its leader's, however long ago it came."""
 
     def leader(self: Measured, change: Change, now_us: int) -> object:
         heard = [one for one in self._heard.values() if one.samples]
@@ -217,7 +217,7 @@ def estimates_of_a_former_leader() -> AbstractContextManager[object]:
 
 
 def controllers_record_beats_a_command() -> AbstractContextManager[object]:
-    """What the controller chooses counts as the answer to every command that it has not seen yet."""
+    """Takes a choice of the controller for the answer to every command that it has not seen yet."""
     true = recording._asked
 
     def asked(s: Situation, sign: Sign, move: Move) -> tuple[str, int, bool]:
@@ -228,7 +228,7 @@ def controllers_record_beats_a_command() -> AbstractContextManager[object]:
 
 
 def commands_wait_for_the_controller() -> AbstractContextManager[object]:
-    """What a user asks of an adaptive unit is left to recovery, too."""
+    """Leaves a user's command for an adaptive unit to recovery, too."""
     true = unanswered.scheme
     return mistaken(unanswered, "scheme", lambda s: not s.change.adaptive and true(s))
 

@@ -35,7 +35,7 @@ class Written:
 
 
 def decision_of(one: Written) -> Decision | None:
-    """Of a record of `jobs.plans`; None for one that decides nothing, such as a snapshot."""
+    """Decision in a record of `jobs.plans`; None for a record that decides nothing, such as a snapshot."""
     record = plans.decode_any(one.value) if one.partition.topic == TOPICS.plans else None
     return record if isinstance(record, Plan | Rejection | Ended) else None
 
@@ -70,7 +70,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """How a process found units to stand where it began to read `assignments`. next: the first offset it reads."""
+    """Standings of units where a process began to read `assignments`. next: the first offset it reads."""
 
     author: str
     next: int
@@ -156,11 +156,13 @@ class Broker(MemoryLog):
         self.trims += [Trimmed(self._timeline.now_us, self.author, p, offset, seen) for p, offset in upto.items()]
 
     def delete(self, names: Iterable[str]) -> None:
-        """What the checkers replay outlives its job."""
+        """Deletes topics, but for those that the checkers replay: they outlive the job."""
         super().delete(name for name in names if not replayed(name))
 
     def compact(self, partition: Partition, before_ms: int, tombstones_before_ms: int) -> None:
-        """Of records older than `before_ms` only the newest of each key stays, and no tombstone that is old."""
+        """Compacts: of records older than `before_ms` only the newest of each key stays, and no tombstone that is
+        old.
+        """
         stored, newest = self.stored(partition), dict[bytes | None, int]()
         for message in stored.read(stored.start, len(stored.messages)):
             newest[message.key()] = message.offset()
@@ -171,7 +173,7 @@ class Broker(MemoryLog):
                 stored.messages[index] = NOTHING
 
     def forget(self) -> None:
-        """Of a run that no checker looks at: what was ever written, and trimmed."""
+        """Forgets records that were written and trimmed, in a run that no checker looks at."""
         self.written.clear()
         self.trims.clear()
         self._trimmed.clear()
@@ -228,7 +230,7 @@ class Broker(MemoryLog):
         self.away.difference_update(partitions)
 
     def unled_since_us(self, partition: Partition, at_us: int) -> int | None:
-        """When its leader went that was away then; None: it had one."""
+        """Time at which its leader went that was away then; None: it had one."""
         past = (one for one in self.absences.get(partition, ()) if one.until_us is None or at_us < one.until_us)
         return next((one.since_us for one in past if one.since_us <= at_us), None)
 

@@ -75,7 +75,7 @@ class Planner(Executor):
 
 @contextmanager
 def watched() -> Iterator[list[str]]:
-    """What was under way when a replica proposed another plan, by what it had read."""
+    """Violations when a replica proposed another plan, by what it had read."""
     wrong, true = list[str](), Recovery._concerned
 
     def watch(self: Recovery, event: observed.Event, now_us: int) -> Sequence[str]:
@@ -100,7 +100,7 @@ def _under_way(record: ReplicationPlan, assigned: Assigned) -> Iterator[str]:
 
 
 def check(written: Sequence[Written], plan: Plan) -> Iterator[str]:
-    """Of one generation."""
+    """Checks one generation."""
     share, units = budget_share(plan), [unit.name for unit in plan.units if unit.planned]
     if share is None:
         return

@@ -22,7 +22,7 @@ from tests.simulation.scenario import draw
 
 INTERRUPTED = 130
 EVERY = "every"
-"""Of a campaign: one profile after the other."""
+"""Name of a campaign of all profiles, one after the other."""
 
 
 def drawn_under(profile: str, seed: int) -> str:
@@ -31,7 +31,7 @@ def drawn_under(profile: str, seed: int) -> str:
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What one seed gave."""
+    """Result of one seed."""
 
     seed: int
     simulated_ms: int
@@ -138,7 +138,7 @@ def report(lines: Sequence[Line]) -> list[str]:
 
 
 def _pairs(met: Mapping[str, int]) -> list[str]:
-    """Which faults met copies in which state, and which never did."""
+    """Faults that met copies in each state, and pairs that never did."""
     states = [state.value for state in State if state not in BRIEF]
     every = {kind: [state for state in states if f"{kind}: copy {state}" not in met] for kind in KINDS}
     told = [f"fault x state pairs: {len(met)} of {len(KINDS) * len(states)}"]

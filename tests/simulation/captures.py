@@ -1,8 +1,8 @@
-"""What checkpoint policies promise, seen from beside: every worker is looked at after each of its turns (MECHANISMS S1,
+"""Promises of checkpoint policies, seen from beside: every worker is looked at after each of its turns (MECHANISMS S1,
 S4, C3; docs/decisions/0080).
 
-A look sees where a turn has ended. What was true throughout a turn is known where two looks agree. What a policy
-answers follows from the moment at which it is asked: `Asked` looks at the units then.
+A look sees where a turn has ended. A fact held throughout a turn if two looks agree. A policy's answer follows from the
+moment at which it is asked: `Asked` looks at the units then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ PROMISING = (*IDLE, *TIMED, "aligned")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One copy after a turn. encoding: pieces of its run are yet to be written. applied: runs of other copies.
+    """A copy after a turn.
+
+    encoding: pieces of its run are yet to be written.
+    applied: runs of other copies.
     overdue: a capture could begin, and the last one is longer ago than its policy allows; a unit at rest is not.
     """
 
@@ -182,7 +185,7 @@ class Captures:
             yield f"unconfirmed: {claim.unit} was captured again, and {backup} was at {heard} of {claim.batch}"
 
     def _look_at_entry(self, own: str, now: dict[str, Seen]) -> None:
-        """What is captured as one entry has one backup."""
+        """Checks that units captured as one entry have one backup."""
         scheduler = next((one.of._scheduler for one in now.values()), None)
         policy = None if scheduler is None else next(iter(scheduler._made.get(IdleMinMax.name, ())), None)
         if not isinstance(policy, IdleMinMax) or policy.entry is self._entries.get(own):

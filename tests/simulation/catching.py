@@ -1,4 +1,4 @@
-"""Which history shows which deliberate bug: `python -m tests.simulation.catching [NAME ...]` looks for one.
+"""Search for the history that shows a deliberate bug: `python -m tests.simulation.catching [NAME ...]`.
 
 A change of the product changes what follows from a seed, so a recorded one is where the search begins, and no more:
 within BUDGET_MS of simulated time others are tried, the shortest first; then under a profile the first ones, else those
@@ -39,7 +39,7 @@ ANY = "any"
 
 
 def caught(mutant: Mutant) -> Outcome | None:
-    """Of its history, with the bug, if the checker that the bug names is the first to speak."""
+    """Outcome of its history, with the bug, if the checker that the bug names is the first to speak."""
     try:
         found = simulate(draw(mutant.seed, mutant.run_ms, mutant.profile), mutant.bug())
     except AssertionError:  # the simulated machines themselves are no longer possible: no checker has seen the bug

@@ -74,7 +74,7 @@ GONE = (Sign.PRIMARY_GONE.value, Sign.BOTH_GONE.value, Sign.TURN.value)
 
 @dataclass(slots=True)
 class Generation:
-    """One admitted job, and its checkpoint logs as folded so far."""
+    """An admitted job, and its checkpoint logs as folded so far."""
 
     plan: Plan
     topics: JobTopics
@@ -307,7 +307,9 @@ def _moves(written: list[Written]) -> Iterator[str]:
 
 
 def _near(change: Change, reports: Mapping[tuple[str, str], CopyState]) -> bool:
-    """What is known of both copies says that the new one is as far as the leader; a driver's, that it has rehearsed."""
+    """True if reports of both copies say that the new one is as far as the leader; a driver's, that it has
+    rehearsed.
+    """
     if change.arriving is None:
         return False
     new, old = (reports.get((copy.incarnation, change.unit)) for copy in (change.arriving, change.copies[0]))
@@ -373,7 +375,9 @@ def _copies(written: list[Written]) -> Iterator[str]:
 
 
 def _takeovers(cluster: Cluster, generations: list[Generation]) -> Iterator[str]:
-    """Who was fenced takes the id again only if, as of then or since, it is named to commit: PROTOCOL 9."""
+    """Checks that a fenced holder takes the id again only if, as of then or since, it is named to commit: PROTOCOL
+    9.
+    """
     changes = _changes(cluster.broker.written)
     units = {
         generation.topics.transactional_id(unit.name): unit_key(NAME, generation.plan.generation, unit.name)
@@ -483,7 +487,9 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
 
 
 def _asked_to_read_anew(cluster: Cluster, generation: Generation) -> Iterator[str]:
-    """Of a topic that was created again no record is cut until a person has said where the job continues."""
+    """Checks that no record of a topic that was created again is cut until a person has said where the job
+    continues.
+    """
     log, gone = of_plan(generation.plan), {past.id: past.seen for past in cluster.broker.past}
     for place, one in enumerate(cluster.broker.written if gone else ()):
         if one.partition.topic != generation.topics.cuts:
@@ -528,7 +534,9 @@ def _nobody_gives_way_unled(cluster: Cluster, generation: Generation) -> Iterato
 
 
 def _how_far(cluster: Cluster, topics: set[str]) -> tuple[list[int], list[int]]:
-    """When records were appended to these topics, and the largest event time before each and behind the last."""
+    """Times at which records were appended to these topics, and the largest event time before each and behind the
+    last.
+    """
     times_us, newest_us = list[int](), [NO_WATERMARK]
     for one in cluster.broker.written:
         if one.partition.topic in topics:
@@ -798,7 +806,7 @@ class _Arrivals:
 
 
 def _images(cluster: Cluster, generation: Generation, states: Mapping[tuple[str, int], State]) -> Iterator[str]:
-    """What every copy had as its image is the state as of a valid marker."""
+    """Checks that every copy's image is the state as of a valid marker."""
     for (key, batch), state in cluster.images.seen.items():
         _, named_generation, unit = split_unit_key(key)
         if named_generation == generation.plan.generation and state != states.get((unit, batch), {}):

@@ -38,7 +38,7 @@ END_MS = 1_000_000
 
 
 class Story:
-    """Who did what at which simulated time."""
+    """Actions with their simulated times."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -84,7 +84,7 @@ class Cluster:
         self.upgraded: dict[str, Mapping[str, str]] = {}
         self.accepted_us = -1
         self.old = set(workers) if profile_of(seed) == "formats" else set[str]()
-        """Those that read the first format alone."""
+        """Processes that read the first format alone."""
         self.healed_us: int | None = None
         self.images, self.captures = Images(), Captures(lambda: self.timeline.now_us)
         self.planned: list[str] = []

@@ -1,4 +1,4 @@
-"""What must hold of the commit log of an operator on Spark drivers: every record once, from one leader at a time."""
+"""Rules for the commit log of an operator on Spark drivers: every record once, from one leader at a time."""
 
 from __future__ import annotations
 

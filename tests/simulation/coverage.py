@@ -1,4 +1,4 @@
-"""Which rows of the transition tables a history has taken, and which faults met which states."""
+"""Rows of the transition tables that a history has taken, and faults that met each state."""
 
 from __future__ import annotations
 

@@ -60,14 +60,14 @@ def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Of an input of a micro-batch: those that are rows, and the dead letters of the others."""
+    """Records of an input of a micro-batch: those that are rows, and the dead letters of the others."""
 
     rows: pl.DataFrame
     dead: list[bytes]
 
 
 def read(broker: Broker, plan: SparkPlan, start: Positions, stop: Positions) -> Records:
-    """What lies in [start, stop)."""
+    """Records in [start, stop)."""
     decoder = Decoder(plan.fields, "json", plan.event_time or None, plan.unit_of_time or None)
     frames, dead = [], []
     for index, end in sorted(stop[plan.topic].items()):
@@ -88,20 +88,20 @@ def read(broker: Broker, plan: SparkPlan, start: Positions, stop: Positions) -> 
 
 @dataclass(slots=True)
 class Notes:
-    """What a query has noted: where the input of each batch stops, and which batches are done."""
+    """Notes of a query: where the input of each batch stops, and which batches are done."""
 
     stops: dict[int, Positions] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
 
 
 class SharedNotes:
-    """Of all queries, by generation, operator and epoch: a zombie writes where no later query reads."""
+    """Notes of all queries, by generation, operator and epoch: a zombie writes where no later query reads."""
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, str], dict[int, Notes]] = {}
 
     def prepare(self, plan: Plan, operator: str, run: Run) -> Notes:
-        """As services/spark/checkpoint.py does it with files."""
+        """Prepares notes as services/spark/checkpoint.py does with files."""
         known = self._notes.setdefault((plan.generation, operator), {})
         if run.epoch in known:
             return known[run.epoch]
@@ -307,7 +307,7 @@ class FakeEngine:
             self._ask(number, output, then)
 
     def _by_chance(self) -> bool:
-        """Whether something fails now; never twice without a batch between, or the job would fail."""
+        """True if something fails now; never twice without a batch between, or the job would fail."""
         if self._fails or self._random.random() >= 0.05:
             return False
         self._fails = True

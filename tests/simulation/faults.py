@@ -1,4 +1,4 @@
-"""What goes wrong: faults drawn from a seed, and how each is done to a cluster.
+"""Faults drawn from a seed, and how each is done to a cluster.
 
 Source: PROTOCOL 13. To add a kind of fault, add one row to KINDS.
 """
@@ -37,7 +37,7 @@ THAWED_WITHIN_MS = 150
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault. target: names of processes. ms: how long, or until the restart. detail, count: as the kind has it."""
+    """A fault. target: names of processes. ms: how long, or until the restart. detail, count: as the kind has it."""
 
     at_ms: int
     kind: str
@@ -458,7 +458,7 @@ def _leaderless(cluster: Cluster, fault: Fault) -> None:
 
 
 def _delivering(process: Process) -> list[int]:
-    """Where the positions of the units lie that the process delivers for."""
+    """Positions of the units that the process delivers for."""
     worker = process.worker if isinstance(process, WorkerProcess) and process.alive else None
     copies = {} if worker is None else worker._copies.here
     return [copy._layout.unit.partition for copy in copies.values() if copy.core.flags.commit]

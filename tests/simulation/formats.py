@@ -30,7 +30,7 @@ SLACK_US = 300_000
 
 
 class reading:
-    """What is done within is done by a process that reads up to this format. Entered in every turn of a worker."""
+    """Block whose work is done by a process that reads up to this format. Entered in every turn of a worker."""
 
     def __init__(self, newest: int) -> None:
         self._newest, self._before = newest, newest

@@ -73,7 +73,7 @@ def _marked(
 
 
 def skipped_records_not_counted() -> AbstractContextManager[object]:
-    """What is skipped is not among the lost records of the unit."""
+    """Leaves skipped records out of the lost records of the unit."""
     true = Processing.pass_over
 
     def pass_over(self: Processing) -> int:

@@ -1,4 +1,4 @@
-"""What must hold of global checkpoints, looked at along the trace of a history: docs/decisions/0085 and 0086.
+"""Rules for global checkpoints, looked at along the trace of a history: docs/decisions/0085 and 0086.
 
 Independent of what copies keep in memory: markers are noted as they become valid, and what is complete as it is stated.
 """
@@ -30,9 +30,11 @@ def entries(image: MemoryImage) -> Entries:
 
 @dataclass(slots=True)
 class Lived:
-    """One unit: the valid markers of the line on which its log is, and the image as of each. last: the newest
-    of them is the last; ended: and the unit goes back to none. done: the last one was valid, on this line or before.
+    """A unit: the valid markers of the line on which its log is, and the image as of each.
 
+    last: the newest of them is the last.
+    ended: and the unit goes back to none.
+    done: the last one was valid, on this line or before.
     line: on which its log is; by its last change it may be on a later one.
     """
 
@@ -45,7 +47,7 @@ class Lived:
 
 
 class GlobalCheckpoints:
-    """Of one generation."""
+    """Global checkpoints of one generation."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._key = plan, job_key(plan.job, plan.generation)
@@ -55,7 +57,7 @@ class GlobalCheckpoints:
 
     @property
     def newest(self) -> tuple[int, int]:
-        """Of the newest that is complete: its batch, and the line on which it is."""
+        """Batch of the newest that is complete, and the line on which it is."""
         known = self.assigned.checkpoint(self._key)
         return self.assigned.complete(self._key), 0 if known is None else known.line
 

@@ -1,4 +1,4 @@
-"""How much each topic holds while a job runs for long: `python -m tests.simulation.growth --hours 24`.
+"""Growth of topics while a job runs for long: `python -m tests.simulation.growth --hours 24`.
 
 A day takes two minutes of CPU: while nothing happens, time passes in large steps (CALM), and records are few. Each hour
 another job is submitted and, an hour later, cancelled, a worker is killed, and a bad record comes. The simulated Kafka
@@ -41,7 +41,7 @@ from tests.simulation.timeline import EPOCH_MS
 
 MIB = 1024 * 1024
 RECORD_BYTES = 70
-"""What Kafka takes for a record that comes alone, beside its key and value."""
+"""Size that Kafka takes for a record that comes alone, beside its key and value."""
 POLICE_S, HOUR_S = 60, 3_600
 KEPT_JOBS = 3
 JOB: dict[str, Any] = {
@@ -65,7 +65,7 @@ JOB: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How time passes. feed_ms: between two records. slow: by how much longer processes rest than they really do."""
+    """Pace of time. feed_ms: between two records. slow: by how much longer processes rest than they really do."""
 
     feed_ms: int
     horizon_s: int
@@ -96,7 +96,7 @@ _RESTS: tuple[tuple[ModuleType, str], ...] = (
     (trimmer, "ANCHOR_MS"),
     (publishing, "PROGRESS_MS"),
 )
-"""What processes do again and again while nothing happens, by how long they rest in between."""
+"""Pauses between actions that processes repeat while nothing happens."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Growing:
 
     @property
     def most_mib(self) -> float:
-        """Of all topics together, where each has its most."""
+        """Maximum of all topics together, where each has its most."""
         return sum(max(sizes) for sizes in self.bytes.values()) / MIB
 
     def not_flat(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Who is blamed after an outage of the broker: nobody who was heard as lately as a cluster that settles allows
+"""Blame after an outage of the broker: no worker that was heard as lately as a cluster that settles allows
 (docs/decisions/0114), judged by when heartbeats were heard and not by the grace that the detector reckons with.
 """
 

@@ -29,7 +29,7 @@ STOPPED_US = 7_000_000
 
 
 class _Health:
-    """One job, as far as the trace was read.
+    """A job, as far as the trace was read.
 
     healthy: since when each unit has been; moved: when it last processed a batch.
     """

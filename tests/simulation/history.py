@@ -1,4 +1,4 @@
-"""One history: a scenario carried out, and what the checkers say of it.
+"""A history: a scenario carried out, and the checkers' verdict on it.
 
 While faults come nothing is expected but safety. Then everything is healed, and the job must become protected, run out
 and end, each within a bound of simulated time.
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """What broke first, without the particulars."""
+        """First violation, without the particulars."""
         return self.wrong[0].split(":")[0] if self.wrong else ""
 
 
@@ -132,7 +132,7 @@ class History:
             self._within(ENDED_WITHIN_MS, self._ended, "ended")
 
     def _lose_sources(self) -> None:
-        """Of some partitions that a drain asks about the leader is away: it waits, and ends where they end."""
+        """Takes away the leaders of some partitions that a drain asks about: it waits, and ends where they end."""
         random = Random(f"{self.scenario.seed}/drain")
         sources = [one for one in self.cluster.broker.partitions() if kind_of(one.topic) == "source"]
         away = random.sample(sources, random.randint(0, len(sources)))
@@ -171,7 +171,7 @@ class History:
         KINDS[fault.kind](self.cluster, fault)
 
     def _states(self, fault: Fault) -> Iterator[str]:
-        """Where the copies on its targets stand; of a fault without a target, those on all workers."""
+        """States of the copies on its targets; of a fault without a target, of those on all workers."""
         for worker in self.cluster.workers():
             if worker.worker is not None and worker.alive and (worker.name in fault.target or not fault.target):
                 yield from (f"copy {copy.state}" for copy in worker.worker.copies())
@@ -252,7 +252,7 @@ class History:
         return all(over.ended(g) or over.rejection(g) for g in self._generations)
 
     def _read_on(self) -> None:
-        """What was decided and submitted since: asked for every tenth of a second of a history."""
+        """Reads decisions and submissions since the last call, every tenth of a second of a history."""
         written = self.cluster.broker.written
         for one in written[self._read :]:
             if one.partition.topic == TOPICS.submit and not isinstance(commands.decode(one.value), commands.Command):

@@ -37,7 +37,7 @@ from tests.support.odd import ODD
 from tests.support.raising import on
 
 PATIENCE_S = 1.0
-"""Of a host with its loop."""
+"""Patience of a host with its loop."""
 IDLES_US = (10_000, 20_000, MAX_IDLE_US)
 
 
@@ -53,7 +53,9 @@ INJECTED = "injected"
 
 
 MOST_ERRORS = MOST_FAULTS - 2
-"""Of a unit in a history: fewer than recovery bears in a row, and pauses that are shorter than a history's end."""
+"""Errors of a unit in a history: fewer than recovery bears in a row, and pauses that are shorter than a history's
+end.
+"""
 
 
 class Errors:
@@ -111,11 +113,14 @@ class Hosting(Reporting, Protocol):
 
 
 class HostProcess(Process):
-    """What hosts copies.
+    """A process that hosts copies.
 
-    mute: its heartbeats are lost; late_us: they come so much later. stuck: its loop does not turn, and its watchdog
-    ends it after a while: `ends`. hung: and nothing can end it, not even the end of all faults. host: None as long as
-    it has not reached the broker. versions: of its libraries. reads: the newest format that it reads.
+    mute: its heartbeats are lost; late_us: they come so much later.
+    stuck: its loop does not turn, and its watchdog ends it after a while: `ends`.
+    hung: and nothing can end it, not even the end of all faults.
+    host: None as long as it has not reached the broker.
+    versions: of its libraries.
+    reads: the newest format that it reads.
     """
 
     versions: Mapping[str, str] = VERSIONS

@@ -1,4 +1,4 @@
-"""What the copies' images held, looked at whenever one has reached another batch.
+"""Images of the copies, looked at whenever one has reached another batch.
 
 The image of a copy is the state as of a valid marker, whoever wrote it: PROTOCOL 6. Half-applied and half-settled ones
 are left out, for nothing may read those.

@@ -1,4 +1,4 @@
-"""What must hold of incidents: docs/decisions/0095. How their jobs are drawn.
+"""Rules for incidents: docs/decisions/0095; and the drawing of their jobs.
 
 The order is checked against a second planner, plain and slow; slots, turns and lines along the trace of the broker.
 """
@@ -33,7 +33,7 @@ WITHIN_S = (0.5, 3.0, 10.0)
 
 
 def draw_incidents(random: Random, retains: Sequence[str] = ()) -> dict[str, Any]:
-    """Of a job's fault tolerance."""
+    """Incident settings of a job's fault tolerance."""
     return {
         "buffering": random.choice(retains or ("upstream", "adaptive", "adaptive", "source")),
         "correlated_failure": {"workers": random.choice((1, 2, 2, 3)), "within_s": random.choice(WITHIN_S)},
@@ -45,7 +45,7 @@ def draw_incidents(random: Random, retains: Sequence[str] = ()) -> dict[str, Any
 
 @contextmanager
 def watched() -> Iterator[list[str]]:
-    """What is wrong with the plans that replicas make while it is open."""
+    """Violations in the plans that replicas make while it is open."""
     wrong, true = list[str](), next_record
 
     def watch(scene: Scene) -> tuple[Incident, str] | None:
@@ -101,7 +101,7 @@ def _greedy(scene: Scene, slots: list[int], used: Mapping[str, float]) -> Iterat
 
 
 class _Trace:
-    """Of one job."""
+    """Trace of one job."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._key = plan, job_key(plan.job, plan.generation)
@@ -186,7 +186,7 @@ def _only_adds(before: Change | None, after: Change) -> bool:
 
 
 def check(written: list[Written], plan: Plan) -> Iterator[str]:
-    """Of one generation."""
+    """Checks one generation."""
     trace = _Trace(plan)
     for one in written:
         yield from trace.read(one)

@@ -59,7 +59,7 @@ class _Stream:
 
 
 class _Drawing:
-    """One job on its way to be drawn."""
+    """A job on its way to be drawn."""
 
     def __init__(self, random: Random, profile: Profile) -> None:
         self.random = random
@@ -113,7 +113,7 @@ class _Drawing:
         self.streams.append(_Stream(SPARK, dict(SOURCE_FIELDS)))
 
     def add(self) -> None:
-        """One more operator on streams that are there, mostly ones that nobody reads yet."""
+        """Adds an operator on streams that are there, mostly ones that nobody reads yet."""
         self._keep(DRAWN[self.random.choice(self._kinds)](self, f"o{len(self.operators)}"))
 
     def _keep(self, drawn: tuple[dict[str, Any], _Stream] | None) -> None:
@@ -341,7 +341,10 @@ def _in_between(random: Random, spec: dict[str, Any], topics: dict[str, int]) ->
 
 
 def _beside_all(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> bool:
-    """What code does not raise at in a source goes to the user; on some workers it raises at more."""
+    """Adds code that raises beside all else: rows of a source at which it does not raise go to the user; on some
+    workers it
+    raises at more.
+    """
     spec["operators"]["fussy"] = _fussy(random, random.choice(list(spec["sources"])), worse=random.choice((3, 7, 19)))
     spec["queries"]["fussy"] = {"input": "fussy", "sink": {"topic": "out-fussy"}}
     topics["out-fussy"] = random.choice((1, 2))
@@ -392,7 +395,7 @@ def draw_checkpoints(random: Random, tolerance: Mapping[str, Any], policies: Seq
 
 
 def draw_feed(random: Random, job: DrawnJob, until_ms: int) -> list[Feed]:
-    """What the user appends until then: mostly steady, skewed, some of it late or broken."""
+    """Records that the user appends until then: mostly steady, skewed, some of them late or broken."""
     feed = []
     keys = [f"k{i}" for i in range(random.choice((2, 5, 20)))]
     for topic in sorted({source["topic"] for source in job.spec["sources"].values()}):
@@ -411,7 +414,7 @@ def draw_feed(random: Random, job: DrawnJob, until_ms: int) -> list[Feed]:
 
 
 def draw_growth(random: Random, topic: str, partitions: Sequence[int], from_ms: int, until_ms: int) -> list[Feed]:
-    """What the user appends to new partitions: at once, and then for a while."""
+    """Records that the user appends to new partitions: at once, and then for a while."""
     feed, at_ms = [], from_ms
     while at_ms <= until_ms:
         values = tuple(_record(random, ["k0", "k1", "new"], at_ms) for _ in range(random.randint(1, 5)))
@@ -428,7 +431,7 @@ def _entry(random: Random, keys: list[str], at_ms: int) -> bytes:
 
 
 def event_time_us(value: bytes) -> int:
-    """Of a record as drawn; of one that has none, the lowest."""
+    """Event time of a record as drawn; of one that has none, the lowest."""
     try:
         found = msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""One process's connection to the simulated broker: a `Log` whose requests and answers take time, wait, or are lost.
+"""Connection of one process to the simulated broker: a `Log` whose requests and answers take time, wait, or are lost.
 
-Order within a partition is kept; between partitions each goes at its own pace. What a process has handed over is on its
-own way: when the process dies, some of it still arrives.
+Order within a partition is kept; between partitions each goes at its own pace. A record that a process has handed over
+is on its own way: when the process dies, some of them still arrive.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Channel:
         self._go()
 
     def kick(self) -> None:
-        """What waited may pass now."""
+        """Lets pass what waited."""
         self._go()
 
     def cut_off(self, keep: bool) -> None:
@@ -105,7 +105,7 @@ class Link:
     # -- its state ----------------------------------------------------------------------------------------------------
 
     def delay_us(self) -> int:
-        """One way, now and then much longer."""
+        """Delay of one way, now and then much longer."""
         base = 200 + int(2_800 * self.random.random())
         if self.random.random() < self._jitter:
             base *= self.random.randint(2, 60)
@@ -318,7 +318,7 @@ class LinkAppender:
 
     @property
     def waiting(self) -> bool:
-        """Whether any record is not answered."""
+        """True if any record is not answered."""
         return self._unanswered > 0
 
     def _passes(self, partition: Partition) -> bool:

@@ -29,7 +29,7 @@ def retention(cluster: Cluster, fault: Fault) -> None:
 
 
 class _Loss:
-    """What happens, step by step. `cluster.held` names the topic meanwhile: its records come later."""
+    """Loss, step by step. `cluster.held` names the topic meanwhile: its records come later."""
 
     def __init__(self, cluster: Cluster, topic: str, away_ms: int) -> None:
         self._cluster, self._topic, self._away_ms = cluster, topic, away_ms

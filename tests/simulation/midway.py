@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.simulation.faults import Fault
 
 ANEW_MS = 600
-"""What runs has ended by then."""
+"""Time after which everything that runs has ended."""
 CANCELLED_MS = 700
 LOOK_US = 2_000
 MOVES_WITHIN_US = 1_000_000
@@ -50,7 +50,7 @@ OUTRUN: Mapping[str, Outrun] = {
     "while it runs": Outrun(("assignments", "submit"), "cancel", lags_ms=900),
     "while it drains": Outrun(("assignments", "progress"), "drain", lags_ms=900),
 }
-"""What the target does when another controller has brought the job to its end."""
+"""Faults of a target whose job another controller has brought to its end."""
 
 
 def _anew(cluster: Cluster) -> None:
@@ -250,7 +250,7 @@ STRUCK: Mapping[str, Callable[[Cluster, Fault, Change], None]] = {
     "the new copy is silent": _silent(-1),
     "another scheme": _another_scheme,
 }
-"""What happens to a unit that moves; the copy that catches up is the last one."""
+"""Faults of a unit that moves; the copy that catches up is the last one."""
 
 BACKED: Mapping[str, Callable[[Cluster, Fault, Change], None]] = {
     "nothing happens": lambda cluster, fault, change: None,
@@ -263,4 +263,4 @@ BACKED: Mapping[str, Callable[[Cluster, Fault, Change], None]] = {
     "its new standby is silent": _silent(-1),
     "another scheme": _another_scheme,
 }
-"""What happens to a unit whose standby moves; the new one is the last copy."""
+"""Faults of a unit whose standby moves; the new one is the last copy."""

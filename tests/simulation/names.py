@@ -16,7 +16,7 @@ def kind_of(topic: str) -> str:
 
 
 def replayed(topic: str) -> bool:
-    """Whether a replay, or a checker, reads it, of the topics of a job."""
+    """True if a replay, or a checker, reads it, of the topics of a job."""
     own = topic.startswith(f"{TOPICS.prefix}.")
     of_spark = ".commits." in topic or ".rows." in topic
     return own and (of_spark or kind_of(topic) in ("cuts", "delivered", "progress", "dead-letters"))

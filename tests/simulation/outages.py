@@ -1,4 +1,4 @@
-"""What must hold of outages: docs/decisions/0168. How the results of queries are drawn."""
+"""Rules for outages: docs/decisions/0168; and the drawing of queries' results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def draw_results(random: Random, job: DrawnJob) -> None:
 
 
 class _Outages:
-    """Of one generation, as far as the trace was read. reached: by unit, what its leaders have said since it is out."""
+    """Outages of one generation, as far as the trace was read. reached: by unit, reports of its leaders since it is
+    out.
+    """
 
     def __init__(self, plan: Plan) -> None:
         asking = [units for query, units in needed(plan).items() if tentative(plan, query)]
@@ -87,7 +89,7 @@ class _Outages:
 
 
 def check(written: Sequence[Written], plan: Plan) -> Iterator[str]:
-    """Of one generation."""
+    """Checks one generation."""
     found = _Outages(plan)
     for one in written:
         yield from found.read(one)

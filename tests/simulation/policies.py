@@ -1,4 +1,4 @@
-"""Which checkpoint policy each job is to follow, as its records say, and whether every worker does.
+"""Checkpoint policy of each job, as its records say, and of every worker.
 
 Source: docs/decisions/0084. Independent of the fold that the services share.
 """
@@ -20,7 +20,7 @@ WITHOUT_REPLAY = ("active-standby", "active-replication")
 
 
 def unfollowed(written: Iterable[Written], plans: Iterable[Plan], copies: Iterable[Checkpoints]) -> list[str]:
-    """What does not hold, once all is well: copies under another policy than the one in force, policies that cannot be.
+    """Violations once all is well: copies under another policy than the one in force, policies that cannot be.
 
     plans: of jobs that run.
     """

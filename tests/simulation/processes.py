@@ -47,7 +47,7 @@ Failed = Callable[[str, Exception], None]
 
 
 class Process(ABC):
-    """One incarnation of a process.
+    """An incarnation of a process.
 
     name: of its role, kept over restarts. own: unique.
     """
@@ -76,7 +76,7 @@ class Process(ABC):
         self.link.freeze()
 
     def failed(self, error: Exception) -> None:
-        """It did what it never may."""
+        """Reports that it did what it never may."""
         self._failed(self.own, error)
 
     def thaw(self) -> None:
@@ -98,7 +98,7 @@ class Process(ABC):
 
     @property
     def shown_ms(self) -> float:
-        """What its clock shows, for a check: looking takes no time."""
+        """Time of its clock, for a check: looking takes no time."""
         return (self.timeline.now_us + self._lag_us) / 1000
 
     def time_ms(self) -> int:
@@ -152,7 +152,7 @@ class Process(ABC):
 
     @abstractmethod
     def turn(self) -> int:
-        """One turn; how long it may then wait, in microseconds."""
+        """Takes a turn; the time it may then wait, in microseconds."""
 
 
 class ReplicaProcess(Process):

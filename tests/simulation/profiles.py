@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is drawn more often, and what every history has. The defaults are those of ordinary histories."""
+    """Things that are drawn more often, and things that every history has. The defaults are those of ordinary
+    histories.
+    """
 
     # what is drawn
     faults: Mapping[str, float] = field(default_factory=dict)
-    """How much more often a kind of fault comes; none named: as in ordinary histories."""
+    """Factor of how often a kind of fault comes; none named: as in ordinary histories."""
     operators: tuple[str, ...] = ()
     """The kinds that are drawn; like `schemes`, `strikes` and `lags`, empty means all."""
     schemes: tuple[str, ...] = ()
@@ -39,7 +41,7 @@ class Profile:
     standbys: tuple[int, ...] = ()
     """Standbys that a worker takes at most; where it is bounded, queries have priorities."""
     calm_ms: int | None = None
-    """How long all is calm before a unit moves for balance; None: none does."""
+    """Time of calm before a unit moves for balance; None: none does."""
     reassigns: bool = False
     """Copies report their costs, so that standbys move between workers; there are three workers at least."""
     patient: bool = False
@@ -53,9 +55,9 @@ class Profile:
 
     # the job
     fresh: float = 0.7
-    """How often an operator reads a stream that nobody reads yet."""
+    """Share of operators that read a stream that nobody reads yet."""
     idle_after_s: float | None = None
-    """Of every source; None: drawn."""
+    """Setting of every source; None: drawn."""
     table: bool = False
     """Every job joins one of its streams with a table."""
     spark: bool = False
@@ -91,7 +93,7 @@ _ANYTHING = (
     "crash", "crash-at", "strike", "lag", "stall", "slow", "stuck-loop", "hung", "lost-heartbeats", "late-heartbeats",
     "cut", "outage", "clock", "command", "resubmit", "stale",
 )  # fmt: skip
-"""What ordinary histories are drawn with."""
+"""Faults of ordinary histories."""
 
 
 PROFILES: Mapping[str, Profile] = {

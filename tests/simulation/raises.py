@@ -1,4 +1,6 @@
-"""What the cut log says of code that raised, against what users got: PROTOCOL 3. And deliberate bugs of these rules."""
+"""Records of the cut log on code that raised, against what users got: PROTOCOL 3. And deliberate bugs of these
+rules.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def check(cluster: Cluster, plan: Plan, topics: JobTopics) -> Iterator[str]:
 
 
 def outputs_not_held() -> AbstractContextManager[object]:
-    """What a new leader has done leaves before its announcement is read back."""
+    """Lets the effects of a new leader leave before its announcement is read back."""
     return mock.patch.object(Outputs, "hold", return_value=None)
 
 

@@ -1,4 +1,4 @@
-"""What a plan of standbys that move promises, held against what the replica knew when it made it.
+"""Promises of a plan of standbys that move, held against what the replica knew when it made it.
 
 Source: MECHANISMS C7 with f = 1/2, docs/decisions/0092. Independent of the function that plans.
 """
@@ -18,7 +18,7 @@ Groups = Mapping[tuple[str, str], float]
 
 @dataclass(slots=True)
 class Planned(Reassignment):
-    """Of a simulated replica. wrong: where a plan moved more than half, or left a flooded worker alone."""
+    """Plans of a simulated replica. wrong: where a plan moved more than half, or left a flooded worker alone."""
 
     wrong: list[str] = field(default_factory=list)
 
@@ -68,7 +68,7 @@ def _flooded(units: Sequence[Backed], groups: Groups, workers: Collection[str], 
 
 
 def _half_ms(units: Sequence[Backed], groups: Groups, i: str, source: str, target: str) -> float:
-    """Of the upkeep of i's units on the source, as much as the group there is larger by than the other, and half."""
+    """Half of the upkeep of i's units on the source by which the group there is larger than the other."""
     larger = (groups[i, source] - groups[i, target]) / groups[i, source] if groups[i, source] else 0.0
     return 0.5 * larger * sum(one.upkeep_ms for one in _group(units, i, source))
 

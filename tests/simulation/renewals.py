@@ -115,7 +115,7 @@ def sink_gone(cluster: Cluster, fault: Fault) -> None:
 
 
 class _Renewal:
-    """What the user does, step by step."""
+    """Renewal of a topic by the user, step by step."""
 
     def __init__(self, cluster: Cluster, topic: str, start: str, gone_ms: int, partitions: int) -> None:
         self._cluster, self._topic, self._start = cluster, topic, start

@@ -1,6 +1,6 @@
-"""What must hold where only sources retain what was sent: docs/decisions/0112. How a drain is met by failures.
+"""Rules where only sources retain what was sent: docs/decisions/0112; and failures that meet a drain.
 
-Looked at along the trace, by what every frame, change and marker says. What a process believed does not count.
+Looked at along the trace, by what every frame, change and marker says. The belief of a process does not count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENCE_MS = 4_000
 
 
 class Retention:
-    """Of one generation; `assigned` is the fold of the one who looks."""
+    """Retention of one generation; `assigned` is the fold of the one who looks."""
 
     def __init__(self, plan: Plan, topics: JobTopics, assigned: Assigned) -> None:
         self._plan, self._assigned, self._key = plan, assigned, job_key(plan.job, plan.generation)

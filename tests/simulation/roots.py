@@ -1,4 +1,4 @@
-"""What must hold of decided logs that are trimmed: nothing is lost that counts, and nobody is left behind.
+"""Rules for decided logs that are trimmed: nothing is lost that counts, and nobody is left behind.
 
 Source: PROTOCOL 1.
 """
@@ -78,7 +78,7 @@ class _Folds:
             self.submit.append(one)
 
     def to(self, upto: int, submit: int) -> tuple[Jobs, Submissions]:
-        """Of what was added, all below. The result counts until the next call."""
+        """Folds of all records below. The result counts until the next call."""
         if self._jobs.next > upto:
             self._jobs, self._taken = Jobs(), 0
         while self._taken < len(self.plans) and self.plans[self._taken].offset < upto:
@@ -129,7 +129,7 @@ def whole(broker: Broker) -> Iterator[None]:
 
 
 def _retirements(written: list[Written]) -> Iterator[str]:
-    """What is retired has ended, or was rejected, in `jobs.plans` before."""
+    """Checks that retired jobs have ended, or were rejected, in `jobs.plans` before."""
     over, seen = set[str](), set[str]()
     admitted = Admitted()
     for one in written:

@@ -1,4 +1,4 @@
-"""What a history is made of: a cluster, a job, its records and faults. All of it is drawn from one seed."""
+"""Scenario of a history: a cluster, a job, its records and faults. All of it is drawn from one seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ FIRST_FAULT_MS = 300
 DRIVERS = ("d0", "d1")
 PATIENT_S = 60.0
 REBALANCE_S = 0.5
-"""Where units move for balance, or their standbys: the same one again so soon, which shows whether it moves to and fro.
+"""Period where units move for balance, or their standbys: the same one again so soon, which shows whether it moves to
+and
+fro.
 """
 
 
@@ -42,7 +44,7 @@ class Scenario:
 
 
 def _workers(random: Random, profile: Profile) -> int:
-    """How many; a standby moves only where there is a third."""
+    """Number of workers; a standby moves only where there is a third."""
     drawn = random.choice((2, 3, 3, 4))
     return drawn + 1 if profile.reassigns else drawn
 

@@ -1,4 +1,4 @@
-"""How many simulated seconds pass in one second of a core: a job of eight units, five batches a simulated second."""
+"""Simulated seconds that pass in one second of a core: a job of eight units, five batches a simulated second."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Speed:
 
 
 def measured(times: int = 3) -> Speed:
-    """Of a history without faults."""
+    """Speed of a history without faults."""
     scenario = _scenario(RUN_MS)
     outcomes = [simulate(scenario) for _ in range(times)]
     assert not any(outcome.wrong for outcome in outcomes), outcomes[0].wrong

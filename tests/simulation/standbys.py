@@ -1,4 +1,4 @@
-"""What must hold of standbys: where they are, and that a unit keeps the one it has until the next is complete.
+"""Rules for standbys: their places, and that a unit keeps the one it has until the next is complete.
 
 Source: MECHANISMS C4, C7, C9 and H9, docs/decisions/0087 to 0089.
 """
@@ -197,13 +197,13 @@ class _Trace:
 
 
 def _backed(change: Change | None) -> set[tuple[str, str]]:
-    """Where the standbys of whose units are."""
+    """Pairs of a leader and the worker of its standby."""
     copies = () if change is None else change.copies
     return {(copies[0].worker, copy.worker) for copy in copies[1:]}
 
 
 def check(written: list[Written], plan: Plan, topics: JobTopics, healed_us: int | None) -> Iterator[str]:
-    """Of one generation. healed_us: when all faults had ended; what the user asks for then finds all protected."""
+    """Checks one generation. healed_us: when all faults had ended; requests of the user then find all protected."""
     trace = _Trace(plan, topics, healed_us=healed_us)
     for one in written:
         yield from trace.read(one)

@@ -1,4 +1,4 @@
-"""What must hold of a switched unit: both copies work, the primary leads again only after calm, and nothing lasts.
+"""Rules for a switched unit: both copies work, the primary leads again only after calm, and nothing lasts.
 
 Source: MECHANISMS H3, H4 and H6, PROTOCOL 8.
 """
@@ -82,7 +82,7 @@ class _Trace:
 
 
 def check(written: list[Written], plan: Plan) -> Iterator[str]:
-    """Of one job. written: everything, in the order of time."""
+    """Checks one job. written: everything, in the order of time."""
     trace = _Trace(plan)
     for one in written:
         yield from trace.read(one)

@@ -10,7 +10,7 @@ from tests.simulation.timeline import EPOCH_MS, Timeline
 MOST = {"cuts": 150, "data": 100, "checkpoints": 200, "assignments": 50}
 """Records in a partition."""
 MOST_MIB = 1
-"""Of all topics together."""
+"""Limit of all topics together."""
 
 
 def test_what_is_trimmed_stays_within_bounds() -> None:

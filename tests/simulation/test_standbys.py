@@ -1,4 +1,4 @@
-"""What the checker of backup groups takes for wrong: a decision is held against what its replica could know."""
+"""Violations by the checker of backup groups: a decision is held against what its replica could know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checkpoint policies on a timer promise: not sooner than it says, and not much later (MECHANISMS S1, S2, S4).
+"""Promises of checkpoint policies on a timer: not sooner than it says, and not much later (MECHANISMS S1, S2, S4).
 
 `individual`: a timer for each unit, which begins again with its capture. `synchronous` and `whole-worker`: all units of
 a worker at the same ticks, the multiples of the interval. `sweep`: sink-most units by the interval; the others when
@@ -17,14 +17,14 @@ UNTRIMMED_INTERVALS = 4
 
 
 def late(terms: CheckpointPolicy, captured_ms: float, now_ms: float) -> bool:
-    """Whether a unit with something to capture ought to have been captured: idle policies have a maximum interval."""
+    """True if a unit with something to capture ought to have been captured: idle policies have a maximum interval."""
     if terms.policy in TICKING:
         return _tick(terms, captured_ms) < _tick(terms, now_ms)
     return now_ms - captured_ms > (terms.interval_ms if terms.policy == "individual" else terms.max_interval_ms)
 
 
 def early(terms: CheckpointPolicy, before_ms: float, captured_ms: float) -> str:
-    """What is wrong with two captures of a unit, one after the other; neither because it has ended."""
+    """Fault of two captures of a unit, one after the other; neither because it has ended."""
     if terms.policy in TICKING and _tick(terms, before_ms) == _tick(terms, captured_ms):
         return f"tick: captured twice between two ticks of {terms.interval_ms} ms"
     if terms.policy == "individual" and captured_ms - before_ms < terms.interval_ms:
@@ -33,7 +33,7 @@ def early(terms: CheckpointPolicy, before_ms: float, captured_ms: float) -> str:
 
 
 def swept_early(unit: Checkpoints, now_ms: float) -> str:
-    """What is wrong with a sweep of a unit that has not ended; looked at before it begins."""
+    """Fault of a sweep of a unit that has not ended; looked at before it begins."""
     since_ms, interval_ms = now_ms - unit.swept_ms, unit._job.checkpoint.interval_ms
     if since_ms < interval_ms:
         return f"interval: swept {since_ms:.0f} ms after its last sweep, and not {interval_ms}"

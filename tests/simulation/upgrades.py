@@ -25,7 +25,7 @@ from tests.simulation.names import TOPICS
 from tests.simulation.processes import ODD_VERSIONS, OTHER_VERSIONS, PROOF
 
 NAME = "odd"
-"""Of the operator, and how its units are named."""
+"""Name of the operator, and of its units."""
 
 
 def check(written: list[Written]) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _same(one: Copy, other: Copy) -> bool:
 
 
 class _Seen:
-    """What was ever reported of batches, by unit and versions: those of the plan, and others."""
+    """Reports of batches, by unit and versions: those of the plan, and others."""
 
     def __init__(self) -> None:
         self._digests: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
@@ -104,7 +104,7 @@ def given_to_any_versions() -> AbstractContextManager[object]:
 
 
 def accepted_once_and_for_all() -> AbstractContextManager[object]:
-    """Where a person has let some versions lead, any may that come later."""
+    """Accepts any later versions where a person has let some versions lead."""
 
     def fit(self: Pin, change: Change, versions: Mapping[str, str]) -> Fit:
         return Fit.EQUAL if change.accepted >= 0 else true(self, change, versions)
@@ -119,7 +119,7 @@ def shown_by_one_batch() -> AbstractContextManager[object]:
 
 
 def differing_batches_counted() -> AbstractContextManager[object]:
-    """That a batch was done by both is enough: a copy with other bytes leads."""
+    """Counts a batch that both have done: a copy with other bytes leads."""
 
     def compare(one: Any, true: Mapping[int, int]) -> None:
         real(one, {batch: one.digests[batch] for batch in one.digests.keys() & true.keys()})

@@ -17,7 +17,7 @@ INFRA = Path(__file__).parents[2] / "infra"
 RULES = INFRA / "prometheus" / "alerts.yml"
 INTERVAL_S = 15
 SCRAPED_AS = "holdfast"
-"""What `job` says of metrics that have no such label."""
+"""Value of `job` for metrics that have no such label."""
 
 Scene = Callable[[float], Mapping[str, CollectorRegistry]]
 """The targets that answer at a time, by instance."""
@@ -25,7 +25,7 @@ Scene = Callable[[float], Mapping[str, CollectorRegistry]]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One rule. for_s: its expression must hold for so long."""
+    """A rule. for_s: its expression must hold for so long."""
 
     name: str
     expression: Node
@@ -46,7 +46,7 @@ def _alert(rule: dict[str, Any]) -> Alert:
 
 
 def exposition(registry: CollectorRegistry, instance: str) -> dict[str, Vector]:
-    """What a scrape of it gives, as Prometheus labels it."""
+    """Result of a scrape of it, as Prometheus labels it."""
     found: dict[str, Vector] = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:
@@ -69,7 +69,7 @@ def times(until_s: float) -> Iterator[int]:
 
 
 def fired(alert: Alert, scraped: Scrapes, until_s: float) -> dict[Labels, int]:
-    """What fires at the end, and since when."""
+    """Alerts that fire at the end, and since when."""
     since: dict[Labels, int] = {}
     for at_s in times(until_s):
         holds = evaluate(alert.expression, scraped, at_s)

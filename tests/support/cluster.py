@@ -32,7 +32,7 @@ from holdfast.services.worker.core.trimming import later
 from tests.support.commands import APART, DEADLINE_S, HOLDFAST, answered, run, until
 
 LOG_LINES = 30
-"""Of each process, for a test that failed."""
+"""Lines of each process's log that are shown for a test that failed."""
 NEEDS_ENVIRONMENT = {*APART, "submit"}
 """Commands."""
 _D = TypeVar("_D", Plan, Ended, Rejection)
@@ -40,7 +40,7 @@ _L = TypeVar("_L", bound="LocalCluster")
 
 
 class Cluster:
-    """What a client sees of a cluster that runs, and asks of it, once it is connected.
+    """A cluster that runs, as a client sees it and asks it once it is connected.
 
     Args:
         deadline_s: for what must come; only a test that fails waits for so long.
@@ -80,21 +80,21 @@ class Cluster:
         self.appender.flush(self.deadline_s)
 
     def feed(self, topic: str, records: Iterable[object], partitions: int = 2) -> None:
-        """As JSON, one partition after the other; returns when all are acknowledged."""
+        """Appends records as JSON, one partition after the other; returns when all are acknowledged."""
         for index, record in enumerate(records):
             self.appender.append(Partition(topic, index % partitions), msgspec.json.encode(record))
         self.appender.flush(self.deadline_s)
 
     def values(self, topic: str) -> list[bytes]:
-        """Of partition 0."""
+        """Values of partition 0."""
         return answered(lambda: [message.value() or b"" for message in self.log.scan(Partition(topic, 0))])
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
-        """Of a topic of JSON records."""
+        """Rows of a topic of JSON records."""
         return [json.loads(value) for value in self.values(topic)]
 
     def end(self, topic: str) -> int:
-        """Where its partitions end, added up: each record counts, and each end of a transaction."""
+        """Sum of the ends of its partitions: each record counts, and each end of a transaction."""
 
         def ends() -> int:
             partitions = [Partition(topic, index) for index in range(self.log.topics().get(topic, 0))]
@@ -134,7 +134,7 @@ class Cluster:
         return self.topics.job(job, self.plan(job).generation)
 
     def state(self, job: str) -> str:
-        """What was published last; empty before the first."""
+        """Last published state; empty before the first."""
         found = [plans.decode_status(value) for value in self.values(self.topics.status)]
         return next((one.state for one in reversed(found) if one.job == job), "")
 
@@ -162,7 +162,7 @@ class Cluster:
         return Partition(self.topics_of(job).dead_letters, 0)
 
     def events(self, *kinds: str) -> list[Event]:
-        """Of these kinds; none: of all."""
+        """Events of these kinds; none: of all."""
         found = map(events.decode, self.values(self.topics.events))
         return [event for event in found if not kinds or event.kind in kinds]
 
@@ -200,7 +200,7 @@ class LocalCluster(Cluster):
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def call(self, *words: str, status: int = 0) -> str:
-        """What a command prints."""
+        """Output of a command."""
         return self._run(words, status)[0]
 
     def _run(self, words: tuple[str, ...], status: int) -> tuple[str, str]:
@@ -209,15 +209,15 @@ class LocalCluster(Cluster):
         return run(self.folder, *words, status=status, environment=environment)
 
     def asked(self, *words: str) -> Any:
-        """What a command that changes nothing prints as one JSON value; asked again where Kafka is too busy."""
+        """Output of a command that changes nothing, as one JSON value; asked again where Kafka is too busy."""
         return json.loads(answered(lambda: self.call(*words, "--json")))
 
     def told(self, *words: str, status: int = 0) -> str:
-        """What a command prints, and what it says beside that."""
+        """Output of a command, and its messages beside that."""
         return "".join(self._run(words, status))
 
     def lines(self, *words: str) -> list[dict[str, Any]]:
-        """What a command says in JSON lines; a text may hold what str.splitlines takes for the end of one."""
+        """Output of a command in JSON lines; a text may hold what str.splitlines takes for the end of one."""
         return [json.loads(line) for line in self.told(*words).split("\n") if line.startswith("{")]
 
     def results(self, job: str, count: int) -> list[dict[str, Any]]:

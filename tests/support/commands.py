@@ -38,7 +38,7 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_S) 
 
 
 APART = {"up", "down", "replay", "try"}
-"""What starts and ends processes has one of its own, as when a person types it; so has what may start itself again."""
+"""Commands that start and end processes, or may start again: each runs in a process of its own, as when typed."""
 
 
 def run(
@@ -70,7 +70,7 @@ def run(
 
 
 def answered(ask: Callable[[], _T]) -> _T:
-    """What is asked of a broker, which may be too busy to answer at once."""
+    """Answer of a broker, which may be too busy to answer at once."""
     (found,) = until(lambda: (ask(),), "Kafka answers")
     answer: _T = found
     return answer

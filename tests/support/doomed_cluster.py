@@ -65,7 +65,7 @@ class DoomedCluster(Cluster):
         self._armed.unlink(missing_ok=True)
 
     def withdraw(self) -> bool:
-        """What is armed fires no more; False if it has fired."""
+        """Disarms the fault; False if it has fired."""
         self.disarm()
         return not self.fired
 
@@ -87,7 +87,7 @@ class DoomedCluster(Cluster):
         return all(worker.pid is not None for worker in self.supervisor.workers)
 
     def ends(self) -> int:
-        """How often a worker was started again."""
+        """Number of times that a worker was started again."""
         return sum(worker.restarts for worker in self.supervisor.workers)
 
 

@@ -152,7 +152,7 @@ FATE = Fate(Path(os.environ.get("DOOM_DIR", "/nonexistent")))
 
 
 class DoomedProducer(Producer):
-    """What appenders and transactors write through."""
+    """Producer that appenders and transactors write through."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -178,7 +178,7 @@ class DoomedProducer(Producer):
         self.flush(SETTLE_S)
 
     def _point(self, topic: str, value: bytes) -> str:
-        """Which point a record is, by the topic it goes to."""
+        """Point at which a record is, by the topic it goes to."""
         if ".data." in topic:
             return "frame" if unpack(value).parts == 1 else "frame-part"
         match topic.rpartition(".")[2]:
@@ -213,7 +213,7 @@ def _checkpoint(value: bytes) -> str:
 
 
 class DoomedLog(KafkaLog):
-    """What DeleteRecords goes through."""
+    """Log that DeleteRecords goes through."""
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
         trim = super().trim

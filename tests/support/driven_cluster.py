@@ -66,7 +66,7 @@ class HostedReplica:
 
 
 class DrivenCluster(MemoryCluster):
-    """One job. frozen: workers that do nothing; unheard: those that continue, but whose heartbeats are lost.
+    """A job. frozen: workers that do nothing; unheard: those that continue, but whose heartbeats are lost.
 
     calm_ms: as replicas have it; None: nothing moves for balance.
     """

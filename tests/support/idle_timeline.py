@@ -1,4 +1,4 @@
-"""One worker that captures whenever it is idle, on a clock without a machine: what a policy makes of loads and costs.
+"""A worker that captures whenever it is idle, on a clock without a machine: a policy meets loads and costs.
 
 Source: MECHANISMS section 2, golden values. A capture takes its cost; then comes a burst, in which the worker processes
 what has come meanwhile. Pastes at the backups take the time that a test says.
@@ -19,7 +19,7 @@ STEP_MS = 1.0
 
 
 def burst_ms(capture_ms: float, load: float) -> float:
-    """How long a worker with this load takes to process what has come during a capture; it never does at full load."""
+    """Time that a worker with this load takes to process what has come during a capture; at full load it never does."""
     return capture_ms * load / (1.0 - load) if load < 1.0 else math.inf
 
 

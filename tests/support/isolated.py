@@ -117,7 +117,7 @@ def _leaves() -> None:
 
 
 def _leaves_a_child_behind() -> None:
-    """It holds all that this process has open."""
+    """Leaves a child behind, which holds all that this process has open."""
     if os.fork():
         os._exit(5)
     time.sleep(20)

@@ -75,11 +75,11 @@ class Delayed:
 
 
 class MemoryCluster:
-    """One job, placed by hand. Partitions of the user's topics: one a source task.
+    """A job, placed by hand. Partitions of the user's topics: one a source task.
 
     Args:
         delivery_turns: how long a transaction takes; 0: done at once.
-        describe: what an operator puts out.
+        describe: outputs of operators.
         schemas: that the workers read records by which name theirs.
     """
 
@@ -139,7 +139,7 @@ class MemoryCluster:
             self._appender.append(Partition(topic, partition), None, key=key)
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """What the query's sink has committed, in the order of its log."""
+        """Rows that the query's sink has committed, in the order of its log."""
         topic = next(o.params["topic"] for o in self.plan.operators if o.kind == "sink" and o.params["query"] == query)
         partitions = self.log.topics()[topic]
         return [
@@ -246,7 +246,7 @@ class MemoryCluster:
 
     @property
     def units(self) -> list[str]:
-        """Of the workers."""
+        """Units of the workers."""
         return [unit.name for unit in self.plan.units if not unit.host]
 
     # -- time ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ ODD: tuple[Any, ...] = (
 
 
 def mutated(random: Random, value: bytes) -> bytes:
-    """One of its fields is another, or its bytes are."""
+    """Record with another value in one field, or with other bytes."""
     if random.random() < 0.2:
         return damaged(random, value)
     for decode, encode in (

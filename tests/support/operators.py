@@ -27,7 +27,7 @@ def plan(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Oper
 
 
 class Harness:
-    """One operator over its batches. outcomes: what each gave."""
+    """An operator over its batches. outcomes: what each gave."""
 
     def __init__(self, kind: str, params: Mapping[str, Any], *inputs: Stream | Fields) -> None:
         streams = [one if isinstance(one, Stream) else Stream(one) for one in inputs]
@@ -46,7 +46,7 @@ class Harness:
         self._operator = catalogue.build(self.plan, self._fields, self._store.of_task("op-0"))
 
     def checkpoint(self) -> list[Entry]:
-        """What the delta holds; it counts."""
+        """Entries of the delta; they count."""
         capture, delta = self._store.capture(), list[Entry]()
         while piece := capture.piece(100):
             delta += piece
@@ -55,7 +55,7 @@ class Harness:
         return delta
 
     def restore(self) -> None:
-        """As after a crash: all that is left is the image and the names of the tables."""
+        """Restores as after a crash: all that is left is the image and the names of the tables."""
         self.checkpoint()
         self._names = self._store.names
         self._open()
@@ -70,7 +70,7 @@ class Harness:
         return pl.DataFrame([{**row} for row in rows], schema=schema)
 
     def run(self, *inputs: Sequence[Mapping[str, Any]], watermark: int | None = None) -> list[dict[str, Any]]:
-        """One batch; the rows that came out."""
+        """Runs one batch; the rows that came out."""
         before, self.watermark = self.watermark, max(self.watermark, self.watermark if watermark is None else watermark)
         self.batch += 1
         frames = [self.rows(slot, some) for slot, some in enumerate(inputs)]

@@ -37,7 +37,9 @@ queries:
   big: {input: large, sink: {topic: big}}
 """
 PATIENT = JOB.replace("idle_after_s: 1", "idle_after_s: 60") + "fault_tolerance: {default: {scheme: none}}\n"
-"""Where Kafka or the machine may hang: what came a second later than the other partition would be late."""
+"""Job for machines or brokers that may hang: there a record that came a second later than the other partition would be
+late.
+"""
 START_MS = 1_600_000_000_000
 Order = dict[str, Any]
 

@@ -24,7 +24,7 @@ class OtherProcess:
         )
 
     def call(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """What it returns there. Raises what it raises there."""
+        """Result of the function there. Raises what it raises there."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         pickle.dump((function, arguments), self._process.stdin)

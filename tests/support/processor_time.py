@@ -1,4 +1,4 @@
-"""Where the time of the tests goes: seconds of a processor by folder, whatever else the machine does meanwhile."""
+"""Time of the tests: seconds of a processor by folder, whatever else the machine does meanwhile."""
 
 from __future__ import annotations
 

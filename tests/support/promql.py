@@ -1,4 +1,4 @@
-"""As much of PromQL as our alerts and dashboards use: read into a tree, and computed over what was scraped.
+"""Part of PromQL that our alerts and dashboards use: read into a tree, and computed over what was scraped.
 
 `promtool` is asked as well where it is installed (tests/unit/test_alerts.py). Differences that do not matter here: no
 staleness markers but those of a scrape that lacks a series, and no native histograms.
@@ -264,7 +264,7 @@ def nodes(node: Node) -> Iterator[Node]:
 
 @dataclass
 class Scrapes:
-    """What was read of each target, by time: vectors by the name of their metric."""
+    """Samples of each target, by time: vectors by the name of their metric."""
 
     times: dict[str, list[float]] = field(default_factory=dict)
     found: dict[str, list[dict[str, Vector]]] = field(default_factory=dict)
@@ -275,7 +275,7 @@ class Scrapes:
         self.found.setdefault(instance, []).append(series)
 
     def points(self, selector: Selector, from_s: float, to_s: float) -> dict[Labels, Points]:
-        """Of each series, both ends included."""
+        """Points of each series, both ends included."""
         points: dict[Labels, Points] = {}
         for instance, times in self.times.items():
             for index in range(bisect_right(times, to_s)):
@@ -339,7 +339,7 @@ def _ranges(of: Node, scrapes: Scrapes, now_s: float) -> tuple[dict[Labels, Poin
 
 
 def _increase(points: Points, from_s: float, to_s: float) -> float | None:
-    """As Prometheus extrapolates it to the ends of the range."""
+    """Increase as Prometheus extrapolates it to the ends of the range."""
     if len(points) < 2:
         return None
     (first_s, first), (last_s, _) = points[0], points[-1]

@@ -1,4 +1,4 @@
-"""What operators and whole jobs send for given batches, to the byte, under whatever must not make a difference.
+"""Frames of operators and whole jobs for given batches, to the byte, under whatever must not make a difference.
 
 PROTOCOL 0.2: below the cut, everything is a pure function.
 """
@@ -40,7 +40,7 @@ TOPICS = ClusterTopics("t")
 DISORDERLY_SHARE = 0.2
 Rows = list[dict[str, Any]]
 Sent = list[str]
-"""One line for each batch of each task: a hash of its payload, and what a person needs to see a difference."""
+"""Lines for each batch of each task: a hash of its payload, and what a person needs to see a difference."""
 
 
 # -- one operator -----------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ Sent = list[str]
 def operator_sends(
     kind: str, params: Mapping[str, Any], inputs: Sequence[Stream], batches: Sequence[Sequence[Rows]], restore: bool
 ) -> Sent:
-    """What one task sends. batches: rows by slot; restore: from its image before every batch."""
+    """Frames of one task. batches: rows by slot; restore: from its image before every batch."""
     task = Harness(kind, params, *inputs)
     codec, sender = FrameCodec(stream_schema(task.plan.fields)), Sender(0, 0, 0)
     watermark = NO_WATERMARK
@@ -69,7 +69,7 @@ def operator_sends(
 
 
 def job_sends(job: str, batches: Sequence[Mapping[str, Rows]], disorder: int | None, restore: bool) -> Sent:
-    """What all units of a job send and deliver.
+    """Frames and rows of all units of a job.
 
     Args:
         batches: rows by source; a source's tasks take them in turn. Of a table, {DELETED: key} deletes a row.
@@ -103,7 +103,7 @@ def planned(job: str) -> Plan:
 
 
 def in_some_order(writers: Mapping[int, Sequence[bytes]], disorder: int | None) -> list[bytes]:
-    """One partition's log: each writer's frames in their order, some of them again."""
+    """Log of a partition: each writer's frames in their order, some of them again."""
     if disorder is None:
         return [
             frame for batch in zip(*(writers[number] for number in sorted(writers)), strict=True) for frame in batch
@@ -121,7 +121,7 @@ def in_some_order(writers: Mapping[int, Sequence[bytes]], disorder: int | None) 
 
 
 def _feeding(unit: UnitLayout, others: Sequence[UnitLayout]) -> list[str]:
-    """Those whose frames it needs."""
+    """Units whose frames it needs."""
     remote = [source for task in unit.tasks for source in task.inputs if isinstance(source, RemoteInput)]
     topics = {source.partition.topic for source in remote}
     return [one.unit.name for one in others for task in one.tasks if topics & {out.topic for out in task.outputs}]
@@ -155,7 +155,7 @@ def _unit_sends(
 
 
 def _fed(layout: UnitLayout, plan: Plan, batches: Sequence[Mapping[str, Rows]]) -> Iterator[tuple[str, list[Fed]]]:
-    """What each source task of the unit brings to each batch; to the last, the end."""
+    """Rows of each source task of the unit for each batch; to the last, the end."""
     for task in layout.tasks:
         if task.source is None:
             continue
@@ -199,7 +199,7 @@ class _RunningUnit:
         return opened
 
     def restore(self, done: int) -> None:
-        """As after a crash: what is left is the image, what the marker says, and the log."""
+        """Restores as after a crash: what is left is the image, the marker, and the log."""
         capture = self._store.capture()
         while piece := capture.piece(100):
             self._image.apply(piece)

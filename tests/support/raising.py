@@ -12,7 +12,7 @@ _here = [""]
 
 
 class on:
-    """What is done within is done on this worker. A class: the simulation enters one in every turn of a worker."""
+    """Block whose work is done on this worker. A class: the simulation enters one in every turn of a worker."""
 
     def __init__(self, worker: str) -> None:
         self._worker, self._before = worker, ""
@@ -25,7 +25,7 @@ class on:
 
 
 def strict(workers: Sequence[str]) -> bool:
-    """Whether one of these is the worker here."""
+    """True if one of these is the worker here."""
     return any(_here[0].startswith(one) for one in workers)
 
 

@@ -1,4 +1,4 @@
-"""How much memory an object holds with all that it refers to, as far as Python knows."""
+"""Memory of an object with all that it refers to, as far as Python knows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from types import FunctionType, ModuleType
 
 
 def reached_bytes(root: object, beside: Iterable[object] = ()) -> int:
-    """Of all that is reached from `root`, but what is reached from `beside`: containers, texts, frames that are held.
+    """Bytes of all that is reached from `root`, but what is reached from `beside`: containers, texts, frames that are
+    held.
 
-    Not of modules, classes and functions, nor of what libraries keep outside of Python.
+    Modules, classes and functions do not count, nor memory that libraries keep outside of Python.
     """
     seen = {id(one) for one in _reached(beside, set())}
     return sum(sys.getsizeof(one) for one in _reached([root], seen))

@@ -32,7 +32,7 @@ class NotReached(Exception):
 
 
 class RunningJob:
-    """One job under load, from its submission to its end. fed: numbers fed so far."""
+    """A job under load, from its submission to its end. fed: numbers fed so far."""
 
     def __init__(self, cluster: Cluster, job: Job, name: str) -> None:
         self.cluster, self.job, self.name = cluster, job, name
@@ -60,7 +60,7 @@ class RunningJob:
 
     @property
     def root(self) -> str:
-        """What the names of its own topics begin with."""
+        """Prefix of the names of its own topics."""
         return f"{self._own.root}."
 
     # -- input --------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class RunningJob:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """What is fed from now on is not the job's."""
+        """Drains the job: records that are fed from now on are not the job's."""
         self.draining = True
         self._command(commands.encode(commands.Command("drain", self.name)))
 
@@ -136,7 +136,7 @@ class RunningJob:
         return replay(self.cluster.log, self.cluster.topics, self.name)
 
     def problems(self) -> list[str]:
-        """What the job's own check, computed without the product, has to say of its rows."""
+        """Problems of its rows by the job's own check, computed without the product."""
         try:
             self.job.check(self._rows, self.fed)
         except AssertionError as error:

@@ -105,5 +105,5 @@ def _rests(worker: Worker) -> bool:
 
 
 def watched_ms(watch: TopicWatch) -> float:
-    """When it asks again for the topics that copies look at."""
+    """Time at which it asks again for the topics that copies look at."""
     return watch._due_ms if watch._looked_ms else math.inf

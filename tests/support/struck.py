@@ -67,7 +67,7 @@ class Struck:
     # -- processes ----------------------------------------------------------------------------------------------------
 
     def pid(self, name: str) -> int:
-        """Of a member or `kafka`; waits while it is being started."""
+        """Id of a member or `kafka`; waits while it is being started."""
 
         def found() -> int | None:
             supervisor = self.cluster.supervisor
@@ -109,7 +109,7 @@ class Struck:
     # -- units --------------------------------------------------------------------------------------------------------
 
     def schemes(self) -> dict[str, str]:
-        """Of the watched job's units, as the last valid assignments say."""
+        """Schemes of the watched job's units, as the last valid assignments say."""
         self.read()
         return {unit: history[-1][1].scheme for unit, history in self.history.items()}
 
@@ -140,7 +140,7 @@ class Struck:
         return [change for _, change in self.history[unit] if change.epoch > since]
 
     def reasons(self, unit: str, since: int) -> list[str]:
-        """Of all changes after the epoch."""
+        """Reasons of all changes after the epoch."""
         return [change.reason for change in self.changes(unit, since)]
 
     def made(self, unit: str, since: int, reason: str) -> Change | None:
@@ -178,7 +178,7 @@ class Struck:
         return self.cluster.events()
 
     def told(self) -> list[str]:
-        """How the watched job's units came to where they are, and what they are now."""
+        """Lines of how the watched job's units came to where they are, and what they are now."""
         self.read()
         changes = [change for history in self.history.values() for _, change in history]
         lines = [f"{one.unit}#{one.epoch}: {one.reason}: {_copies(one)}" for one in changes]

@@ -25,6 +25,6 @@ def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: A
 
 @method(ProgressPublisher, "progress")
 def ack_without_a_marker(true: Any, self: ProgressPublisher) -> Any:
-    """What is processed is acknowledged."""
+    """Acknowledges what is processed."""
     done = self._processing
     return structs.replace(true(self), acked=done.batch, positions=tuple(done._intake.inputs.positions()))

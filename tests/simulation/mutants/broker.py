@@ -18,7 +18,7 @@ from holdfast.services.worker.unit.running import Running
 
 
 def absent_leader_believed() -> AbstractContextManager[object]:
-    """What is said of a partition whose leader is away counts: it begins and ends at 0, so it is empty.
+    """Believes an answer about a partition whose leader is away: it begins and ends at 0, so it is empty.
 
     A position is none, a checkpoint log is without a marker, a drain ends before its source. Alone it does not show:
     what was acknowledged and what is cut contradict it. It is part of the two bugs below.

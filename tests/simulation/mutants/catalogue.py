@@ -223,7 +223,7 @@ from tests.simulation.upgrades import (
 )
 
 RUN_MS = 5_000
-"""How long faults come in a history that is to catch a bug."""
+"""Time for which faults come in a history that is to catch a bug."""
 
 
 class Mutant(NamedTuple):
@@ -243,7 +243,7 @@ class Mutant(NamedTuple):
         return self.bug.__name__
 
     def __repr__(self) -> str:
-        """As it stands in MUTANTS."""
+        """Text of it in MUTANTS."""
         parts = [self.name, f'"{self.checker}"', str(self.seed)]
         if self.profile:
             parts.append(f'"{self.profile}"')

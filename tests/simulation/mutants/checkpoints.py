@@ -83,7 +83,7 @@ def refused_run_counts(true: Any, self: StateTable) -> None:
 
 @method(Parts, "_part")
 def lost_sweep_slice(true: Any, self: Parts, entries: list[Entry], sweep: bool) -> int:
-    """What a slice is to hold is not written, but counts as written."""
+    """Does not write the entries of a slice, but counts them as written."""
     return 0 if sweep else int(true(self, entries, sweep))
 
 

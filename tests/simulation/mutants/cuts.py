@@ -28,7 +28,7 @@ from tests.simulation.mutants.bug import method
 
 
 def records_below_the_range() -> AbstractContextManager[object]:
-    """What lies below the position is not dropped, and a batch is all that is held below its end."""
+    """Does not drop records below the position; a batch is all that is held below its end."""
 
     def offer(self: Waiting, chunk: Chunk) -> None:
         self.fetched = chunk.messages[0].offset() if chunk.messages else self.fetched
@@ -113,7 +113,7 @@ def joined_in_the_middle() -> AbstractContextManager[object]:
 
 @method(Share, "joining")
 def new_partitions_ignored(true: Any, self: Share, owned: int, partitions: int) -> Any:
-    """Of a topic that has grown only the first partitions are read."""
+    """Reads only the first partitions of a topic that has grown."""
     return ()
 
 

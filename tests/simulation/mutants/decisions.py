@@ -163,7 +163,7 @@ def undecided_job_left_behind(true: Any, self: Submissions, known: Any, retired:
 
 @method(Jobs, "to_retire")
 def newest_job_retired(true: Any, self: Jobs, upto: int, most: int | None) -> Any:
-    """What is retired reaches beyond what is decided."""
+    """Retires jobs beyond those that are decided."""
     retired = true(self, upto, most)
     return retired and structs.replace(retired, below=retired.below + 1)
 

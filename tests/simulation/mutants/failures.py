@@ -70,7 +70,7 @@ def suspects_do_not_wait() -> AbstractContextManager[object]:
 
 @method(Crashes, "read")
 def innocent_unit_blamed(true: Any, self: Crashes, record: Any, now_us: int) -> Any:
-    """What ended a worker is taken to be another unit's work: that of the one it reported first."""
+    """Takes the end of a worker for another unit's work: that of the one it reported first."""
     if isinstance(record, Exit):
         others = {at: [unit for unit in self.__dict__.get("hosted", ()) if unit != at.unit] for at in record.at}
         record = structs.replace(record, at=tuple(At(named[0], at.batch) for at, named in others.items() if named))
@@ -110,7 +110,7 @@ def balanced_to_and_fro(true: Any, self: _Load, left: str, taken: str) -> Any:
 
 @method(Copies, "reconcile")
 def copies_never_closed(true: Any, self: Copies[Any]) -> None:
-    """What an assignment no longer names continues."""
+    """Continues a copy that an assignment no longer names."""
     for key, named in self._decisions.named().items():
         self._place(key, named)
 

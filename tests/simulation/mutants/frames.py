@@ -47,7 +47,7 @@ def payloads_as_they_came(true: Any, self: InputPartition, batch: int) -> Any:
 
 @method(InputPartition, "rewind")
 def dropped_frames_not_read_again(true: Any, self: InputPartition) -> int | None:
-    """What there was no room for while a writer was away is gone."""
+    """Loses frames for which there was no room while a writer was away."""
     return None
 
 

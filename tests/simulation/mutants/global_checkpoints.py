@@ -36,7 +36,7 @@ def newest_marker_restored() -> AbstractContextManager[object]:
 
 
 def void_markers_count() -> AbstractContextManager[object]:
-    """What a unit said before it was rolled back makes a global checkpoint complete."""
+    """Completes a global checkpoint by a statement of a unit from before it was rolled back."""
 
     def unit(known: Progress | None, line: int, since: int) -> Progress:
         return known if known is not None and (known.since == since or known.ended) else Progress("", 0, 0)

@@ -24,7 +24,7 @@ def restored_in_the_order_of_the_file() -> AbstractContextManager[object]:
 
 
 def shared_units_paid_by_each() -> AbstractContextManager[object]:
-    """What several failed queries need counts for each of them in full."""
+    """Counts a unit that several failed queries need for each of them in full."""
     return mock.patch.object(
         recovery_plan, "_density", lambda units, shares, priority: priority / len(units) if units else 0.0
     )
@@ -42,7 +42,7 @@ def drivers_counted_as_workers() -> AbstractContextManager[object]:
 
 @contextmanager
 def _nor_again(bug: AbstractContextManager[object]) -> Iterator[None]:
-    """Who is to restore a unit would see that its slot is taken: that rule has tests/unit/recovery/test_slots.py."""
+    """Applies the bug without the rule that a taken slot is seen: that has tests/unit/recovery/test_slots.py."""
     with bug, mock.patch.object(Room, "has_slot", return_value=True):
         yield
 
@@ -78,7 +78,7 @@ def slots_no_limit() -> AbstractContextManager[object]:
 
 
 def restored_on_its_old_line() -> AbstractContextManager[object]:
-    """What is restored begins at its own newest checkpoint, whatever the incident says."""
+    """Restores a unit at its own newest checkpoint, whatever the incident says."""
     true: Callable[..., int] = recording._line
 
     def line(situation: Situation, sign: Sign, move: Move) -> int:

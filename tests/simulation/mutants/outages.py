@@ -17,13 +17,13 @@ from tests.simulation.mutants.bug import method
 
 @method(noting, "_recovered")
 def outage_withdrawn_by_the_placement(true: Any, s: Situation, batch: int) -> bool:
-    """It is over once the new copy is there, however much it has yet to process."""
+    """Ends an outage once the new copy is there, however much it has yet to process."""
     return s.change.committer is not None and not s.gone(s.change.committer)
 
 
 @method(noting, "_recovered")
 def outage_never_over(true: Any, s: Situation, batch: int) -> bool:
-    """It is over only with the end of its unit."""
+    """Ends an outage only with the end of its unit."""
     return False
 
 

@@ -64,7 +64,7 @@ def confirmation_ignored() -> AbstractContextManager[object]:
 
 @contextmanager
 def newest_paste_first() -> Iterator[None]:
-    """Of the messages of a sender the one that came last is pasted first."""
+    """Pastes the last message of a sender first."""
 
     def newest(pastes: Mapping[str, Sight]) -> dict[str, str]:
         return {one.primary: name for name, one in sorted(pastes.items(), key=lambda item: item[1].waiting_since_ms)}

@@ -57,7 +57,7 @@ def _position_unread(true: Any, self: Delivery, outcome: Any, opened: Any) -> No
 
 @contextmanager
 def delivered_position_ignored() -> Iterator[None]:
-    """What is delivered already is delivered again, and nobody compares the position with that of a marker."""
+    """Delivers again what is delivered already, and nobody compares the position with that of a marker."""
     true = Outputs.deliver_by
 
     def deliver_by(self: Outputs, delivery: Delivery, known: int) -> None:
@@ -90,7 +90,7 @@ def rows_for_an_absent_sink_dropped(true: Any, self: Delivery, outcome: Any) -> 
 
 @method(Outputs, "keep_rows")
 def rows_in_doubt_forgotten(true: Any, self: Outputs) -> None:
-    """What a commit without an answer held is not delivered again."""
+    """Does not deliver again the rows of a commit without an answer."""
     self._delivery = None
 
 

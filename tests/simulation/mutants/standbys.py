@@ -58,7 +58,7 @@ def standbys_in_any_zone() -> AbstractContextManager[object]:
 
 
 def all_of_a_difference_moves() -> AbstractContextManager[object]:
-    """As the paper prints it, f = 1."""
+    """Moves all of the difference as the paper prints it, f = 1."""
 
     def literal(units: Any, workers: Any, share: float = LITERAL, least_ms: float = 0.0) -> Any:
         return reassigned(units, workers, LITERAL, least_ms)
@@ -67,10 +67,10 @@ def all_of_a_difference_moves() -> AbstractContextManager[object]:
 
 
 def flooded_worker_not_relieved() -> AbstractContextManager[object]:
-    """Where the worst worker has an empty group of its own, only its own standbys move, or none.
+    """Moves only the worst worker's own standbys, or none, where it has an empty group of its own.
 
     None of the histories that were tried shows it: a worker has to hold most standbys of the others. test_reassigned.py
-    does.
+        does.
     """
     true = planning._moved
 

@@ -37,7 +37,7 @@ def cuts_trimmed_too_far() -> AbstractContextManager[object]:
 
 @contextmanager
 def cuts_trimmed_to_an_own_estimate() -> Iterator[None]:
-    """It is trimmed to the lowest restart position, whether a snapshot of the log names that or not."""
+    """Trims to the lowest restart position, whether a snapshot of the log names that or not."""
 
     def upto(
         self: CutTrimming,
@@ -68,7 +68,7 @@ def last_commit_trimmed() -> AbstractContextManager[object]:
 
 
 def rows_trimmed_too_far() -> AbstractContextManager[object]:
-    """What Spark reads is trimmed to where it wrote last, and not to what it may have to read again."""
+    """Trims Spark's input to where it wrote last, and not to what it may have to read again."""
 
     def needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[Partition, int]:
         topics = [spark.topic for spark in plan.spark if spark.writers]
