@@ -24,6 +24,7 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.protection.fitting import unfit
 
 PATH = "fault_tolerance.replication_budget"
+_ACTIVE = ("active-standby", "active-replication")
 _EXACT_PAIRS = 1_000_000
 
 
@@ -142,6 +143,13 @@ def problems(plan: Plan) -> Iterator[Problem]:
             "leave it out, or take units out of fault_tolerance.units and default to a scheme other than adaptive",
         )
         return
+    if active := next((unit.scheme for unit in plan.units if unit.planned and unit.scheme in _ACTIVE), ""):
+        yield Problem(
+            PATH,
+            f"the default scheme {active} gives every unit a replica that processes, whatever the budget",
+            "take another fault_tolerance.default.scheme, such as passive, or leave the budget out",
+        )
+        return
     policy = (plan.spec.get("fault_tolerance") or {}).get("checkpoint", {}).get("policy", "")
     if why := unfit(policy, "active-standby", "the planned units"):
         yield Problem(PATH, why, "choose another fault_tolerance.checkpoint.policy")
@@ -160,7 +168,7 @@ def warnings(plan: Plan) -> Iterator[str]:
     for query, count in least(of.topology).items():
         if count is None:
             yield f"{PATH}: query {query} keeps nothing: a unit that it needs is left out and has no replica"
-        elif count > budget and share > 0:
+        elif count > budget:
             allowed, needed = (
                 f"{share:g} is {plural(budget, 'unit')} of {len(of.units)}",
                 f"{plural(count, 'unit')}, {smallest_share(count, len(of.units)):g}",

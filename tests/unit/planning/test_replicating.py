@@ -91,6 +91,10 @@ def test_a_table_loses_its_share_of_tasks_and_a_join_what_either_side_loses() ->
             "no unit is left for it",
             "fault_tolerance.units",
         ),
+        *(
+            ({"default": {"scheme": scheme}}, f"{scheme} gives every unit a replica", "such as passive")
+            for scheme in ("active-standby", "active-replication")
+        ),
         (
             {"checkpoint": {"policy": "idle-minmax"}},
             "idle-minmax captures",
@@ -110,10 +114,10 @@ def test_a_budget_that_cannot_do_what_it_is_for_is_refused_with_the_reason(
 
 
 def test_a_budget_that_is_too_small_for_a_query_is_warned_of_with_the_smallest_that_is_not() -> None:
-    said = [one for one in plan(_job(0.2)).warnings if "keeps nothing" in one]
-    assert said == [
-        "fault_tolerance.replication_budget: query q keeps nothing, 0.2 is 1 unit of 6: it needs 2 units, 0.34 or more"
-    ]
+    for share, allowed in ((0.2, "0.2 is 1 unit of 6"), (0.0, "0 is 0 units of 6")):
+        said = [one for one in plan(_job(share)).warnings if "keeps nothing" in one]
+        needed = f"query q keeps nothing, {allowed}: it needs 2 units, 0.34 or more"
+        assert said == [f"fault_tolerance.replication_budget: {needed}"]
     assert predict(plan(_job(0.34)), 0.34).fidelity > 0
     assert not [one for one in plan(_job(0.34)).warnings if "keeps nothing" in one]
 
