@@ -361,6 +361,15 @@ def test_every_move_is_made_by_some_row() -> None:
     assert {move for _, move in TRANSITIONS.values()} == set(Move)
 
 
+def test_the_rows_of_a_stance_stand_in_the_order_in_which_signs_count() -> None:
+    placed = [each for each in Stance if each is not Stance.UNPLACED]
+    for_all = {sign for sign in Sign if all((each, sign) in TRANSITIONS for each in placed)}
+    order = list(Sign).index
+    for each in Stance:
+        signs = [sign for where, sign in TRANSITIONS if where is each and sign not in for_all]
+        assert signs == sorted(signs, key=order), each
+
+
 @pytest.mark.parametrize(("before", "sign"), TRANSITIONS, ids=lambda value: value.name.lower())
 def test_every_row_of_the_table_is_taken_and_the_unit_is_protected_again(before: Stance, sign: Sign) -> None:
     world = ROWS[before, sign]()
