@@ -308,6 +308,11 @@ class Commands(TyperGroup):
             # The reader of our output, such as `head`, has closed it; Python must not fail when it flushes at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        except OSError as error:
+            if not isinstance(error.filename, str | os.PathLike):
+                raise
+            say_error(f"{error.filename}: {error.strerror}")
+            raise typer.Exit(1) from None
         except Exception as error:
             if not _told(error):
                 raise

@@ -64,7 +64,10 @@ def init(
         sample, topic = _asked()
     called = name or _name(_stem(file) if _stem(file) != "job" else _stem(sample) if sample else str(topic))
     draft = _of_file(sample, called, topic) if sample is not None else _of_topic(str(topic), called, data_dir, kafka)
-    file.write_text(draft.text())
+    try:
+        file.write_text(draft.text())
+    except OSError as error:
+        raise CommandFailed(f"cannot write {file}: {error.strerror}", "give the path of a file", USAGE) from None
     passed = _tried(draft, file, sample)
     if as_json:
         guessed = {"event_time": draft.event_time or None, "unit": draft.unit or None, "key": draft.key or None}

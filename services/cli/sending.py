@@ -62,7 +62,6 @@ def send(
     """Write a file's records to a topic; record i goes to partition i modulo their number, unless it has a key."""
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client.feeding import Feed
-    from holdfast.services.client.unusable import UnusableFile
     from holdfast.services.client.writing import Writer
 
     if arrow and key is not None:
@@ -71,18 +70,15 @@ def send(
         raise CommandFailed("--column goes with --raw", "else each record has the columns of the file", USAGE)
     if job is not None and not create_topics:
         raise CommandFailed("--job goes with --create-topics", "a topic that is there keeps its settings", USAGE)
-    try:
-        feed = Feed(file, raw=raw, columns=columns or (), arrow=arrow, strings=strings, null=null or ())
-        with connected(data_dir, kafka, any_kafka=True) as door:
-            count = _partitions(door, topic, file, create_topics, partitions, job)
-            appender = door.log.appender("send")
-            try:
-                writer = Writer(appender, topic, count, key)
-                _run(feed, writer, rate, topic, as_json, door.patience)
-            finally:
-                appender.close()
-    except UnusableFile as error:
-        raise CommandFailed(error.message, error.hint, USAGE) from None
+    feed = Feed(file, raw=raw, columns=columns or (), arrow=arrow, strings=strings, null=null or ())
+    with connected(data_dir, kafka, any_kafka=True) as door:
+        count = _partitions(door, topic, file, create_topics, partitions, job)
+        appender = door.log.appender("send")
+        try:
+            writer = Writer(appender, topic, count, key)
+            _run(feed, writer, rate, topic, as_json, door.patience)
+        finally:
+            appender.close()
 
 
 def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | None, job: str | None) -> int:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from holdfast.services.kernel.errors import USAGE, CommandFailed
 
-class UnusableFile(Exception):
+
+class UnusableFile(CommandFailed):
     """A file that holds no records we can read: what is wrong, and what to do about it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        self.message, self.hint = message, hint
-        super().__init__(f"{message} ({hint})" if hint else message)
+        super().__init__(message, hint, USAGE)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message

@@ -43,6 +43,13 @@ def test_from_a_file_to_a_job_that_check_and_try_take(tmp_path: Path) -> None:
     assert tried.exit_code == 0, tried.output
     rows = [json.loads(line) for line in tried.stdout.splitlines()]
     assert sum(row["records"] for row in rows) == 20
+    into_a_file = CliRunner().invoke(app, ["try", job, "--out", job])
+    assert (into_a_file.exit_code, "is a file" in into_a_file.output) == (2, True), into_a_file.output
+    below_a_file = CliRunner().invoke(app, ["try", job, "--out", f"{job}/below"])
+    assert (below_a_file.exit_code, f"{job}/below: Not a directory" in below_a_file.output.replace("\n", "")) == (
+        1,
+        True,
+    )
 
 
 def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
@@ -62,6 +69,22 @@ def test_a_sample_that_gives_no_job_writes_no_file(tmp_path: Path, content: str,
     (tmp_path / "rows.ndjson").write_text(content)
     code, said = init(str(tmp_path / "job.yaml"), "--from", str(tmp_path / "rows.ndjson"))
     assert (code != 0, what in said, (tmp_path / "job.yaml").exists()) == (True, True, False), said
+
+
+@pytest.mark.parametrize(
+    ("job", "sample", "what"),
+    [
+        ("job.yaml", "absent.csv", "there is no file"),
+        ("job.yaml", "folder", "does not say what the file holds"),
+        ("absent/job.yaml", "rows.csv", "cannot write"),
+    ],
+)
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path, job: str, sample: str, what: str) -> None:
+    (tmp_path / "rows.csv").write_text(ROWS)
+    (tmp_path / "folder").mkdir()
+    code, said = init(str(tmp_path / job), "--from", str(tmp_path / sample))
+    assert (code, said.count("error: ") == 1, what in said) == (2, True, True), said
+    assert not (tmp_path / "job.yaml").exists()
 
 
 def test_without_a_sample_and_a_terminal_the_command_says_what_it_needs(tmp_path: Path) -> None:
