@@ -10,7 +10,15 @@ from pathlib import Path
 from holdfast.schemas.heartbeats import At
 from holdfast.services.node.lifeline import Lifeline, lifeline
 from holdfast.services.node.log_limits import LogLimits
-from holdfast.services.node.processes import ENVIRONMENT, LIMITS, Child, dying_status, open_log, service_command
+from holdfast.services.node.processes import (
+    ENVIRONMENT,
+    LIMITS,
+    Child,
+    dying_status,
+    open_log,
+    processor_s,
+    service_command,
+)
 from holdfast.services.node.restarts import Restarts
 from holdfast.services.node.spares import Spare
 
@@ -107,6 +115,11 @@ class Member:
             if line is not None and died is not None:
                 line.watch(died)
         self._lines = {} if line is None else {run: line}
+
+    @property
+    def processor_s(self) -> float:
+        """Of its process, so far."""
+        return 0.0 if self._child is None else processor_s(self._child.pid)
 
     @property
     def dying_status(self) -> int | None:

@@ -132,6 +132,15 @@ def dying_status(pid: int) -> int | None:
     return (-number if number else code >> 8) if code else None
 
 
+def processor_s(pid: int) -> float:
+    """Processor time that a process has taken so far, in seconds; 0 where the kernel does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def parent_of(pid: int) -> int | None:
     """The process that started it, None if it has ended."""
     try:

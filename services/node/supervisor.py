@@ -45,9 +45,11 @@ from holdfast.services.node.service import Service
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.spares import Spares
 from holdfast.services.node.spark_drivers import SparkDrivers
+from holdfast.services.node.start_limit import StartLimit
 
 READY_S = 180.0
-"""A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out."""
+"""A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out,
+and gets it again while it loads."""
 TICK_S = 0.25
 LOGS_S = 5.0
 PUBLISH_AGAIN_S = 1.0
@@ -251,7 +253,7 @@ class Supervisor:
     # -- starting -----------------------------------------------------------------------------------------------------
 
     def _start(self, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
+        limit = StartLimit(time.monotonic(), timeout_s)
         former = {worker.worker: worker.incarnation for worker in self.files.workers()}
         self._identity = self.files.identity()
         self.files.forget()
@@ -278,7 +280,7 @@ class Supervisor:
         probe = new_incarnation() if self.controllers else ""
         readiness = Readiness(log, self.topics, probe, claim.neighbours())
         try:
-            self._await(readiness, claim, deadline)
+            self._await(readiness, claim, limit)
         finally:
             readiness.close()
         if self._service in (None, Service.SPARK):
@@ -288,7 +290,7 @@ class Supervisor:
         self.state = "ready"
         self._publish()
 
-    def _await(self, readiness: Readiness, claim: Claim, deadline: float) -> None:
+    def _await(self, readiness: Readiness, claim: Claim, limit: StartLimit) -> None:
         """Starts the members and waits for a sign of each."""
         self._turn(0)
         while not readiness.reached({worker.name for worker in self.workers}):
@@ -301,9 +303,9 @@ class Supervisor:
                 raise StartFailed(f"{failing.name} ends as soon as it starts{told}")
             if self.settings.kafka and readiness.stranger is not None:
                 raise claim.clash(running_at(readiness.stranger))
-            if time.monotonic() > deadline:
-                silent = ", ".join(readiness.missing({worker.name for worker in self.workers}))
-                raise StartFailed(f"no sign of life of {silent} in time: see {self.files.logs}")
+            missing = readiness.missing({worker.name for worker in self.workers})
+            if limit.over(time.monotonic(), {m.name: m.processor_s for m in self.members if m.name in missing}):
+                raise StartFailed(f"no sign of life of {', '.join(missing)} in time: see {self.files.logs}")
             self._turn(0)
             readiness.poll(0.02)
 
