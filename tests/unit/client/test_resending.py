@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, encode
+from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, Position, encode
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
 from holdfast.services.client import resending
-from holdfast.services.client.resending import HEADER, Resent, resend
+from holdfast.services.client.mending import Exported, lines_of, mended
+from holdfast.services.client.resending import HEADER, Mended, Resent, resend
+from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.memory import MemoryLog
 
 TOPICS = ClusterTopics().job("job", "0-abcdef")
@@ -36,8 +40,8 @@ class Site:
         )
         self.log.put(Partition(TOPICS.dead_letters, 0), encode(letter), None, None)
 
-    def resend(self, *, again: bool = False) -> Resent:
-        return resend(self.log, TOPICS, self.log.topics(), again=again)
+    def resend(self, *, again: bool = False, mended: Mended | None = None) -> Resent:
+        return resend(self.log, TOPICS, self.log.topics(), again=again, mended=mended)
 
     def sent(self) -> list[tuple[bytes | None, bytes | None]]:
         """(key, value) of what was sent back, all into the partition it came from."""
@@ -110,3 +114,46 @@ def test_many_go_in_several_transactions(site: Site, monkeypatch: pytest.MonkeyP
     assert site.resend().sent == {"orders": 10}
     assert [value for _, value in site.sent()] == [b"%d" % number for number in range(10)]
     assert site.resend() == Resent(earlier=10)
+
+
+def test_a_mended_file_sends_its_records_once_and_leaves_the_others_to_a_replay(site: Site) -> None:
+    site.refuse(b'{"a": 1', b"k", [("h", b"1")])
+    site.refuse(b"\xff", None)
+    site.refuse(b"left alone")
+    found = Exported()
+    lines = [msgspec.json.decode(line) for line in lines_of(site.log, TOPICS, site.log.topics(), found)]
+    assert (found, [line["offset"] for line in lines]) == (Exported(written=3), [0, 1, 2])
+    assert lines[0] == {
+        "topic": "orders", "partition": 1, "offset": 0, "reason": "why", "key": "k", "value": '{"a": 1'
+    }  # fmt: skip
+    assert lines[1]["value_base64"] == "/w=="
+    lines[0] |= {"value": {"a": 1}, "key": "other"}
+    text = [msgspec.json.encode(line) for line in lines[:2]]
+    fixed = mended([*text, b"\n"], "bad.ndjson")
+    assert site.resend(mended=fixed) == Resent(sent={"orders": 2})
+    assert site.sent() == [(b"other", b'{"a":1}'), (None, b"\xff")]
+    assert dict(list(site.log.scan(SOURCE))[-2].headers() or ())["h"] == b"1"
+    assert site.resend(mended=fixed) == Resent(earlier=2)
+    assert site.resend() == Resent(sent={"orders": 1}, earlier=2)
+    assert site.resend(mended=fixed) == Resent(earlier=2)
+    assert site.resend(mended=fixed, again=True) == Resent(sent={"orders": 2})
+
+
+def test_a_file_with_a_line_at_fault_or_of_another_job_sends_nothing(site: Site) -> None:
+    site.refuse(b"x")
+    line = {"topic": "orders", "partition": 1, "offset": 0, "key": None, "value": "y"}
+    faults = {
+        b"{": "line 2: no JSON: ",
+        b"[]": "line 2: no JSON object",
+        b"{}": "line 2: topic, partition, offset are to name a record",
+        msgspec.json.encode(line): r"line 2: orders\[1\] offset 0 stands in a line before",
+        msgspec.json.encode({**line, "offset": 1, "value": 5}): "line 2: value is to be a text",
+        msgspec.json.encode({**line, "offset": 1, "value_base64": "eA=="}): "line 2: value or value_base64 is to be",
+        b'{"topic":"o","partition":1,"offset":1,"key":"k","value_base64":"?"}': "line 2: value_base64 is no base64",
+    }
+    for second, reason in faults.items():
+        with pytest.raises(UnusableFile, match=f"bad.ndjson: {reason}"):
+            mended([msgspec.json.encode(line), second], "bad.ndjson")
+    with pytest.raises(CommandFailed, match=r"orders\[1\] offset 7 is no dead letter of job"):
+        site.resend(mended={Position("orders", 1, 7): (None, b"y"), Position("orders", 1, 0): (None, b"y")})
+    assert site.sent() == []
