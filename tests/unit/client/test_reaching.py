@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from holdfast.services.client import reaching
 from holdfast.services.client.reaching import reach
 from holdfast.services.kernel.errors import CommandFailed
 
-AT_ONCE_S, TRIES = 5.0, 4
+PATIENCE_S = 600
+"""Longer than a starved command takes that does not wait."""
 """A busy machine may hold up any one command. One that waits for Kafka is never quick: one quick refusal is proof."""
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 
@@ -73,14 +75,11 @@ def test_every_command_says_it_and_what_to_do(tmp_path: Path, free: int, words: 
     (tmp_path / "rows.ndjson").write_text("{}\n")
     command = [str(HOLDFAST), *words, "--kafka", f"127.0.0.1:{free}", "--data-dir", str(tmp_path / "home")]
 
-    def refused() -> float:
-        started = time.monotonic()
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        lasted_s = time.monotonic() - started
-        assert done.returncode == 1
-        assert "cannot be reached: connection refused" in done.stderr
-        assert "`holdfast up`" in done.stderr
-        assert not (tmp_path / "home").exists()
-        return lasted_s
-
-    assert any(refused() < AT_ONCE_S for _ in range(TRIES)), "a busy machine may hold up any one, but not all"
+    environment = {**os.environ, "HOLDFAST_COMMAND_PATIENCE_S": str(PATIENCE_S)}
+    started = time.monotonic()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert time.monotonic() - started < PATIENCE_S / 2, "nothing is waited for"
+    assert done.returncode == 1
+    assert "cannot be reached: connection refused" in done.stderr
+    assert "`holdfast up`" in done.stderr
+    assert not (tmp_path / "home").exists()
