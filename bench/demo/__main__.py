@@ -27,6 +27,7 @@ from bench.demo import data as demo_data
 from bench.demo.check import Verdict
 from bench.demo.failing import advice
 from bench.demo.pace import SHARE, Kill, figures, pace, silences
+from bench.demo.watched import Watched
 from bench.feeder import Feeder
 from bench.followed import MeasureFailed
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
@@ -69,13 +70,14 @@ class Demo:
     """States of a standby that takes over at once."""
     patience: tuple[str, ...] = ()
 
-    def __init__(self, folder: Path, workers: int, rate: int | None) -> None:
+    def __init__(self, folder: Path, workers: int, rate: int | None, *, watch: bool = False) -> None:
         self._folder, self._workers, self._rate = folder, workers, rate
         self._holdfast = [str(Path(sys.executable).parent / "holdfast")]
         self._at = ["--data-dir", str(folder / "cluster")]
         self._struck_by: list[Kill] = []
         self._began_s = time.monotonic()
         self._opened: Log | None = None
+        self._watched_by = Watched(self._command("console", "--json", "--port", "0"), self._say) if watch else None
 
     def run(self) -> dict[str, Any]:
         """Returns the summary. Raises MeasureFailed with what keeps a figure from being known."""
@@ -85,6 +87,8 @@ class Demo:
         flights = lines.pop("flights")
         try:
             self._call("up", "--detach", "--workers", str(self._workers))
+            if self._watched_by is not None:
+                self._watched_by.begin()
             for name, some in lines.items():
                 path = demo_data.write(frames[name], self._folder / f"{name}.ndjson")
                 self._call("send", name, str(path), "--create-topics", "--partitions", "1")
@@ -97,12 +101,16 @@ class Demo:
             self._call("cancel", self.job, "--drain")
             took = time.time() - started
             messages = self._results()
+            verdict = self._judge(messages, self._expected(frames | {"flights": frames["flights"].head(fed)}))
+            if self._watched_by is not None:
+                self._watched_by.stay()
         finally:
             self._close()
+            if self._watched_by is not None:
+                self._watched_by.end()
             self._call("down")
         times = [time_ms for time_ms, _ in messages[self.watched]]
         found = figures(silences(self._struck_by, times), dict.fromkeys((TAKEOVER, RESTART), self.kills))
-        verdict = self._judge(messages, self._expected(frames | {"flights": frames["flights"].head(fed)}))
         lost, outcome = verdict.lost, "exact" if verdict.exact else "WRONG"
         how = "once each" if self.kills == 1 else f"{self.kills} times each, median and worst"
         self._say(
@@ -324,13 +332,15 @@ def main() -> int:
     rates = f"default: {SHARE:.0%} of what the machine takes in its first second; with --spark {SparkDemo.rate:,}"
     parser.add_argument("--rate", type=int, help=f"flights fed a second ({rates})".replace("%", "%%"))
     parser.add_argument("--spark", action="store_true", help="the job whose operator runs on Spark, its driver killed")
+    parser.add_argument("--watch", action="store_true", help="with the console, which stays open until Ctrl-C")
     parser.add_argument("--keep", action="store_true", help="keep the data directory")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster is stopped in good order
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     keep = options.keep
     try:
-        summary = (SparkDemo if options.spark else Demo)(folder, options.workers, options.rate).run()
+        demo = (SparkDemo if options.spark else Demo)(folder, options.workers, options.rate, watch=options.watch)
+        summary = demo.run()
         keep = keep or _inexact(summary)
         print(json.dumps(summary), flush=True)
         if _inexact(summary):

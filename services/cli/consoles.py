@@ -12,20 +12,34 @@ from holdfast.services.cli.terminal import note, print_json, say
 from holdfast.services.kernel.errors import FAILED, CommandFailed
 
 PORT = 8460
+SETTINGS = "HOLDFAST_CONSOLE_"
+"""Prefix of the variables that name what an option does not."""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def console(
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Its port; 0 = any that is free.")] = PORT,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, envvar=f"{SETTINGS}PORT", help="Its port; 0 = any that is free.")
+    ] = PORT,
     address: Annotated[
         str,
-        typer.Option("--address", help="Address of this machine at which it is served; another one needs TLS before."),
+        typer.Option(
+            "--address",
+            envvar=f"{SETTINGS}ADDRESS",
+            help="Address of this machine at which it is served; another one needs TLS before.",
+        ),
     ] = "127.0.0.1",
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", help="Another name by which browsers reach it, such as that of a proxy."),
+        typer.Option(
+            "--name",
+            envvar=f"{SETTINGS}NAMES",
+            help="Another name by which browsers reach it, such as that of a proxy.",
+        ),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Show everything, change nothing.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", envvar=f"{SETTINGS}READ_ONLY", help="Show everything, change nothing.")
+    ] = False,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,

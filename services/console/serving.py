@@ -19,6 +19,8 @@ from holdfast.services.console.pages import STATIC, Console, add_pages
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.view.door import Door
 
+ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses that stand for all of a machine, and one of them that a browser can open."""
 _ICON = Path(__file__).parent / "static" / "icon.svg"
 
 
@@ -51,7 +53,9 @@ class Served:
 
     @property
     def url(self) -> str:
-        host = f"[{self.address}]" if ":" in self.address else self.address
+        """Address to open on this machine, with the token."""
+        address = ANY.get(self.address, self.address)
+        host = f"[{address}]" if ":" in address else address
         return f"http://{host}:{self.port}/?token={self.token}"
 
     @property
