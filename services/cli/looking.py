@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from holdfast.schemas.plans import QueryState
     from holdfast.services.view.lines import JobStatus, UnitLine
+    from holdfast.services.view.pipelines import PipelineLine
 
 
 def list_jobs(
     every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended or were rejected.")] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="Which job reads what another one delivers.")] = False,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
@@ -33,6 +35,7 @@ def list_jobs(
 
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.view.cluster import OVER
+    from holdfast.services.view.pipelines import pipelines
     from holdfast.services.view.protection import said
     from holdfast.services.view.reading import read_all
 
@@ -40,6 +43,10 @@ def list_jobs(
     with connected(data_dir, kafka) as door:
         view = read_all(door)
     found = [job for job in view.jobs() if every or job.state not in OVER]
+    empty = "no job runs" if not every else "there never was a job"
+    if graph:
+        _show_pipelines(pipelines(view, found), empty, as_json)
+        return
     jobs = [msgspec.structs.replace(job, unprotected=view.unprotected(job, now_ms)) for job in found]
     if as_json:
         print_json(jobs)
@@ -51,8 +58,16 @@ def list_jobs(
         )
         for job in jobs
     ]  # fmt: skip
-    empty = "no job runs" if not every else "there never was a job"
     print_table(("job", "generation", "state", "since", "units up", "protection", "error"), rows, empty=empty)
+
+
+def _show_pipelines(jobs: Sequence[PipelineLine], empty: str, as_json: bool) -> None:
+    from holdfast.services.view.pipelines import tree
+
+    if as_json:
+        print_json(jobs)
+    else:
+        show(tree(jobs) if jobs else [empty])
 
 
 def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:

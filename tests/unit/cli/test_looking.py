@@ -19,6 +19,7 @@ from holdfast.services.cli import whereabouts
 from holdfast.services.cli.commands import app
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.view.door import Door, Whereabouts
+from tests.unit.view.test_pipelines import plan
 
 TOPICS = ClusterTopics()
 SINCE_MS = 1_700_000_000_000
@@ -62,6 +63,19 @@ def test_of_a_job_that_runs_the_status_is_no_failure(log: MemoryLog) -> None:
     shown = CliRunner().invoke(app, ["status", "flights"])
     assert shown.exit_code == 0
     assert f"is running since {SINCE}" in shown.stdout
+
+
+def test_the_graph_of_jobs_goes_from_topics_to_jobs_to_topics(log: MemoryLog) -> None:
+    assert "no job runs" in CliRunner().invoke(app, ["list", "--graph"]).stdout
+    log.appender("c").append(Partition(TOPICS.plans, 0), plans.encode(plan(1, "flights", "flown", "late")))
+    say(log, "running")
+    assert CliRunner().invoke(app, ["list", "--graph"]).stdout.splitlines() == [
+        "flown",
+        "└─ job flights: running",
+        "   └─ late",
+    ]
+    as_json = json.loads(CliRunner().invoke(app, ["list", "--graph", "--json"]).stdout)
+    assert [(one["job"], one["reads"], one["writes"]) for one in as_json] == [("flights", {"flown": []}, {"late": []})]
 
 
 def tell(log: MemoryLog, *told: Event) -> None:
