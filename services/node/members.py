@@ -118,7 +118,7 @@ class Member:
 
     @property
     def processor_s(self) -> float:
-        """Of its process, so far."""
+        """Processor time of its process, so far."""
         return 0.0 if self._child is None else processor_s(self._child.pid)
 
     @property

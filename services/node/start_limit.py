@@ -1,4 +1,4 @@
-"""How long a start may take: a process that still loads is not given up, and one that hangs is."""
+"""The time that a start may take: a process that still loads is not given up, and one that hangs is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StartLimit:
         self._spent_s: Mapping[str, float] = {}
 
     def over(self, now_s: float, spent_s: Mapping[str, float]) -> bool:
-        """Whether nothing is to be hoped for. spent_s: processor time so far, by process that is waited for."""
+        """True once nothing is to be hoped for. spent_s: processor time so far, by process that is waited for."""
         if now_s <= self._until_s:
             return False
         loads = all(spent - self._spent_s.get(name, 0.0) >= LOADS_S for name, spent in spent_s.items())
