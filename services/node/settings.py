@@ -18,6 +18,7 @@ from holdfast.services.log.log_settings import LogSettings
 from holdfast.services.log.patience import PATIENCE_S
 from holdfast.services.node.log_limits import MIB, LogLimits
 from holdfast.services.node.metrics_ports import MOST
+from holdfast.services.recovery.settings import RecoverySettings
 from holdfast.services.spark.settings import SparkSettings
 from holdfast.services.worker.process.settings import WorkerSettings
 
@@ -27,7 +28,16 @@ REGISTRY_HINT = (
     "login and TLS of the registry, a property of confluent-kafka's client, such as ..._SSL_CA_LOCATION; "
     "..._BASIC_AUTH_USER_INFO_FILE names a file with user:password"
 )
-OF_SCRIPTS = frozenset({"HOLDFAST_CACHE", "HOLDFAST_PYTHON"})
+OF_OTHERS = frozenset(
+    {
+        *("HOLDFAST_CACHE", "HOLDFAST_PYTHON", "HOLDFAST_SHARED_DATA"),
+        *("HOLDFAST_TEST_FORMAT", "HOLDFAST_TEST_MINUTES", "HOLDFAST_TEST_VERSIONS"),
+        *("HOLDFAST_CONSOLE_ADDRESS", "HOLDFAST_CONSOLE_NAMES", "HOLDFAST_CONSOLE_PORT", "HOLDFAST_CONSOLE_READ_ONLY"),
+        *("HOLDFAST_UID", "HOLDFAST_KAFKA_UID", "HOLDFAST_SECURITY", "HOLDFAST_SPARK_KAFKA", "HOLDFAST_RECOVERY"),
+        *("HOLDFAST_GRAFANA_PORT", "HOLDFAST_PROMETHEUS_PORT", "HOLDFAST_PROMETHEUS_URL"),
+    }
+)
+"""Variables that scripts, tests, the console and Compose files read."""
 
 
 class Settings(LogSettings):
@@ -234,8 +244,14 @@ def described(settings: Settings) -> list[Setting]:
 
 def unknown_variables() -> dict[str, str | None]:
     """HOLDFAST_* variables that nothing reads, each with the one that may be meant."""
-    models: tuple[type[BaseSettings], ...] = (Settings, ControllerSettings, WorkerSettings, SparkSettings)
-    known = OF_SCRIPTS | {f"{PREFIX}{name.upper()}" for model in models for name in model.model_fields}
+    models: tuple[type[BaseSettings], ...] = (
+        Settings,
+        ControllerSettings,
+        RecoverySettings,
+        WorkerSettings,
+        SparkSettings,
+    )
+    known = OF_OTHERS | {f"{PREFIX}{name.upper()}" for model in models for name in model.model_fields}
     unknown = sorted(
         name
         for name in os.environ

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,20 @@ def test_a_variable_that_nothing_reads_is_told_with_the_one_that_may_be_meant(mo
     monkeypatch.setenv("HOLDFAST_CACHE", "/tmp/cache")
     monkeypatch.setenv("HOLDFAST_KAFKA_CLIENT_SSL_CA_LOCATION", "/etc/ca.pem")
     assert unknown_variables() == {"HOLDFAST_SLOT": "HOLDFAST_SLOTS"}
+
+
+OWN = {"HOLDFAST_COMPLETE", "HOLDFAST_LIFELINE", "HOLDFAST_TOLD_BY"}
+"""Variables that processes of ours give each other."""
+
+
+def test_doctor_knows_every_variable_that_a_document_a_script_or_a_compose_file_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = Path(__file__).parents[3]
+    files = [*root.glob("docs/*.md"), *root.glob("compose/*.y*ml"), *root.glob("scripts/*"), root / "README.md"]
+    texts = [file.read_text(encoding="utf-8") for file in [*files, *root.glob("services/**/*.py")] if file.is_file()]
+    named = {name for text in texts for name in re.findall(r"HOLDFAST_[A-Z][A-Z_]*[A-Z]\b(?!_)", text)} - OWN
+    assert len(named) > 60
+    for name in named:
+        monkeypatch.setenv(name, "")
+    assert sorted(unknown_variables()) == []
