@@ -58,10 +58,11 @@ class Source(JobPart):
     topic: Topic | None = None
     """The user's topic."""
     path: Text | None = None
-    """A file (ndjson, csv, parquet, arrow; .gz) for `holdfast try`."""
-    format: Literal["json", "csv", "arrow", "avro", "json-schema"] = "json"
-    """How a record's value is written; of arrow, an IPC stream or file, it holds many rows. avro and json-schema: as a
-    serializer of a Schema Registry writes it, with the id of its schema."""
+    """A file (ndjson, csv, parquet, arrow, of format text any; .gz) for `holdfast try`."""
+    format: Literal["json", "csv", "text", "arrow", "avro", "json-schema"] = "json"
+    """How a record's value is written; of arrow, an IPC stream or file, it holds many rows; of text, it is the value of
+    the one field, a string. avro and json-schema: as a serializer of a Schema Registry writes it, with the id of its
+    schema."""
     subject: Text | None = None
     """Of the Schema Registry, for avro and json-schema: its newest schema gives the fields that are left out; null: the
     topic's name and -value (TopicNameStrategy). Under RecordNameStrategy it is the full name of the record."""

@@ -119,8 +119,12 @@ def _sample() -> int:
 
 def _values(path: Path) -> Iterator[bytes]:
     from holdfast.services.client.feeding import Feed
+    from holdfast.services.client.unusable import UnusableFile
 
-    return (record for block in Feed(path).blocks() for record in block)
+    feed = Feed(path)
+    if feed.format == "text":
+        raise UnusableFile(f"{path} is a text, whose lines have no fields", "a source of format text reads it")
+    return (record for block in feed.blocks() for record in block)
 
 
 def _of_topic(topic: str, name: str, data_dir: Path | None, kafka: str | None) -> Draft:

@@ -30,7 +30,9 @@ STOP_S = 5.0
 
 def send(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="ndjson, csv, parquet or arrow, each also .gz.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="ndjson, csv, txt, log, parquet or arrow, each also .gz.")
+    ],
     rate: Annotated[float | None, typer.Option("--rate", min=0.001, help="Records per second.")] = None,
     key: Annotated[
         str | None, typer.Option("--key", metavar="FIELD", help="Field that chooses the partition, as the key.")

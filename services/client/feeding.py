@@ -1,8 +1,8 @@
 """Feeding: a file as records, in blocks, so that a file of any size takes little memory.
 
-`holdfast send` writes them to a topic, `holdfast try` gives them to a job. A record is a JSON object; with `raw` that
-of a csv file is its line as it stands, for sources whose format is csv; with `arrow` that of a parquet or arrow file
-holds many rows, for sources whose format is arrow. Source: JOBS "send ... feed a file".
+`holdfast send` writes them to a topic, `holdfast try` gives them to a job. A record is a JSON object, and of a
+text file a line; with `raw` that of a csv file is its line as it stands, for sources whose format is csv; with `arrow`
+that of a parquet or arrow file holds many rows, for sources whose format is arrow. Source: JOBS "send ... feed a file".
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from typing import IO, Literal, cast
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.texts import other_encoding, unmarked
 
-Format = Literal["ndjson", "csv", "parquet", "arrow"]
+Format = Literal["ndjson", "csv", "text", "parquet", "arrow"]
 
 SUFFIXES: dict[str, Format] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".csv": "csv"}
 SUFFIXES |= {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+
+SUFFIXES |= {".txt": "text", ".log": "text"}
 
 BLOCK_BYTES = 1024 * 1024
 ROWS = 10_000
@@ -41,6 +43,7 @@ class Feed:
     Args:
         raw: of a csv file, the lines without the header, as they are.
         columns: with raw, the columns that a line is to have, in this order; the header says where they are.
+        text: the lines as they are, whatever the file's name says.
         arrow: of a parquet or arrow file, Arrow records of many rows.
         strings: of a csv file, every value as text; else a column is int, float or bool if all of it is.
         null: of a csv file, words that stand for null, as the empty field does.
@@ -54,6 +57,7 @@ class Feed:
         path: Path,
         *,
         raw: bool = False,
+        text: bool = False,
         columns: Sequence[str] = (),
         arrow: bool = False,
         strings: bool = False,
@@ -61,7 +65,7 @@ class Feed:
     ) -> None:
         self.path, self._raw, self._columns, self._arrow = path, raw, tuple(columns), arrow
         self._strings, self._null = strings, tuple(null)
-        self.format, self.compressed = format_of(path)
+        self.format, self.compressed = ("text", path.suffix.lower() == ".gz") if text else format_of(path)
         if raw and self._table:
             raise UnusableFile(f"{path} has no lines", "a source of format csv reads csv files")
         if arrow and not self._table:
@@ -108,7 +112,8 @@ class Feed:
         for index, lines in enumerate(self.whole_lines(quoted)):
             if index == 0 and not quoted:
                 lines = unmarked(lines)
-                self._check_objects(lines)
+                if self.format != "text":
+                    self._check_objects(lines)
             found = split_quoted(lines) if quoted else lines.split(b"\n")
             if block := _filled(found[1:] if quoted and index == 0 else found):
                 yield block

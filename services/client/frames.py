@@ -46,6 +46,8 @@ def records(name: str, source: Source, given: Given, null: Sequence[str] = ()) -
 
 def file_records(path: Path, source: Source, null: Sequence[str]) -> Iterator[list[bytes]]:
     """Records of a file as the source reads them."""
+    if source.format == "text":
+        return Feed(path, text=True).blocks()
     columns = tuple(source.origins.get(name, name) for name in source.types) if source.format == "csv" else ()
     return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow", null=null).blocks()
 
@@ -63,6 +65,8 @@ def _of_frame(name: str, source: Source, rows: pl.DataFrame) -> list[bytes]:
         raise UnusableFile(f"the frame for source '{name}': {str(error).splitlines()[0]}") from None
     written = {source.origins.get(column, column): kind for column, kind in source.types.items()}
     typed = typed.rename(dict(zip(source.types, written, strict=True)))
+    if source.format == "text":
+        return [text.encode() for text in typed.to_series().to_list() if text is not None]
     if source.format == "json":
         return encode_json(typed, written)
     if source.format == "arrow":

@@ -32,6 +32,9 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
             hint = "`holdfast submit` writes those of the registry into the job; or declare the fields"
             yield Problem(f"sources.{name}.fields", "are not known: they are left out, and no registry was asked", hint)
         yield from _field_problems(f"sources.{name}.fields", source)
+        if source.format == "text" and [*map(fields.required, source.types.values())] != ["string"]:
+            hint = "one field that holds the whole record, such as fields: {line: string}"
+            yield Problem(f"sources.{name}.fields", "a source of format text has one field of type string", hint)
         yield from _envelope_problems(f"sources.{name}", source)
         yield from _origin_problems(f"sources.{name}.fields", source)
         if source.table is None:

@@ -55,7 +55,7 @@ class Decoder:
     """Decodes records of one source.
 
     Args:
-        fields: type text by column. format: json, csv, arrow, avro or json-schema.
+        fields: type text by column. format: json, csv, text, arrow, avro or json-schema.
         event_time: column that holds it, or what computes it; None: the record's timestamp is the event time.
         unit: s, ms, us or ns of timestamps that are integers.
         origins: name in the record by column, of those that have another one there.

@@ -14,6 +14,7 @@ import polars as pl
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.csv_records import CsvReader
 from holdfast.services.kernel.codecs.json_records import JsonReader
+from holdfast.services.kernel.codecs.plain_texts import PlainTextReader
 from holdfast.services.kernel.codecs.typed_columns import Column, Values
 
 
@@ -36,7 +37,11 @@ class Columns(NamedTuple):
     refused: dict[int, str]
 
 
-FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {"json": JsonReader, "csv": CsvReader}
+FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {
+    "json": JsonReader,
+    "csv": CsvReader,
+    "text": PlainTextReader,
+}
 
 
 class TextColumns:
