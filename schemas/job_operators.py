@@ -28,7 +28,7 @@ class OperatorSpec(JobPart):
     input_paths: ClassVar[tuple[str, ...]] = ("input",)
 
     parallelism: Tasks | None = None
-    """Number of tasks; null: as many as its inputs have (1 for top)."""
+    """Number of tasks; null: as many as its inputs have (1 for top without a key)."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -57,7 +57,8 @@ class Select(OperatorSpec):
     kind: ClassVar[str] = "select"
 
     select: Columns
-    """Columns or polars SQL expressions, `expression AS name`."""
+    """Columns, polars SQL expressions as `expression AS name`, or all columns: `*`, `* EXCEPT (a, b)`,
+    `* REPLACE (a / 60 AS a)`."""
     input: Name
     """Source or operator that it reads."""
 
@@ -136,6 +137,9 @@ class Aggregate(OperatorSpec):
     """final: a row when its window closes; updates: newest value a touched key and batch; each: one a record, the
     values after it, in input order (running totals only, not for count_distinct and quantile).
     Default: final with a window, updates without."""
+    forget_after_s: Span | None = None
+    """Running totals alone: a key is forgotten when the watermark is so far past its newest row, and begins again with
+    its next one; null: never."""
 
 
 class JoinSides(JobPart):
@@ -147,7 +151,7 @@ class JoinSides(JobPart):
     """Source or operator on the right; or a source that is a table: each left row meets the row of its key as of its
     batch, and later changes of the table send nothing again."""
     on: Columns
-    """Columns, of the same name on both sides, that must be equal; with a table, its key."""
+    """Columns that must be equal: of both sides, or `user = id`, the left one first; with a table, its key."""
     within_s: Span | None = None
     """Largest difference of event times of two streams; not with a table."""
     between: Annotated[list[Shift], Field(min_length=2, max_length=2)] | None = None
@@ -181,12 +185,14 @@ class Join(OperatorSpec):
 
 
 class Ranking(JobPart):
-    """The rows with the largest values."""
+    """The rows with the largest values, or with the smallest ones."""
 
     k: Annotated[Whole, Field(ge=1, le=100_000)]
     """How many rows."""
     by: Text
     """Column that is compared."""
+    order: Literal["descending", "ascending"] = "descending"
+    """descending: the largest value has rank 1; ascending: the smallest. Null and NaN are last in both."""
 
 
 class Top(OperatorSpec):
@@ -196,22 +202,50 @@ class Top(OperatorSpec):
 
     top: Ranking
     """How many, by what."""
+    key: list[Text] = Field(default=[])
+    """Columns: rows that are equal in them are ranked among themselves; none: all rows together."""
     input: Name
     """Source or operator that it reads."""
 
 
 class Union(OperatorSpec):
-    """All rows of several streams with the same columns."""
+    """All rows of several streams."""
 
     kind: ClassVar[str] = "union"
     input_paths: ClassVar[tuple[str, ...]] = ("union",)
 
     union: Annotated[list[Name], Field(min_length=2)]
-    """Sources and operators that it reads."""
+    """Sources and operators that it reads. Their columns have the same names and types."""
+    fill_missing: bool = False
+    """true: streams may lack columns that others have; these are null in their rows."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return tuple(self.union)
+
+
+class ListItems(JobPart):
+    """A list whose items become rows."""
+
+    column: Text
+    """Column that is a list."""
+    into: Text | None = None
+    """Name of the column when it holds an item; null: as before."""
+    position: Text | None = None
+    """Column for the place of the item in its list, from 1; null: none."""
+    keep_empty: bool = False
+    """true: a row whose list is empty or null stays, with null for the item."""
+
+
+class Unnest(OperatorSpec):
+    """A row for each item of a list, with the other columns of its row."""
+
+    kind: ClassVar[str] = "unnest"
+
+    unnest: ListItems
+    """The list, and the names of what is made of it."""
+    input: Name
+    """Source or operator that it reads."""
 
 
 class Within(JobPart):
@@ -286,7 +320,7 @@ class Spark(Hosted):
 
 
 OPERATORS: dict[str, type[OperatorSpec]] = {
-    model.kind: model for model in (Filter, Select, Aggregate, Join, Top, Union, Dedup, Python, Spark)
+    model.kind: model for model in (Filter, Select, Aggregate, Join, Top, Union, Unnest, Dedup, Python, Spark)
 }
 
 

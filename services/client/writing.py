@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
 
 from holdfast.schemas.topics import Partition
+from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.answers import Unacknowledged
 from holdfast.services.log.patience import Patience, Wait
 from holdfast.services.log.protocol import Appender
@@ -35,6 +37,7 @@ class Writer:
         self._partitions = [Partition(topic, index) for index in range(partitions)]
         self._by_key = Partition(topic, -1)
         self._key_of = None if key is None else key_reader(key)
+        self._field = key
         self.written = self.acknowledged = self._bytes = 0
 
     @property
@@ -44,7 +47,13 @@ class Writer:
         return waiting >= MOST_WAITING or waiting * self._bytes >= MOST_WAITING_BYTES * max(1, self.written)
 
     def write(self, values: list[bytes]) -> None:
-        """Waits while too many are on their way. Raises Retriable or InvalidRecord for what Kafka refuses."""
+        """Waits while too many are on their way. Raises Retriable or InvalidRecord for what Kafka refuses.
+
+        Raises:
+            UnusableFile: none of the first records has the field of the key.
+        """
+        if self._field is not None and self.written == 0:
+            _check_key(self._field, values)
         if self._key_of is None:
             self._write_in_turn(values)
         else:
@@ -112,6 +121,24 @@ def key_reader(field: str) -> KeyOf:
             return None
 
     return key_of
+
+
+def _check_key(field: str, values: Sequence[bytes]) -> None:
+    """Records without a key would go to any partition, and a table cannot do with them."""
+    known = dict[str, None]()
+    for value in values:
+        try:
+            record = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            if field in record:
+                return
+            known |= dict.fromkeys(record)
+    if not values:
+        return
+    hint = suggest(field, known) if known else "--key names a field of JSON objects, and these records are none"
+    raise UnusableFile(f"none of the first {plural(len(values), 'record')} has a field '{field}'", hint)
 
 
 def paced(

@@ -16,6 +16,7 @@ from holdfast.schemas.jobs import Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.expressions import stars
 from holdfast.services.kernel.expressions.parsing import ExpressionError, name_of
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
@@ -82,7 +83,8 @@ def behind(
     if kind in _SAME_ROWS:
         return Assumed(inputs[0], frozenset())
     if kind == "select":
-        return _of_columns(_selected(params["select"]), kind, params, inputs)
+        items = _selected(params["select"], list(inputs[0].fields))
+        return _of_columns(items, kind, params, inputs)
     if kind == "aggregate":
         key = [name for name in params.get("key") or () if name in inputs[0].fields]
         bounds = ("window_start", "window_end") if params.get("window") else ()
@@ -93,10 +95,10 @@ def behind(
     return None
 
 
-def _selected(items: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _selected(items: Sequence[str], columns: Sequence[str]) -> Iterator[tuple[str, str]]:
     for item in items:
         try:
-            yield name_of(item), item
+            yield from ((name_of(one, columns), one) for one in stars.expanded([item], columns))
         except ExpressionError:
             continue
 

@@ -148,7 +148,11 @@ def _on_error(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str
 
 def _input_row_key(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
     """Key of the rows that replace each other; the plan of an operator does not show its inputs' keys."""
-    return {"input_row_key": list(inputs[0].row_key)}
+    return {"input_row_key": [] if inputs[0].once and not inputs[0].windowed else list(inputs[0].row_key)}
+
+
+def _input_windowed(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
+    return {"input_windowed": inputs[0].windowed}
 
 
 def _event_time(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
@@ -159,6 +163,7 @@ NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
     "late": _late,
     "on_error": _on_error,
     "input_row_key": _input_row_key,
+    "input_windowed": _input_windowed,
     "event_time": _event_time,
 }
 """Facts about the rest of the job that an operator needs, by the name by which its kind asks for them."""

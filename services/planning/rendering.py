@@ -128,7 +128,7 @@ def sections(plan: Plan, topics: JobTopics) -> list[Section]:
                     one["kind"],
                     str(one["parallelism"]),
                     ", ".join(map(_input_text, one["inputs"])),
-                    ", ".join(one["fields"]),
+                    ", ".join(f"{name}: {kind}" for name, kind in one["fields"].items()),
                 )
                 for one in data["operators"]
             ),

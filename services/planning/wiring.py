@@ -33,18 +33,20 @@ class Link:
 def links(checked: Checked, tasks: Mapping[str, int]) -> list[Link]:
     """Links for every input slot of the plan, in topological order of the consumers."""
     return [
-        Link(slot.producer, name, index, *_route(checked, tasks, slot.producer, name))
+        Link(slot.producer, name, index, *_route(checked, tasks, slot.producer, name, index))
         for name in checked.graph.order
         if name in tasks
         for index, slot in enumerate(checked.graph.slots[name])
     ]
 
 
-def _route(checked: Checked, tasks: Mapping[str, int], producer: str, consumer: str) -> tuple[str, tuple[str, ...]]:
+def _route(
+    checked: Checked, tasks: Mapping[str, int], producer: str, consumer: str, slot: int
+) -> tuple[str, tuple[str, ...]]:
     writing, reading = tasks[producer], tasks[consumer]
     if reading == 1:
         return ("forward" if writing == 1 else "merge"), ()
-    if key := _key(checked, consumer):
+    if key := _key(checked, consumer, slot):
         return "keyed", key
     # Rows that replace one another must stay in one task, else the older could arrive last.
     replaced = checked.streams[producer].row_key
@@ -58,9 +60,9 @@ def _route(checked: Checked, tasks: Mapping[str, int], producer: str, consumer: 
     return ("keyed", replaced) if replaced else ("spread", ())
 
 
-def _key(checked: Checked, consumer: str) -> tuple[str, ...]:
-    """Columns whose equal values must meet in one task; empty: any row may go anywhere."""
-    return catalogue.KINDS[checked.kind(consumer)].key(checked.params.get(consumer, {}))
+def _key(checked: Checked, consumer: str, slot: int = 0) -> tuple[str, ...]:
+    """Columns of an input whose equal values must meet in one task; empty: any row may go anywhere."""
+    return catalogue.KINDS[checked.kind(consumer)].key_of(checked.params.get(consumer, {}), slot)
 
 
 def edges(

@@ -61,7 +61,7 @@ def _type_hint(error: ErrorDetails, kind: str) -> str:
         and error["loc"][-1:] == ("on",)
         and not (isinstance(value, str) and re.fullmatch(r"\w+", value))
     ):
-        return "name the columns that both sides have, such as on: [id]; a select before the join gives them one name"
+        return 'write "on": [id] where both sides have the column, and "on": ["id = code"] where it has two names'
     if kind == "a list" and isinstance(value, str):
         return f"write [{value}]"
     if value is None and "fields" in error["loc"]:

@@ -22,7 +22,9 @@ Fields = dict[str, str]
 
 def plan(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> OperatorPlan:
     described = catalogue.describe(kind, params, inputs)
-    params = {**params, "input_row_key": list(inputs[0].row_key)}
+    once = inputs[0].once and not inputs[0].windowed
+    row_key = [] if once else list(inputs[0].row_key)
+    params = {**params, "input_row_key": row_key, "input_windowed": inputs[0].windowed}
     return OperatorPlan("op", kind, 1, ("in",), params, described.fields, described.row_key)
 
 

@@ -220,7 +220,7 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             "operators.o",
             {"fliter": "x", "input": "s"},
             "operators.o",
-            "is no operator: it has none of filter, select, aggregate, join, top, union, dedup, python, spark",
+            "is no operator: it has none of filter, select, aggregate, join, top, union, unnest, dedup, python, spark",
             "did you mean 'filter' instead of 'fliter'?",
         ),
         (
@@ -276,7 +276,7 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             {"join": {"left": "s", "right": "s", "within_s": 1}},
             "operators.o.join.on",
             "is missing",
-            "Columns, of the same name on both sides, that must be equal; with a table, its key.",
+            "Columns that must be equal: of both sides, or `user = id`, the left one first; with a table, its key.",
         ),
         (
             "operators.o",

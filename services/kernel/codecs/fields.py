@@ -27,6 +27,18 @@ SIMPLE: dict[str, pl.DataType] = {
     "date": pl.Date(),
     "bytes": pl.Binary(),
 }
+_ELSEWHERE = {
+    **dict.fromkeys(("text", "str", "varchar", "char", "uuid", "enum"), "string"),
+    **dict.fromkeys(("integer", "long", "bigint", "smallint", "tinyint", "int64", "int32", "number"), "int"),
+    **dict.fromkeys(("double", "real", "float64", "float32"), "float"),
+    **dict.fromkeys(("datetime", "timestamptz", "time"), "timestamp"),
+    **dict.fromkeys(("binary", "varbinary", "blob", "bytea"), "bytes"),
+    **dict.fromkeys(("decimal", "numeric"), "decimal(p,s)"),
+    **dict.fromkeys(("list", "array"), "list<...>"),
+    **dict.fromkeys(("struct", "object", "record", "row", "map", "dict"), "struct<...>"),
+    "boolean": "bool",
+}
+"""Names of types in other systems."""
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 MAX_PRECISION = 38
 
@@ -61,6 +73,9 @@ def dtype(text: str) -> pl.DataType:
     if name.startswith("struct<") and name.endswith(">"):
         return pl.Struct({field: dtype(kind) for field, kind in members(name).items()})
     known = [*SIMPLE, "decimal(p,s)", "list<...>", "struct<...>"]
+    word = re.split(r"[^a-z0-9]", name.lower())[0]
+    if meant := _ELSEWHERE.get(word, word if word in SIMPLE else ""):
+        raise ValueError(f"unknown type '{name}', did you mean '{meant}'?")
     raise ValueError(f"unknown type '{name}', {did_you_mean(name, known) or 'types: ' + ', '.join(known)}")
 
 

@@ -26,7 +26,7 @@ _LONG = 4_000
 """Letters of an expression's tree, from which on it pays to look for what occurs twice: that takes 0.1 ms a batch."""
 _ONCE = pl.QueryOptFlags.none(comm_subexpr_elim=True, simplify_expression=True)
 _BARE = re.compile(r"[A-Za-z_]\w*")
-_NAMED = re.compile(r"(?is)^(?P<expression>.+?)\s+AS\s+(?P<quote>\"?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*$")
+_NAMED = re.compile(r'(?is)^(?P<expression>.+?)\s+AS\s+(?:(?P<name>[A-Za-z_]\w*)|"(?P<quoted>[^"]+)")\s*$')
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
 _MOVING = re.compile(r"(?i)\b(?:(random|rand|now|uuid)\s*\(|(current_(?:timestamp|date|time)|localtime(?:stamp)?)\b)")
 _SUBQUERY = re.compile(r"(?i)\(\s*select\b")
@@ -47,7 +47,7 @@ class ExpressionError(ValueError):
 
 
 def name_of(item: str, columns: Container[str] = ()) -> str:
-    """The column that a select item makes: its own name, or what follows AS.
+    """The column that a select item makes: its own name, or what follows AS. In double quotes a name is any text.
 
     Args:
         columns: of the input; one whose name is no word is written in double quotes.
@@ -57,10 +57,10 @@ def name_of(item: str, columns: Container[str] = ()) -> str:
     """
     item = item.strip()
     if match := _NAMED.match(item):
-        return match["name"]
-    if _BARE.fullmatch(item):
-        return item
-    column = item[1:-1] if re.fullmatch(r'"[^"]*"', item) else item
+        return match["name"] or match["quoted"]
+    column = column_of(item)
+    if _BARE.fullmatch(item) or (column != item and column in columns):
+        return column
     if column in columns or column != item or re.fullmatch(r"[@$][\w@$.-]*", item):
         raise ExpressionError(f"'{item}' has no name: write '\"{column}\" AS {_bare_name(column)}'")
     raise ExpressionError(f"'{item}' has no name: write '{item} AS name'")
@@ -75,6 +75,11 @@ def source_of(item: str) -> str:
     """The expression of a select item, without AS."""
     match = _NAMED.match(item.strip())
     return match["expression"] if match else item.strip()
+
+
+def column_of(item: str) -> str:
+    """The item without the quotes around it, the name of a column if it is nothing else."""
+    return item.strip()[1:-1] if re.fullmatch(r'\s*"[^"]*"\s*', item) else item.strip()
 
 
 def is_bare(item: str) -> bool:
@@ -123,9 +128,17 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
 
 
 def _mistakes(text: str, message: str, schema: Mapping[str, pl.DataType]) -> list[str]:
+    bare = _QUOTED.sub("''", text)
+    if unquoted := [name for name in schema if re.search(r"[^\w@$]", name) and re.search(_alone(name), bare)]:
+        return [f"'{name}' is no plain name: write the column in double quotes, \"{name}\"" for name in unquoted]
     if message.startswith("there is no column") or "is a word of SQL here" in message:
         return [message]
     return explaining.explained(text, message, schema, expression_rules.adapted)
+
+
+def _alone(name: str) -> str:
+    """A pattern for the name where it is no part of another one."""
+    return rf"(?<!\w){re.escape(name)}(?!\w)"
 
 
 def _unknown_columns(text: str, names: list[str], schema: Mapping[str, pl.DataType]) -> list[str]:

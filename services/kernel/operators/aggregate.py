@@ -11,6 +11,7 @@ from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import schema, text_of
 from holdfast.services.kernel.expressions.parsing import ExpressionError
 from holdfast.services.kernel.operators import accumulators, aggregate_texts
+from holdfast.services.kernel.operators.aggregation import Aggregation
 from holdfast.services.kernel.operators.calendar_windows import zone_problem
 from holdfast.services.kernel.operators.computed import Computed
 from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
@@ -49,6 +50,9 @@ class AggregateKind(OperatorKind):
         if window and each:
             hint = "use updates, or leave out window"
             problems.add("emit", "each goes with running totals, not with windows", hint)
+        if params.get("forget_after_s") is not None and (window or params.get("emit") == "final"):
+            other = "windows, which are forgotten when they close" if window else "final, which is given at the end"
+            problems.add("forget_after_s", f"does not go with {other}", "leave it out")
         if window and window.get("gap_s") is not None and params.get("emit") == "updates":
             problems.add("emit", "updates does not go with sessions: their bounds move until they close", "use final")
         if window and window.get("zone") and (said := zone_problem(window["zone"]))[0]:
@@ -57,25 +61,25 @@ class AggregateKind(OperatorKind):
             problems.output("window", name, "timestamp", fields)
         problems.check()
         row_key = (*key, *BOUNDS) if window else tuple(key)
-        return Stream(fields, row_key, bool(window) and params.get("emit") == "final")
+        final, sessions = bool(window) and params.get("emit") == "final", bool(window and window.get("gap_s"))
+        return Stream(fields, row_key, windowed=final and not sessions, once=final)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         params, columns, output = plan.params, schema(inputs[0]), schema(plan.fields)
         parsed = {name: aggregate_texts.parse(name, text, columns) for name, text in params["aggregate"].items()}
         aggregates = [aggregate for one in parsed.values() for aggregate in one.aggregates]
-        key, emit = params.get("key") or [], params["emit"]
         computed = [one.expression.alias(name) for name, one in parsed.items() if one.expression is not None]
         if computed:
             output = _of_aggregates(output, aggregates, parsed)
         made: Operator
-        if params.get("window"):
-            shape, keep_late = shape_of(params["window"]), params.get("late") == "topic"
-            if isinstance(shape, Session):
-                made = Sessions(key, aggregates, shape, keep_late, output, tables)
-            else:
-                made = Windows(key, aggregates, shape, emit, keep_late, output, tables)
+        made_of, keep_late = Aggregation(params.get("key") or [], aggregates, output), params.get("late") == "topic"
+        if not params.get("window"):
+            forget_s = params.get("forget_after_s")
+            made = Totals(made_of, params["emit"], None if forget_s is None else round(forget_s * 1_000_000), tables)
+        elif isinstance(shape := shape_of(params["window"]), Session):
+            made = Sessions(made_of, shape, keep_late, tables)
         else:
-            made = Totals(key, aggregates, emit, output, tables)
+            made = Windows(made_of, shape, params["emit"], keep_late, tables)
         if computed:
             made = Computed(made, computed, plan.fields)
         failing = [

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions import advice, brackets
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
 from holdfast.services.kernel.expressions.parsing import may_fail as expression_may_fail
 from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME
@@ -109,39 +109,19 @@ def _outer(name: str, text: str, calls: Sequence[Call]) -> str:
 
 def _calls(text: str) -> list[Call]:
     """The outermost calls of aggregates."""
-    blank = _QUOTED.sub(lambda found: "'" + "_" * (len(found[0]) - 2) + "'", text)
+    blank = brackets.blanked(text)
     found, begin = list[Call](), 0
     for match in _CALL.finditer(blank):
         if match.start() < begin or match[1].lower() not in AGGREGATE_BY_NAME:
             continue
-        stop = _closing(blank, match.end())
-        given, condition = _split(text, blank, match.end(), stop - 1), ""
+        stop = brackets.closing(blank, match.end())
+        given, condition = brackets.split(text, blank, match.end(), stop - 1), ""
         if filtered := _FILTER.match(blank, stop):
-            end = _closing(blank, filtered.end())
+            end = brackets.closing(blank, filtered.end())
             condition, stop = text[filtered.end() : end - 1].strip(), end
         found.append(Call(*_meant(match[1].lower(), given, condition), match.start(), stop))
         begin = stop
     return found
-
-
-def _closing(blank: str, begin: int) -> int:
-    """Behind the bracket that closes."""
-    depth = 1
-    for place in range(begin, len(blank)):
-        depth += (blank[place] in "([") - (blank[place] in ")]")
-        if depth == 0:
-            return place + 1
-    return len(blank) + 1
-
-
-def _split(text: str, blank: str, begin: int, end: int) -> list[str]:
-    found, depth = list[str](), 0
-    for place in range(begin, min(end, len(blank))):
-        if blank[place] == "," and depth == 0:
-            found.append(text[begin:place].strip())
-            begin = place + 1
-        depth += (blank[place] in "([") - (blank[place] in ")]")
-    return [one for one in (*found, text[begin:end].strip()) if one]
 
 
 def _meant(name: str, given: list[str], condition: str) -> tuple[str, list[str]]:

@@ -24,6 +24,7 @@ from holdfast.services.kernel.operators.select import SelectKind
 from holdfast.services.kernel.operators.spark import SparkKind
 from holdfast.services.kernel.operators.top import TopKind
 from holdfast.services.kernel.operators.union import UnionKind
+from holdfast.services.kernel.operators.unnest import UnnestKind
 from holdfast.services.kernel.state.table import Tables
 
 __all__ = ["KINDS", "OPERATORS", "Build", "Stream", "build", "describe", "warm_up"]
@@ -37,6 +38,7 @@ _LISTED: tuple[OperatorKind, ...] = (
     JoinKind(),
     TopKind(),
     UnionKind(),
+    UnnestKind(),
     DedupKind(),
     PythonKind(),
     SparkKind(),

@@ -5,19 +5,20 @@ Source: JOBS "join", PROTOCOL 3 and 4.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from holdfast.schemas.job_operators import Join as JoinSpec
 from holdfast.schemas.plans import OperatorPlan, Problem
-from holdfast.services.kernel.codecs.fields import DELETED, dtype, optional, schema, with_time
+from holdfast.services.kernel.codecs.fields import DELETED, optional
+from holdfast.services.kernel.operators import join_keys
+from holdfast.services.kernel.operators.join_keys import Pair, Sides
 from holdfast.services.kernel.operators.join_range import Range, range_of
 from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import Operator
 from holdfast.services.kernel.operators.stream_join import LEFT_ONLY, Join
 from holdfast.services.kernel.operators.table_join import TableJoin
 from holdfast.services.kernel.state.table import Tables
-from holdfast.services.kernel.suggestions import suggest
 
 
 class JoinKind(OperatorKind):
@@ -28,19 +29,13 @@ class JoinKind(OperatorKind):
     table_slots = frozenset({1})
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        problems, (left, right), on = Problems(), inputs, params["join"]["on"]
-        for index, name in enumerate(on):
-            path = f"join.on[{index}]"
-            if not _on_both_sides(problems, path, name, left.fields, right.fields):
-                continue
-            if dtype(left.fields[name]) != dtype(right.fields[name]):
-                message = f"'{name}' is {left.fields[name]} on the left and {right.fields[name]} on the right"
-                problems.add(path, message, "give both sources the same type")
+        problems, (left, right) = Problems(), inputs
+        join_keys.check(problems, params["join"]["on"], left.fields, right.fields)
         problems.check()
-        kind = params["join"].get("kind")
+        on, kind = join_keys.pairs(params["join"]["on"]), params["join"].get("kind")
         if kind in LEFT_ONLY:
-            return Stream(left.fields, left.row_key, left.windowed) if DELETED in right.fields else Stream(left.fields)
-        names = _right_names(on, left.fields, right.fields)
+            return replace(left, hosted=None) if DELETED in right.fields else Stream(left.fields)
+        names = join_keys.right_names(on, left.fields, right.fields)
         for name, as_name in names.items():
             if as_name in left.fields or list(names.values()).count(as_name) > 1:
                 message = f"its column '{name}' would be a second '{as_name}'"
@@ -50,15 +45,14 @@ class JoinKind(OperatorKind):
         outer = kind in ("left", "full")
         others = {to: optional(right.fields[name]) if outer else right.fields[name] for name, to in names.items()}
         fields = {**mine, **others}
-        return Stream(fields, left.row_key, left.windowed) if DELETED in right.fields else Stream(fields)
+        return replace(left, fields=fields, hosted=None) if DELETED in right.fields else Stream(fields)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        join, (left, right) = plan.params["join"], inputs
-        names, output = _right_names(join["on"], left, right), schema(plan.fields)
+        left, right = inputs
+        sides = Sides.of(plan.params["join"], left, right, plan.fields)
         if DELETED in right:
-            return TableJoin(join["on"], join["kind"], schema(left), schema(right), names, output, tables)
-        keep_late, sides = plan.params.get("late") == "topic", (with_time(schema(left)), with_time(schema(right)))
-        return Join(join["on"], _range(plan.params), join["kind"], keep_late, *sides, names, output, tables)
+            return TableJoin(sides, tables)
+        return Join(sides, _range(plan.params), plan.params.get("late") == "topic", tables)
 
     def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterator[Problem]:
         join, key = params["join"], tables.get(1)
@@ -77,15 +71,19 @@ class JoinKind(OperatorKind):
         if (kind := join["kind"]) in ("right", "full"):
             message = f"{kind} would give rows of table {right} that no row meets, and they count at any time"
             yield Problem("join.kind", message, "use inner, left, semi or anti")
-        if key and sorted(join["on"]) != sorted(key):
+        if key and sorted(pair.right for pair in join_keys.pairs(join["on"])) != sorted(key):
             message = f"is {', '.join(join['on'])}, but the key of table {right} is {', '.join(key)}"
-            yield Problem("join.on", message, f"on: [{', '.join(key)}]")
+            hint = f'on: [{", ".join(key)}], or, where the left side has other names, on: ["name = {key[0]}"]'
+            yield Problem("join.on", message, hint)
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("late",)
 
     def key(self, params: Params) -> tuple[str, ...]:
-        return tuple(params["join"]["on"])
+        return self.key_of(params, 0)
+
+    def key_of(self, params: Params, slot: int) -> tuple[str, ...]:
+        return tuple(pair[slot] for pair in join_keys.pairs(params["join"]["on"]))
 
     def stateful(self, params: Params) -> bool:
         return True
@@ -119,34 +117,12 @@ _OWN = ("left", "full", "semi", "anti")
 """Kinds that put out left rows with their own time."""
 
 
-def _of_left(name: str, on: Sequence[str], kind: str | None, left: Fields, right: Fields) -> str:
+def _of_left(name: str, on: Sequence[Pair], kind: str | None, left: Fields, right: Fields) -> str:
     """The type of a left column: where a right row may stand alone, it has the key and nothing else of the left."""
     if kind not in ("right", "full"):
         return left[name]
-    return left[name] if name in on and right[name] == left[name] else optional(left[name])
-
-
-def _on_both_sides(problems: Problems, path: str, name: str, left: Fields, right: Fields) -> bool:
-    """Notes a column that is not on both sides, with the select that gives it one name; True: both may be joined."""
-    if match := re.fullmatch(r"\s*(?:\w+\.)?(\w+)\s*==?\s*(?:\w+\.)?(\w+)\s*", name):
-        one, other = match[1], match[2]
-        hint = f"on: [{one}]"
-        if one != other:
-            hint = f"give one side the other's name by a select before the join, `{other} AS {one}`, then on: [{one}]"
-        problems.add(path, f"'{name}' is a condition: a join is on columns that have one name on both sides", hint)
-        return False
-    absent = [side for side, fields in (("left", left), ("right", right)) if name not in fields]
-    if not absent:
-        return all([problems.key(path, name, side) for side in (left, right)])
-    known = left if absent == ["left"] else right
-    near = suggest(name, known)
-    rename = f"a column of another name gets this one by a select before the join, `{next(iter(known))} AS {name}`"
-    hint = near if absent == ["left", "right"] else f"{near}; {rename}" if near else rename
-    if len(absent) == 2:
-        problems.add(path, f"there is no column '{name}' on either side", hint)
-    else:
-        problems.add(path, f"there is no column '{name}' on the {absent[0]}, only on the other side", hint)
-    return False
+    same = any(pair.left == name and right[pair.right] == left[name] for pair in on)
+    return left[name] if same else optional(left[name])
 
 
 def _timed(params: Params) -> bool:
@@ -158,8 +134,3 @@ def _range(params: Params) -> Range:
     found = range_of(params["join"])
     assert found is not None, "both sides are streams"
     return found
-
-
-def _right_names(on: Sequence[str], left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
-    """Output names of the right columns; one that clashes gets a suffix."""
-    return {name: f"{name}_right" if name in left else name for name in right if name not in (*on, DELETED)}

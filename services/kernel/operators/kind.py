@@ -28,8 +28,10 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Output of an operator. windowed: rows are final results of windows, each row once.
+    """Output of an operator.
 
+    windowed: rows are final results of windows, all rows of a window in one batch.
+    once: no row comes again with other values, though row_key names it.
     hosted: Spark's statements about the plan of an operator that it runs, fields of a SparkPlan by name.
     """
 
@@ -37,6 +39,7 @@ class Stream:
     row_key: tuple[str, ...] = ()
     windowed: bool = False
     hosted: Mapping[str, Any] | None = None
+    once: bool = False
 
 
 class Held(NamedTuple):
@@ -82,6 +85,10 @@ class Kind:
     def key(self, params: Params) -> tuple[str, ...]:
         """Columns whose equal values must meet in one task; empty: any row may go to any task."""
         return ()
+
+    def key_of(self, params: Params, slot: int) -> tuple[str, ...]:
+        """The same columns by the names that they have in an input."""
+        return self.key(params)
 
     def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
         """Number of its tasks. wanted: by the job file, None: not said; widest: the most tasks that an input has."""

@@ -109,11 +109,9 @@ def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> 
 
 def selected(items: Sequence[str], fields: Mapping[str, str], output: Mapping[str, str], fail: bool = False) -> Rowwise:
     """Computes new rows; the event time stays."""
-    kinds = schema(output)
-    columns = [
-        compile_expression(source_of(item), schema(fields)).cast(kinds[name_of(item)]).alias(name_of(item))
-        for item in items
-    ]
+    kinds, given = schema(output), schema(fields)
+    named = [(name_of(item, given), compile_expression(source_of(item), given)) for item in items]
+    columns = [expression.cast(kinds[name]).alias(name) for name, expression in named]
     # not `select`: an expression without columns would make one row of all
     add = computing(columns)
     compute: Compute = lambda rows: add(rows).select(*output, TIME)  # noqa: E731

@@ -9,10 +9,11 @@ import polars as pl
 from holdfast.schemas.job_operators import Select
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import schema, text_of
+from holdfast.services.kernel.expressions import stars
 from holdfast.services.kernel.expressions.parsing import (
     ExpressionError,
+    column_of,
     compile_expression,
-    is_bare,
     may_fail,
     name_of,
     result_type,
@@ -33,19 +34,30 @@ class SelectKind(OperatorKind):
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, columns, fields = Problems(), schema(inputs[0].fields), Fields()
+        kept, starred = set[str](), any(map(stars.is_star, params["select"]))
         for index, item in enumerate(params["select"]):
             path = f"select[{index}]"
             try:
-                problems.output(path, name_of(item, columns), _type(item, columns, inputs[0].fields), fields)
+                for one in stars.expanded([item], list(inputs[0].fields)):
+                    name = name_of(one, columns)
+                    kind = _type(one, columns, inputs[0].fields)
+                    if starred and name in fields:
+                        hint = f"write `* REPLACE ({source_of(one)} AS {name})`"
+                        problems.add(path, f"there are two columns '{name}', and * has one", hint)
+                        continue
+                    problems.output(path, name, kind, fields)
+                    if column_of(one) == name:
+                        kept.add(name)
             except (ExpressionError, ValueError) as error:
                 problems.mistakes(path, error)
         problems.check()
-        whole = all(column in params["select"] for column in inputs[0].row_key)
-        windowed = inputs[0].windowed and all(bound in params["select"] for bound in BOUNDS)
-        return Stream(fields, inputs[0].row_key if whole else (), windowed)
+        whole = kept.issuperset(inputs[0].row_key)
+        windowed = inputs[0].windowed and kept.issuperset(BOUNDS)
+        return Stream(fields, inputs[0].row_key if whole else (), windowed, once=inputs[0].once)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        return selected(plan.params["select"], inputs[0], plan.fields, stops(plan.params))
+        items = list(stars.expanded(plan.params["select"], list(inputs[0])))
+        return selected(items, inputs[0], plan.fields, stops(plan.params))
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("on_error",)
@@ -54,10 +66,10 @@ class SelectKind(OperatorKind):
         return Passing.SOME if self.delivers(params) else Passing.ALL
 
     def delivers(self, params: Params) -> bool:
-        return not stops(params) and any(may_fail(source_of(item)) for item in params["select"])
+        return not stops(params) and any(map(may_fail, stars.sources(params["select"])))
 
 
 def _type(item: str, columns: pl.Schema, fields: Fields) -> str:
-    if is_bare(item) and item.strip() in fields:
-        return fields[item.strip()]
+    if (column := column_of(item)) in fields and name_of(item, columns) == column:
+        return fields[column]
     return text_of(result_type(compile_expression(source_of(item), columns), columns))

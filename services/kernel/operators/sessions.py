@@ -13,8 +13,7 @@ Source: JOBS "window", PROTOCOL 3 (late) and 4, docs/decisions/0163.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,9 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import with_time
-from holdfast.services.kernel.operators.accumulators import Aggregate, Columns, as_list
+from holdfast.services.kernel.operators.accumulators import Columns, as_list
+from holdfast.services.kernel.operators.aggregation import Aggregation
+from holdfast.services.kernel.operators.ends import Ends
 from holdfast.services.kernel.operators.grouping import Grouping, State
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
@@ -42,21 +43,13 @@ class Sessions:
         keep_late: late rows are refused (to the dead letters) instead of dropped.
     """
 
-    def __init__(
-        self,
-        key: Sequence[str],
-        aggregates: Sequence[Aggregate],
-        shape: Session,
-        keep_late: bool,
-        output: Mapping[str, pl.DataType],
-        tables: Tables,
-    ) -> None:
-        self._key, self._shape, self._keep_late = list(key), shape, keep_late
-        self._grouping = Grouping([_SEGMENT], aggregates)
+    def __init__(self, made_of: Aggregation, shape: Session, keep_late: bool, tables: Tables) -> None:
+        self._key, self._shape, self._keep_late = list(made_of.key), shape, keep_late
+        self._grouping = Grouping([_SEGMENT], made_of.aggregates)
         self._open = tables.table("sessions")
-        self._schema = with_time(output)
+        self._schema = with_time(made_of.output)
         self._nothing = self._schema.to_frame()
-        self._ends: _Ends | None = None
+        self._ends: Ends | None = None
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         closed = self._shape.closed_us(context.watermark_before)
@@ -67,16 +60,16 @@ class Sessions:
         ended = self._ended(ends, context.watermark) if context.watermark > context.watermark_before else self._nothing
         return Outcome(ended, late, refused, dropped=(dropped,))
 
-    def _known_ends(self) -> _Ends:
+    def _known_ends(self) -> Ends:
         """Ends of open sessions; read from the state at first use."""
         if self._ends is None:
             entries = self._open.scan(b"")
-            self._ends = _Ends({key: sessions[0][1] + self._shape.gap_us for key, sessions in entries})
+            self._ends = Ends({key: sessions[0][1] + self._shape.gap_us for key, sessions in entries})
         return self._ends
 
     # -- rows come in -------------------------------------------------------------------------------------------------
 
-    def _add(self, rows: pl.DataFrame, ends: _Ends) -> None:
+    def _add(self, rows: pl.DataFrame, ends: Ends) -> None:
         rows = rows.with_columns(canonical_keys.canonical_floats(rows[name]) for name in self._key)
         first, found = self._segments(rows)
         partial = self._grouping.reduce(rows.with_columns(pl.Series(_SEGMENT, found.of_row)), TIME)[1]
@@ -157,7 +150,7 @@ class Sessions:
 
     # -- sessions end -------------------------------------------------------------------------------------------------
 
-    def _ended(self, ends: _Ends, watermark: int) -> pl.DataFrame:
+    def _ended(self, ends: Ends, watermark: int) -> pl.DataFrame:
         keys = ends.until(watermark)
         if not keys:
             return self._nothing
@@ -192,31 +185,3 @@ class _Segments(NamedTuple):
     owner: np.ndarray
     first: np.ndarray
     last: np.ndarray
-
-
-class _Ends:
-    """Keys to look at when the watermark moves: those whose first session may have ended.
-
-    A session that grows is not noted again. Its key is looked at too early, and noted again for when it ends.
-    """
-
-    def __init__(self, ends: Mapping[bytes, int]) -> None:
-        self._noted = dict(ends)
-        self._heap = [(end, key) for key, end in ends.items()]
-        heapify(self._heap)
-
-    def note(self, key: bytes, end: int) -> None:
-        noted = self._noted.get(key)
-        if noted is None or end < noted:
-            self._noted[key] = end
-            heappush(self._heap, (end, key))
-
-    def until(self, watermark: int) -> list[bytes]:
-        """Keys noted for no later than the watermark, in order; their notes are gone."""
-        keys = []
-        while self._heap and self._heap[0][0] <= watermark:
-            end, key = heappop(self._heap)
-            if self._noted.get(key) == end:
-                del self._noted[key]
-                keys.append(key)
-        return sorted(keys)

@@ -11,13 +11,14 @@ Source: JOBS "join", PROTOCOL 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
 import polars as pl
 
 from holdfast.services.kernel.codecs.fields import with_time
+from holdfast.services.kernel.operators.join_keys import Sides
 from holdfast.services.kernel.operators.join_range import Range
 from holdfast.services.kernel.operators.kept_rows import KeptRows
 from holdfast.services.kernel.operators.late import split_late
@@ -40,30 +41,19 @@ class Join:
     one, as they came; what has no partner follows.
 
     Args:
-        on: key columns, in both sides. right_names: output name of each right column that is not a key.
+        keep_late: late rows are refused (to the dead letters) instead of dropped.
     """
 
-    def __init__(
-        self,
-        on: Sequence[str],
-        range: Range,
-        kind: str,
-        keep_late: bool,
-        left: pl.Schema,
-        right: pl.Schema,
-        right_names: Mapping[str, str],
-        output: Mapping[str, pl.DataType],
-        tables: Tables,
-    ) -> None:
-        self._on, self._range, self._kind, self._keep_late = list(on), range, kind, keep_late
-        self._left_alone, self._right_alone = _ALONE.get(kind, (False, False))
-        self._left_names = [name for name in left if name != TIME]
-        self._right_names = {name: as_name for name, as_name in right_names.items() if name != TIME}
-        self._schema = with_time(output)
+    def __init__(self, sides: Sides, range: Range, keep_late: bool, tables: Tables) -> None:
+        self._on, self._range, self._kind, self._keep_late = sides.on, range, sides.kind, keep_late
+        self._left_alone, self._right_alone = _ALONE.get(sides.kind, (False, False))
+        self._left_names, self._right_names = list(sides.left), dict(sides.names)
+        self._schema = with_time(sides.output)
         self._nothing = self._schema.to_frame()
         table = tables.table("rows", prefix_bytes=1)
-        self._left = KeptRows(b"L", left, on, table, self._left_alone or kind == "semi")
-        self._right = KeptRows(b"R", right, on, table, self._right_alone)
+        finds_left = self._left_alone or sides.kind == "semi"
+        self._left = KeptRows(b"L", with_time(sides.left), sides.left_on, table, finds_left)
+        self._right = KeptRows(b"R", with_time(sides.right), sides.right_on, table, self._right_alone)
         self._loaded = False
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
@@ -115,7 +105,7 @@ class Join:
         left, right = _gathered(lefts), _gathered(rights)
         left_numbers, right_numbers = _numbers(lefts), _numbers(rights)
         order = np.lexsort((right_numbers, left_numbers))
-        same = np.logical_and.reduce([(left[name] == right[name]).to_numpy() for name in self._on])
+        same = np.logical_and.reduce([(left[pair.left] == right[pair.right]).to_numpy() for pair in self._on])
         order = order[same[order]]
         left, right, numbers = taken(left, order), taken(right, order), left_numbers[order]
         right_numbers = right_numbers[order]
@@ -139,7 +129,7 @@ class Join:
         if self._left_alone:
             found += [self._with_nulls(rows, self._left_names) for rows in self._left.unmatched(since[0], until[0])]
         if self._right_alone:
-            names = {**{name: name for name in self._on}, **self._right_names}
+            names = {**{pair.right: pair.left for pair in self._on}, **self._right_names}
             found += [
                 self._with_nulls(rows.select(pl.col(name).alias(to) for name, to in [*names.items(), (TIME, TIME)]), [])
                 for rows in self._right.unmatched(since[1], until[1])

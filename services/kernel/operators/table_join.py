@@ -7,7 +7,7 @@ per distinct key of a batch). That the table is there before the first left row 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ import polars as pl
 from holdfast.schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from holdfast.services.kernel.codecs import keys
 from holdfast.services.kernel.codecs.fields import DELETED, with_time
+from holdfast.services.kernel.operators.join_keys import Sides
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
 from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.state.table import Tables
@@ -26,28 +27,18 @@ class TableJoin:
     semi and anti: left rows as they are, whose key has a row, or has none.
 
     Args:
-        on: the table's key columns, in both sides.
-        left, right: columns of the sides; the right one has DELETED.
-        right_names: output name of each right column that is not a key.
+        sides: the right side has DELETED; its columns of `on` are the table's key.
     """
 
-    def __init__(
-        self,
-        on: Sequence[str],
-        kind: str,
-        left: pl.Schema,
-        right: pl.Schema,
-        right_names: Mapping[str, str],
-        output: Mapping[str, pl.DataType],
-        tables: Tables,
-    ) -> None:
-        self._on, self._kind, self._right_names = list(on), kind, dict(right_names)
-        self._left_names = list(left)
+    def __init__(self, sides: Sides, tables: Tables) -> None:
+        self._left_on, self._right_on = sides.left_on, sides.right_on
+        self._kind, self._right_names = sides.kind, dict(sides.names)
+        self._left_names = list(sides.left)
         self._table = tables.table("rows")
         # of a table that is nothing but its key, a row must hold something, too
-        self._stored = list(right_names) or self._on[:1]
-        self._rows = StoredRows(pl.Schema({name: right[name] for name in self._stored}))
-        self._nothing = with_time(output).to_frame()
+        self._stored = list(sides.names) or self._right_on[:1]
+        self._rows = StoredRows(pl.Schema({name: sides.right[name] for name in self._stored}))
+        self._nothing = with_time(sides.output).to_frame()
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         left, right = inputs
@@ -60,12 +51,13 @@ class TableJoin:
 
     def _change(self, changes: pl.DataFrame) -> None:
         """Takes in changes; the last change of each key counts; null is no key."""
-        floats = [keys.canonical_floats(changes[name]) for name in self._on]
-        newest = changes.with_columns(floats).drop_nulls(self._on).unique(self._on, keep="last", maintain_order=True)
+        on = self._right_on
+        floats = [keys.canonical_floats(changes[name]) for name in on]
+        newest = changes.with_columns(floats).drop_nulls(on).unique(on, keep="last", maintain_order=True)
         deleted = newest[DELETED].fill_null(False)
         rows, gone = newest.filter(~deleted), newest.filter(deleted)
-        self._table.put_many(keys.encode(rows, self._on), self._rows.encode(rows.select(self._stored)))
-        self._table.delete_many(keys.encode(gone, self._on))
+        self._table.put_many(keys.encode(rows, on), self._rows.encode(rows.select(self._stored)))
+        self._table.delete_many(keys.encode(gone, on))
 
     def _joined(self, left: pl.DataFrame) -> pl.DataFrame:
         found, at = self._looked_up(left)
@@ -81,8 +73,9 @@ class TableJoin:
 
     def _looked_up(self, left: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
         """Rows of the table, and for each left row the position of its own; negative = it has none."""
-        first, group = keys.groups(left, self._on)
-        values = self._table.get_many(keys.encode(left.select(self._on)[first], self._on))  # null was never put
+        first, group = keys.groups(left, self._left_on)
+        wanted = keys.encode(left.select(self._left_on)[first], self._left_on)
+        values = self._table.get_many(wanted)  # null was never put
         there = [index for index, value in enumerate(values) if value is not None]
         at = np.full(len(values), -1, dtype=np.int64)
         at[there] = np.arange(len(there))

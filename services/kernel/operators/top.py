@@ -1,29 +1,31 @@
-"""top: the k largest rows, of each window or of all that came so far.
+"""top: the k largest rows, or the smallest ones, of each window or of all that came so far, and of each key.
 
-Descending by one column, nulls and NaN last; ties by the other columns, ascending, in their order: the ranking is a
-function of the rows alone. Source: JOBS "operators", PROTOCOL 4 and 6.
+By one column, nulls and NaN last; ties by the other columns, ascending, in their order: the ranking is a function of
+the rows alone. Source: JOBS "operators", PROTOCOL 4 and 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
+import xxhash
 
 from holdfast.schemas.job_operators import Top as TopSpec
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.operators import ranking
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
-from holdfast.services.kernel.operators.stored_rows import StoredRows
+from holdfast.services.kernel.operators.ranking import GROUP, PREFIX_BYTES, Growing, Kept, Order, Ranking, Replacing
 from holdfast.services.kernel.operators.windows import BOUNDS, END, START
-from holdfast.services.kernel.state.table import Table, Tables
+from holdfast.services.kernel.state.table import Tables
 
 RANK = "rank"
-_KEY = "_key"
-_MIN_POOL = 1024
+MOST_OF_A_KEY = 1_000
+"""Rows of a key, at most: a batch works on those of each key that it touches."""
 
 
 class TopKind(OperatorKind):
@@ -33,190 +35,117 @@ class TopKind(OperatorKind):
     made = "rows of earlier batches, too"
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        problems, given = Problems(), inputs[0]
+        problems, given, key = Problems(), inputs[0], params.get("key") or ()
         problems.key("top.by", params["top"]["by"], given.fields)
+        known = [problems.key(f"key[{index}]", name, given.fields) for index, name in enumerate(key)]
         if RANK in given.fields:
             problems.add("top", f"its input has a column '{RANK}' already", "rename it with a select")
+        if key and params["top"]["k"] > MOST_OF_A_KEY:
+            problems.add("top.k", f"is at most {MOST_OF_A_KEY:,} with a key", "leave out the key")
+        if all(known) and not given.windowed and not given.once and given.row_key:
+            self._moving(problems, key, given.row_key)
         problems.check()
-        row_key = (*BOUNDS, RANK) if given.windowed else (RANK,)
-        return Stream({**given.fields, RANK: "int"}, row_key, given.windowed)
+        bounds = BOUNDS if given.windowed else ()
+        row_key = (*bounds, *(name for name in key if name not in bounds), RANK)
+        return Stream({**given.fields, RANK: "int"}, row_key, given.windowed, once=given.windowed)
+
+    def _moving(self, problems: Problems, key: Sequence[str], row_key: Sequence[str]) -> None:
+        """Notes columns in which a row may be another than the one that it replaces: it would be ranked twice."""
+        for index, name in enumerate(key):
+            if name not in row_key:
+                problems.add(
+                    f"key[{index}]",
+                    f"'{name}' may change when a newer row of the same {', '.join(row_key)} comes",
+                    f"make '{name}' a part of the key of the operator that replaces rows",
+                )
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        top, row_key = plan.params["top"], tuple(plan.params.get("input_row_key") or ())
-        return Top(top["k"], top["by"], inputs[0], row_key, START in plan.row_key, tables)
+        top, columns, params = plan.params["top"], schema(inputs[0]), plan.params
+        order = Order(top["by"], list(columns), columns[top["by"]].is_float(), top.get("order") == "ascending")
+        key = params.get("key") or []
+        if params.get("input_windowed", START in plan.row_key):  # plans of before do not say it
+            return TopOfWindows(top["k"], order, [name for name in key if name not in BOUNDS], columns)
+        return Top(top["k"], order, key, columns, params.get("input_row_key") or (), tables)
 
     def needs(self, params: Params) -> tuple[str, ...]:
-        return ("input_row_key",)
+        return ("input_row_key", "input_windowed")
 
     def key(self, params: Params) -> tuple[str, ...]:
-        return BOUNDS
+        return tuple(params.get("key") or BOUNDS)
 
     def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
-        return wanted or 1
+        return super().tasks(params, wanted, widest) if params.get("key") else wanted or 1
 
     def one_task(self, params: Params, windowed: bool) -> str:
-        return "" if windowed else "without windows all rows are compared in one task"
+        return "" if windowed or params.get("key") else "without windows or a key all rows are compared in one task"
 
     def stateful(self, params: Params) -> bool:
         return True
 
 
-class Order:
-    """Order in which rows are ranked."""
-
-    def __init__(self, by: str, columns: Sequence[str], floating: bool) -> None:
-        others = [name for name in columns if name != by]
-        self._by = [pl.col(by).fill_nan(None) if floating else pl.col(by), *others, by]
-        self._descending = [True] + [False] * len(others) + [True]
-
-    def sort(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """Best first, `within` groups that themselves come in ascending order; equal rows stay as they are."""
-        descending = [False] * len(within) + self._descending
-        return rows.sort([*within, *self._by], descending=descending, nulls_last=True, maintain_order=True)
-
-
-class Ranking(Protocol):
-    """Rows kept from batch to batch. The frames have the columns of the input without its time."""
-
-    def best(self) -> pl.DataFrame: ...
-    def update(self, rows: pl.DataFrame, batch: int) -> None: ...
-
-
-class Top:
-    """Adds `rank`, 1 to k.
-
-    Args:
-        fields: of the input. row_key: columns by which its rows replace each other; none: rows are only added.
-        windowed: rows come once a window, with its bounds: the best of each window in the batch, by (end, rank), and
-            nothing is kept. Otherwise the ranks whose row changed, at the largest event time of the batch.
+class TopOfWindows:
+    """Adds `rank` to rows that come once a window, with its bounds: the best of each window and key in the batch, by
+    (end, key, rank). Nothing is kept.
     """
 
-    def __init__(
-        self, k: int, by: str, fields: Mapping[str, str], row_key: Sequence[str], windowed: bool, tables: Tables
-    ) -> None:
-        columns = schema(fields)
-        self._k, self._windowed = k, windowed
-        self._columns = list(columns)
-        self._order = Order(by, self._columns, columns[by].is_float())
+    def __init__(self, k: int, order: Order, key: Sequence[str], columns: pl.Schema) -> None:
+        self._k, self._order, self._within = k, order, (END, START, *key)
+        self._floats = [name for name, kind in columns.items() if kind.is_float()]
         self._nothing = with_time({**columns, RANK: pl.Int64()}).to_frame()
-        self._ranking: Ranking | None = None
-        if not windowed:
-            kept = Kept(k, self._order, columns, tables.table("rows"))
-            self._ranking = Replacing(kept, row_key) if row_key else Growing(kept)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
         if not rows.height:
             return Outcome(self._nothing)
-        rows = rows.with_columns(canonical_keys.canonical_floats(rows[name]) for name in self._columns)
-        if self._ranking is None:
-            return Outcome(self._of_windows(rows))
-        before = self._ranking.best()
-        self._ranking.update(rows.select(self._columns), context.batch)
-        changed = _changed(before, self._ranking.best().with_row_index(RANK, 1))
-        time = pl.lit(rows[TIME].max(), pl.Int64).alias(TIME)
-        return Outcome(changed.with_columns(time).select(pl.col(name).cast(kind) for name, kind in self._shape()))
-
-    def _of_windows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        ranked = self._order.sort(rows, within=(END, START))
-        ranked = ranked.with_columns((pl.int_range(pl.len()).over(START, END) + 1).alias(RANK))
-        return ranked.filter(pl.col(RANK) <= self._k).select(pl.col(name).cast(kind) for name, kind in self._shape())
-
-    def _shape(self) -> list[tuple[str, pl.DataType]]:
-        return list(self._nothing.schema.items())
+        rows = _canonical(rows, self._floats)
+        best = self._order.sort(rows, self._within)
+        best = best.with_columns((pl.int_range(pl.len()).over(self._within) + 1).alias(RANK))
+        return Outcome(best.filter(pl.col(RANK) <= self._k).select(*_typed(self._nothing.schema)))
 
 
-class Kept:
-    """Rows in a table, and in memory those of them that may be among the best.
+class Top:
+    """Adds `rank`, 1 to k. Of all rows so far, those whose rank or values changed, at the newest time of the batch.
 
-    The pool holds the best rows; those outside are no better than its last one. So the best k of the pool are the best
-    of all, and only when too many of its rows were replaced by worse ones is the table read again.
+    Args:
+        key: rows of equal values are ranked among themselves. row_key: columns by which rows replace each other; none:
+            rows are only added.
     """
 
-    def __init__(self, k: int, order: Order, columns: pl.Schema, table: Table) -> None:
-        self.k, self.table = k, table
-        self.rows = StoredRows(columns)
-        self.order, self._columns = order, list(columns)
-        self._size = max(4 * k, _MIN_POOL)
-        self._pool: pl.DataFrame | None = None
-        self._whole = True
+    def __init__(
+        self, k: int, order: Order, key: Sequence[str], columns: pl.Schema, row_key: Sequence[str], tables: Tables
+    ) -> None:
+        self._key, self._columns = list(key), list(columns)
+        self._floats = [name for name, kind in columns.items() if kind.is_float()]
+        self._nothing = with_time({**columns, RANK: pl.Int64()}).to_frame()
+        kept = Kept(k, order, columns, bool(key), tables.table("rows", PREFIX_BYTES if key else 0))
+        self._ranking: Ranking = Replacing(kept, row_key) if row_key else Growing(kept)
 
-    def pool(self) -> pl.DataFrame:
-        """Best first, with the table's keys."""
-        if self._pool is None:
-            entries = list(self.table.scan(b""))
-            rows = self.rows.decode([value for _, value in entries])
-            pool = self.order.sort(rows.with_columns(pl.Series(_KEY, [key for key, _ in entries], dtype=pl.Binary)))
-            self._whole = pool.height <= self._size
-            self._pool = pool.head(self._size)
-        return self._pool
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        (rows,) = inputs
+        if not rows.height:
+            return Outcome(self._nothing)
+        rows = _canonical(rows, self._floats)
+        groups, numbers = self._grouped(rows)
+        before = self._ranking.best(groups)
+        self._ranking.update(groups, rows.select(self._columns).with_columns(numbers), context.batch)
+        found = ranking.changed(before, ranking.ranked(self._ranking.best(groups), RANK))
+        time = pl.lit(rows[TIME].max(), pl.Int64).alias(TIME)
+        return Outcome(found.with_columns(time).select(*_typed(self._nothing.schema)))
 
-    def best(self) -> pl.DataFrame:
-        return self.pool().head(self.k).select(self._columns)
-
-    def put(self, rows: pl.DataFrame, keys: Sequence[bytes]) -> None:
-        """Adds rows, in place of those with the same keys."""
-        pool, keyed = self.pool(), rows.with_columns(pl.Series(_KEY, keys, dtype=pl.Binary))
-        self.table.put_many(keys, self.rows.encode(rows))
-        stay = pool.join(keyed.select(_KEY), on=_KEY, how="anti", maintain_order="left")
-        merged = pl.concat([stay, keyed])
-        merged = self.order.sort(merged) if self._whole else self._above(merged, pool.tail(1))
-        if not self._whole and merged.height < self.k:
-            self._pool = None
-            return
-        self._whole = self._whole and merged.height <= 2 * self._size
-        self._pool = merged if merged.height <= 2 * self._size else merged.head(self._size)
-
-    def replace(self, best: pl.DataFrame) -> None:
-        """Holds these rows, best first, and no others; the table gets what entered and loses what left."""
-        pool = self.pool()
-        entered = best.join(pool.select(_KEY), on=_KEY, how="anti", maintain_order="left")
-        self.table.put_many(entered[_KEY].to_list(), self.rows.encode(entered.select(self._columns)))
-        self.table.delete_many(pool.join(best.select(_KEY), on=_KEY, how="anti")[_KEY].sort().to_list())
-        self._pool = best
-
-    def _above(self, rows: pl.DataFrame, floor: pl.DataFrame) -> pl.DataFrame:
-        """The rows that are no worse than the floor."""
-        marked = pl.concat([rows.with_columns(pl.lit(False).alias(RANK)), floor.with_columns(pl.lit(True).alias(RANK))])
-        ranked = self.order.sort(marked)
-        return ranked.head(ranked[RANK].arg_max() or 0).drop(RANK)
+    def _grouped(self, rows: pl.DataFrame) -> tuple[list[bytes], pl.Series]:
+        """The groups of a batch by name, in order, and the number of each row's group."""
+        if not self._key:
+            return [b""], pl.Series(GROUP, np.zeros(rows.height, dtype=np.int64))
+        first, group = canonical_keys.groups(rows, self._key)
+        encoded = [xxhash.xxh3_64_digest(key) + key for key in canonical_keys.encode(rows[first], self._key)]
+        names = sorted(set(encoded))
+        at = {name: number for number, name in enumerate(names)}
+        return names, pl.Series(GROUP, np.array([at[name] for name in encoded], dtype=np.int64)[group])
 
 
-class Replacing:
-    """Rows replace earlier ones of the same key; all stay, for a row may fall."""
-
-    def __init__(self, kept: Kept, row_key: Sequence[str]) -> None:
-        self._kept, self._row_key = kept, list(row_key)
-
-    def best(self) -> pl.DataFrame:
-        return self._kept.best()
-
-    def update(self, rows: pl.DataFrame, batch: int) -> None:
-        latest = rows.unique(self._row_key, keep="last", maintain_order=True)
-        self._kept.put(latest, canonical_keys.encode(latest, self._row_key))
+def _canonical(rows: pl.DataFrame, floats: Sequence[str]) -> pl.DataFrame:
+    return rows.with_columns(canonical_keys.canonical_floats(rows[name]) for name in floats) if floats else rows
 
 
-class Growing:
-    """Rows are only added: no row outside the best k can ever rise."""
-
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
-
-    def best(self) -> pl.DataFrame:
-        return self._kept.best()
-
-    def update(self, rows: pl.DataFrame, batch: int) -> None:
-        order, k = self._kept.order, self._kept.k
-        candidates = order.sort(rows).head(k)
-        keys = [batch.to_bytes(8, "big") + position.to_bytes(4, "big") for position in range(candidates.height)]
-        added = candidates.with_columns(pl.Series(_KEY, keys, dtype=pl.Binary))
-        self._kept.replace(order.sort(pl.concat([self._kept.pool(), added])).head(k))
-
-
-def _changed(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `after` that differ from those `before` at their rank."""
-    known = after.head(before.height)
-    different = pl.Series([False]).new_from_index(0, known.height)
-    for name in before.columns:
-        different |= known[name].ne_missing(before[name])
-    return pl.concat([known.filter(different), after.slice(before.height)])
+def _typed(kinds: pl.Schema) -> list[pl.Expr]:
+    return [pl.col(name).cast(kind) for name, kind in kinds.items()]

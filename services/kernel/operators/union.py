@@ -1,4 +1,4 @@
-"""union: all rows of several streams with the same columns."""
+"""union: all rows of several streams, with the same columns or with null where a stream lacks one."""
 
 from __future__ import annotations
 
@@ -21,34 +21,46 @@ class UnionKind(OperatorKind):
     row_by_row = True
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        problems, first = Problems(), inputs[0].fields
+        problems, fill = Problems(), params.get("fill_missing")
+        first = {**inputs[0].fields}
         for index, other in enumerate(inputs[1:], start=1):
             path = f"union[{index}]"
             for name in {**first, **other.fields}:
+                if fill and name not in first:
+                    first[name] = other.fields[name]
+                if name not in other.fields and fill:
+                    continue
                 if name not in first or name not in other.fields:
-                    problems.add(path, f"only one of the streams has the column '{name}'", "add a select")
+                    hint = "add a select, or fill_missing: true, by which it is null in the others"
+                    problems.add(path, f"only one of the streams has the column '{name}'", hint)
                 elif dtype(first[name]) != dtype(other.fields[name]):
                     problems.add(path, f"'{name}' is {other.fields[name]} here and {first[name]} in the first")
         problems.check()
-        nullable = {name for stream in inputs for name, text in stream.fields.items() if text.endswith("?")}
+        nullable = {name for stream in inputs for name in first if stream.fields.get(name, "?").endswith("?")}
         return Stream({name: optional(text) if name in nullable else text for name, text in first.items()})
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        return Union(schema(plan.fields))
+        return Union(schema(plan.fields), [[name for name in plan.fields if name not in one] for one in inputs])
 
     def passing(self, params: Params) -> Passing:
         return Passing.ALL
 
 
 class Union:
-    """All rows of all inputs, in slot order."""
+    """All rows of all inputs, in slot order. lacking: columns that an input does not have, by slot."""
 
-    def __init__(self, columns: Mapping[str, pl.DataType]) -> None:
+    def __init__(self, columns: Mapping[str, pl.DataType], lacking: Sequence[Sequence[str]]) -> None:
         self._nothing = with_time(columns).to_frame()
         self._columns = self._nothing.columns
+        self._nulls = [[pl.lit(None, columns[name]).alias(name) for name in names] for names in lacking]
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        parts = [pl.DataFrame([rows[name] for name in self._columns]) for rows in inputs if rows.height]
+        given = [
+            rows.with_columns(nulls) if nulls else rows
+            for rows, nulls in zip(inputs, self._nulls, strict=True)
+            if rows.height
+        ]
+        parts = [pl.DataFrame([rows[name] for name in self._columns]) for rows in given]
         if not parts:
             return Outcome(self._nothing)
         return Outcome(parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Any, Protocol
 
@@ -175,6 +176,13 @@ class Session:
 
 def shape_of(window: Mapping[str, Any]) -> Fixed | Cumulative | Calendar | Session:
     """window: the section of the job file, defaults filled in. Plans of before know size_s and slide_s alone."""
+    return _shape(tuple(window.items()))
+
+
+@lru_cache(256)
+def _shape(settings: tuple[tuple[str, Any], ...]) -> Fixed | Cumulative | Calendar | Session:
+    """The same one again for the same settings: it is asked for time and again."""
+    window = dict(settings)
     offset = _us(window.get("offset_s") or 0)
     if window.get("gap_s") is not None:
         return Session(_us(window["gap_s"]))

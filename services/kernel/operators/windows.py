@@ -8,14 +8,14 @@ Source: JOBS "window", PROTOCOL 3 (late) and 4, MECHANISMS C10.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import with_time
-from holdfast.services.kernel.operators.accumulators import Aggregate
+from holdfast.services.kernel.operators.aggregation import Aggregation
 from holdfast.services.kernel.operators.grouping import Grouping
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
@@ -36,22 +36,13 @@ class Windows:
         keep_late: late rows are refused (to the dead letters) instead of dropped.
     """
 
-    def __init__(
-        self,
-        key: Sequence[str],
-        aggregates: Sequence[Aggregate],
-        shape: Grid,
-        emit: str,
-        keep_late: bool,
-        output: Mapping[str, pl.DataType],
-        tables: Tables,
-    ) -> None:
+    def __init__(self, made_of: Aggregation, shape: Grid, emit: str, keep_late: bool, tables: Tables) -> None:
         self._shape = shape
-        self._key, self._emit, self._keep_late = list(key), emit, keep_late
-        self._grouping = Grouping([_PANE, *key], aggregates)
+        self._key, self._emit, self._keep_late = list(made_of.key), emit, keep_late
+        self._grouping = Grouping([_PANE, *made_of.key], made_of.aggregates)
         self._totals = tables.table("panes", prefix_bytes=8)
         self._live = tables.table("live")
-        self._schema = with_time(output)
+        self._schema = with_time(made_of.output)
         self._nothing = self._schema.to_frame()
         self._panes: set[int] | None = None
         self._settled = Panes(self._pane)

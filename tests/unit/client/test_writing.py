@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.client.writing import BURST_S, Writer, key_reader, paced
 from holdfast.services.log.memory import MemoryLog
 
@@ -57,6 +58,24 @@ def test_records_of_one_key_stay_together_in_order() -> None:
 )
 def test_a_key_is_text_as_it_is_or_else_json(value: bytes, key: bytes | None) -> None:
     assert key_reader("a b")(value) == key
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ([b'{"alpha": 1}', b'{"beta": 2}'], "known: alpha, beta"),
+        ([b'{"user": 1}'] * 2, "none of the first 2 records has a field 'usr' did you mean 'user'?"),
+        ([b"1;2"], "these records are none"),
+    ],
+)
+def test_a_key_that_no_record_has_is_an_error_before_anything_is_written(block: list[bytes], said: str) -> None:
+    with pytest.raises(UnusableFile) as raised:
+        written([block], 2, key="usr")
+    assert said in f"{raised.value.message} {raised.value.hint}"
+
+
+def test_a_key_that_some_records_lack_is_none() -> None:
+    assert written([[b'{"b": 1}', b'{"a": null}'], [b'{"b": 1}']], 1, key="a")[0].written == 3
 
 
 @given(st.lists(st.integers(0, 50), max_size=10), st.floats(0.5, 5000))

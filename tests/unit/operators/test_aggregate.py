@@ -144,6 +144,25 @@ def micros(moment: datetime) -> int:
     return (delta.days * 86400 + delta.seconds) * SECOND + delta.microseconds
 
 
+@pytest.mark.parametrize("emit", ["updates", "each"])
+def test_a_total_is_forgotten_when_its_newest_row_is_old_and_begins_anew(emit: str) -> None:
+    declared = {"aggregate": {"n": "count()", "s": "sum(v)"}, "key": ["k"], "emit": emit, "forget_after_s": 10}
+    harness = Harness("aggregate", declared, {"k": "string", "v": "int"})
+
+    def totals(*given: tuple[str, int], watermark: int) -> list[tuple[str, int, int]]:
+        rows = [{"k": key, "v": 1, "_time": at * 1_000_000} for key, at in given]
+        return [(row["k"], row["n"], row["s"]) for row in harness.run(rows, watermark=watermark * 1_000_000)]
+
+    assert totals(("a", 0), ("b", 5), watermark=9) == [("a", 1, 1), ("b", 1, 1)]
+    assert totals(("a", 3), watermark=12) == [("a", 2, 2)], "the newest row counts, not the last that came"
+    harness.restore()
+    assert totals(watermark=14) == []
+    assert len(harness.entries()) == 1, "a is forgotten at 13, b at 15"
+    assert totals(("a", 20), ("b", 20), watermark=20) == [("a", 1, 1), ("b", 2, 2)]
+    harness.run([], watermark=30 * 1_000_000)
+    assert harness.entries() == []
+
+
 def test_updates_of_windows_give_each_touched_window_its_newest_value() -> None:
     spec = {"aggregate": {"n": "count()"}, "key": ["k"], "window": {"size_s": 4, "slide_s": 2}, "emit": "updates"}
     harness = Harness("aggregate", spec, FIELDS)
@@ -299,6 +318,7 @@ def test_nothing_at_all_gives_nothing() -> None:
         ({"aggregate": {"n": "count_distinct()"}}, "aggregate.n", "needs a column"),
         ({"aggregate": {"n": "v"}}, "aggregate.n", "is no aggregate"),
         ({"aggregate": {"k": "count()"}}, "aggregate.k", "two columns 'k'"),
+        ({"emit": "final", "forget_after_s": 5}, "forget_after_s", "does not go with final"),
         ({"aggregate": {"_n": "count()"}}, "aggregate._n", "underscore"),
         (
             {"emit": "each", "aggregate": {"n": "count()"}, "window": {"size_s": 1, "slide_s": 1}},

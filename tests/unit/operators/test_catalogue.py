@@ -11,6 +11,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.operators import plan
 
+ITEMS = {"into": None, "position": None, "keep_empty": False}
 NESTED = {"k": "string", "n": "int", "l": "list<int>", "t": "timestamp"}
 WINDOW = {"size_s": 10, "slide_s": 5}
 COUNT = {"aggregate": {"n": "count()"}, "key": ["k"], "window": None, "emit": "updates"}
@@ -62,6 +63,8 @@ def test_a_top_adds_the_rank() -> None:
             [{"k": "int", "n": "int", "n_right": "int"}, {"k": "int", "n": "int"}],
             "join.right: its column 'n' would be a second 'n_right'",
         ),
+        ("unnest", {"unnest": {"column": "n", **ITEMS}}, [NESTED], "unnest.column: 'n' is a int"),
+        ("unnest", {"unnest": {"column": "l", **ITEMS, "into": "n"}}, [NESTED], "two columns 'n'"),
         ("top", {"top": {"k": 3, "by": "m"}}, [NESTED], "top.by: there is no column 'm'"),
         ("top", {"top": {"k": 3, "by": "l"}}, [NESTED], "top.by: 'l' is a list<int>"),
         ("top", {"top": {"k": 3, "by": "n"}}, [{"n": "int", "rank": "int"}], "a column 'rank' already"),
@@ -85,6 +88,7 @@ def test_what_is_wrong_is_said_with_path_and_reason(
         ("join", {"join": {**JOIN, "kind": "left"}}, 2),
         ("top", {"top": {"k": 3, "by": "n"}}, 1),
         ("union", {"union": ["l", "r"]}, 2),
+        ("unnest", {"unnest": {"column": "l", "into": "item", "position": "at", "keep_empty": True}}, 1),
         ("dedup", {"dedup": {"within_s": 1}, "key": ["k"]}, 1),
     ],
 )

@@ -89,6 +89,25 @@ def test_a_left_row_comes_out_when_it_first_meets_one_and_never_again() -> None:
     assert harness.run([], [right | {"_time": 2}]) == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_of_two_names_meet_as_those_of_one(kind: str) -> None:
+    """The output has the left name; a right column that has the name of a left key gets another."""
+    named = Harness("join", params(kind), LEFT, RIGHT)
+    given = params(kind)
+    given["join"] |= {"on": ["l.k = r.id"]}
+    other = Harness("join", given, LEFT, {"id": "string?", "x": "int", "y": "int", "k": "int"})
+    for lefts, rights in (("ab", "b"), ("", "cb"), ("c", "a")):
+        left = [{"k": k, "x": at, "_time": at * SECOND} for at, k in enumerate(lefts)]
+        right = [{"k": k, "x": 2, "y": 3, "_time": at * SECOND} for at, k in enumerate(rights)]
+        renamed = [{"id": row["k"], **row, "k": 7} for row in right]
+        found = other.run(left, renamed)
+        for row in found:
+            assert kind in ("semi", "anti") or row.pop("k_right") in (7, None)
+        assert found == named.run(left, right)
+    ended = other.end()
+    assert [row["k"] for row in ended] == [row["k"] for row in named.end()]
+
+
 def test_columns_of_a_side_that_may_be_absent_may_be_null() -> None:
     def fields(kind: str) -> dict[str, str]:
         sides = [Stream({"k": "string", "x": "int"}), Stream({"k": "string", "y": "int"})]

@@ -45,6 +45,7 @@ SKETCHES = {
     "best": "max_by(d, f)", "worst": "min_by(t, n)", "all": "collect_list(t)", "set": "collect_set(f)",
     "said": "string_agg(k, '-')", "share": "sum(n) FILTER (WHERE b) / count()",
 }  # fmt: skip
+UNNEST = {"column": "l", "into": None, "position": "at", "keep_empty": False}
 TUMBLING, SLIDING, SESSIONS = {"size_s": 4, "slide_s": 4}, {"size_s": 5, "slide_s": 2}, {"gap_s": 2}
 DAYS = {"calendar": "day", "zone": "Europe/Vienna", "offset_s": 3605}
 
@@ -94,9 +95,12 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "left join with a table": ("join", join("left", None), [Stream(FIELDS), TABLE]),
     "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
+    "top by key": ("top", {"top": {"k": 1, "by": "f", "order": "ascending"}, "key": ["b"]}, [Stream(FIELDS)]),
     "top of windows": ("top", {"top": {"k": 2, "by": "n"}}, [WINDOWED]),
     "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"], "late": "topic"}, [Stream(FIELDS)]),
     "dedup by floats": ("dedup", {"dedup": {"within_s": 3}, "key": ["f", "b"]}, [Stream(FIELDS)]),
+    "unnest": ("unnest", {"unnest": UNNEST}, [Stream({**FIELDS, "l": "list<float?>?"})]),
+    "union of unlike streams": ("union", {"union": ["l", "r"], "fill_missing": True}, [Stream(FIELDS), Stream(RIGHT)]),
     "union": ("union", {"union": ["l", "r"]}, [Stream(FIELDS), Stream(FIELDS)]),
     "python": ("python", {"python": "tests.golden.sessions:Gaps", "key": ["src"], "params": {}}, [Stream(FIELDS)]),
     "python on watermarks": (
@@ -117,6 +121,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "src": st.integers(0, 3),
     "host": st.sampled_from(["a.example", "b.example", "c.example", "d.example"]),
     "other": st.none() | st.floats(),
+    "l": st.none() | st.lists(st.none() | st.floats(), max_size=3),
     DELETED: st.sampled_from([None, None, True]),
 }
 

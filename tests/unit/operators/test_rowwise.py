@@ -115,3 +115,75 @@ def test_what_identifies_a_row_stays_with_its_columns() -> None:
     assert catalogue.describe("filter", {"filter": "n > 1"}, [stream]) == stream
     assert catalogue.describe("select", {"select": ["k", "n + 1 AS m"]}, [stream]).row_key == ("k",)
     assert catalogue.describe("select", {"select": ["n"]}, [stream]).row_key == ()
+
+
+STARRED = {"a": "int", "b": "float?", "PM2.5": "float", "s": "string?"}
+
+
+@pytest.mark.parametrize(
+    ("items", "fields"),
+    [
+        (["*"], STARRED),
+        (['* EXCEPT (b, "PM2.5")'], {"a": "int", "s": "string?"}),
+        (["* exclude a", "a AS id"], {"b": "float?", "PM2.5": "float", "s": "string?", "id": "int?"}),
+        (['* EXCEPT (s) REPLACE (b / 2 AS b, LEFT(s, 1) AS "PM2.5")'], {"a": "int", "b": "float?", "PM2.5": "string?"}),
+        (['"PM2.5"', 'a AS "a b"'], {"PM2.5": "float", "a b": "int?"}),
+    ],
+)
+def test_a_star_stands_for_columns_and_a_name_in_quotes_is_kept(items: list[str], fields: dict[str, str]) -> None:
+    harness = Harness("select", {"select": items, "on_error": "dead-letter"}, Stream(STARRED, ("a", "s")))
+    assert harness.plan.fields == fields
+    assert harness.plan.row_key == (("a", "s") if {"a", "s"} <= fields.keys() else ())
+    row = {"a": 1, "b": 3.0, "PM2.5": 4.5, "s": "xy", "_time": 1}
+    found = harness.run([row])[0]
+    values = {**row, "id": 1, "a b": 1} | ({"b": 1.5, "PM2.5": "x"} if "REPLACE" in items[0] else {})
+    assert found == {name: values[name] for name in (*fields, "_time")}
+
+
+def test_a_star_that_cannot_be_read_or_repeats_a_column_is_refused() -> None:
+    items = ["*", "a + 1 AS a", "* EXCEPT (x)", "* WITHOUT (a)", "* REPLACE (1 AS y)"]
+    found = problems("select", {"select": items}, STARRED)
+    assert "write `* REPLACE (a + 1 AS a)`" in found["select[1]"]
+    assert "there is no column 'x'" in found["select[2]"]
+    assert "write `* EXCEPT (a, b)`" in found["select[3]"]
+    assert "there is no column 'y'" in found["select[4]"]
+
+
+ITEMS = {"a": "int", "l": "list<struct<x: int, y: string?>>?"}
+LISTS = [
+    {"a": 1, "l": [{"x": 1, "y": "p"}, {"x": 2, "y": None}], "_time": 5},
+    {"a": 2, "l": [], "_time": 4},
+    {"a": 3, "l": None, "_time": 3},
+]
+
+
+def test_each_item_of_a_list_is_a_row_with_the_time_and_the_other_columns_of_its_row() -> None:
+    wanted = {"column": "l", "into": "item", "position": "at", "keep_empty": False}
+    harness = Harness("unnest", {"unnest": wanted}, Stream(ITEMS, ("a",)))
+    assert harness.plan.fields == {"a": "int", "item": "struct<x: int, y: string?>", "at": "int"}
+    assert harness.plan.row_key == ()
+    assert harness.run(LISTS) == [
+        {"a": 1, "item": {"x": 1, "y": "p"}, "at": 1, "_time": 5},
+        {"a": 1, "item": {"x": 2, "y": None}, "at": 2, "_time": 5},
+    ]
+    assert harness.run(LISTS[1:]) == []
+
+
+def test_rows_without_items_may_stay() -> None:
+    wanted = {"column": "l", "into": None, "position": "at", "keep_empty": True}
+    harness = Harness("unnest", {"unnest": wanted}, ITEMS)
+    assert harness.plan.fields == {"a": "int", "l": "struct<x: int, y: string?>?", "at": "int?"}
+    assert [(row["a"], row["at"]) for row in harness.run(LISTS)] == [(1, 1), (1, 2), (2, None), (3, None)]
+
+
+def test_a_union_fills_what_a_stream_lacks() -> None:
+    streams = [Stream({"a": "int", "s": "string"}), Stream({"b": "int", "a": "int?"})]
+    assert (
+        "fill_missing: true" in problems("union", {"union": ["l", "r"]}, *(one.fields for one in streams))["union[1]"]
+    )
+    harness = Harness("union", {"union": ["l", "r"], "fill_missing": True}, *streams)
+    assert harness.plan.fields == {"a": "int?", "s": "string?", "b": "int?"}
+    assert harness.run([{"a": 1, "s": "x", "_time": 1}], [{"b": 2, "a": None, "_time": 2}]) == [
+        {"a": 1, "s": "x", "b": None, "_time": 1},
+        {"a": None, "s": None, "b": 2, "_time": 2},
+    ]

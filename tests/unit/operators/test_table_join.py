@@ -47,6 +47,16 @@ def test_an_inner_join_has_each_left_row_whose_key_has_a_row_in_the_order_they_c
     assert list(got[0]) == ["customer", "amount", "city", "amount_right", TIME]
 
 
+def test_the_key_of_a_table_may_have_another_name_than_the_column_that_looks_it_up() -> None:
+    buyers = {"amount": "int", "buyer": "string?"}
+    join = harness("left", ["buyer = customer"], buyers)
+    join.run([], [row("b", "Bonn")])
+    join.restore()
+    got = join.run([{"amount": 1, "buyer": one, TIME: 0} for one in ("b", "c", None)], [])
+    assert [(one["buyer"], one["city"]) for one in got] == [("b", "Bonn"), ("c", None), (None, None)]
+    assert "customer" not in got[0]
+
+
 def test_a_left_join_has_nulls_where_there_is_no_row() -> None:
     join = harness("left")
     got = join.run([order("a", 1), order("c", 2)], [row("a", None)])

@@ -9,14 +9,17 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.services.kernel.codecs.fields import schema, with_time
-from holdfast.services.kernel.operators.operator import TIME, BatchContext
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators.catalogue import Stream, describe
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator
+from holdfast.services.kernel.operators.ranking import Order
 from holdfast.services.kernel.operators.stored_rows import StoredRows
-from holdfast.services.kernel.operators.top import Top
+from holdfast.services.kernel.operators.top import Top, TopOfWindows
 from tests.support.tables import DictTables
 
 FIELDS = {"name": "string?", "n": "float?"}
@@ -26,15 +29,27 @@ Rows = Sequence[Mapping[str, Any]]
 class Runner:
     """A top over batches; `restore` starts it again on its tables."""
 
-    def __init__(self, k: int, fields: Mapping[str, str] = FIELDS, row_key: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        k: int,
+        fields: Mapping[str, str] = FIELDS,
+        row_key: Sequence[str] = (),
+        key: Sequence[str] = (),
+        ascending: bool = False,
+    ) -> None:
         self.tables = DictTables()
-        self._arguments = (k, "n", fields, tuple(row_key), "window_end" in fields)
+        self._k, self._key, self._row_key, self._columns = k, list(key), list(row_key), schema(fields)
+        self._order = Order("n", list(fields), self._columns["n"].is_float(), ascending)
         self._schema = with_time(schema(fields))
         self.batch = 0
         self.restore()
 
     def restore(self) -> None:
-        self._top = Top(*self._arguments, self.tables)
+        self._top: Operator = (
+            TopOfWindows(self._k, self._order, self._key, self._columns)
+            if "window_end" in self._columns
+            else Top(self._k, self._order, self._key, self._columns, self._row_key, self.tables)
+        )
 
     def run(self, rows: Rows) -> list[dict[str, Any]]:
         self.batch += 1
@@ -71,6 +86,60 @@ def test_only_ranks_whose_row_changed_come_out_at_the_batch_s_newest_time() -> N
         {"name": "b", "n": 3, "rank": 3, TIME: 90},
     ]
     assert top.run([row("f", 0)]) == []
+
+
+def test_ascending_the_smallest_come_first_and_null_and_nan_last() -> None:
+    rows = [row("c", 1.0), row("n", None), row("b", 2.0), row("m", float("nan")), row("a", 2.0)]
+    assert [r[1] for r in ranks(Runner(9, ascending=True).run(rows))] == ["c", "a", "b", "m", "n"]
+
+
+def test_windows_are_ranked_by_key() -> None:
+    fields = {"name": "string", "n": "int", "window_start": "timestamp", "window_end": "timestamp"}
+    rows = [
+        {"name": name, "n": n, "window_start": _at(end - 1), "window_end": _at(end)}
+        for name, n, end in [("a", 1, 4), ("b", 2, 4), ("b", 3, 4), ("a", 9, 3), ("a", 2, 4)]
+    ]
+    found = [(r["window_end"].hour, r["name"], r["rank"], r["n"]) for r in Runner(1, fields, key=["name"]).run(rows)]
+    assert found == [(3, "a", 1, 9), (4, "a", 1, 2), (4, "b", 1, 3)]
+
+
+@pytest.mark.parametrize("row_key", [(), ("of", "name")])
+@pytest.mark.parametrize("ascending", [False, True])
+@settings(max_examples=15)
+@given(
+    batches=st.lists(
+        st.lists(
+            st.fixed_dictionaries(
+                {"of": st.sampled_from(["", "a", None]), "name": st.sampled_from("abcdefgh"), "n": st.integers(-9, 9)}
+            ),
+            max_size=15,
+        ),
+        max_size=6,
+    ),
+    k=st.integers(1, 3),
+    crash=st.integers(0, 6),
+    pools=st.sampled_from([1, 100]),
+)
+def test_each_key_has_the_ranking_of_its_rows_restored_or_not(
+    row_key: tuple[str, ...], ascending: bool, batches: list[list[dict[str, Any]]], k: int, crash: int, pools: int
+) -> None:
+    top = Runner(k, {"of": "string?", "name": "string", "n": "int"}, row_key, ["of"], ascending)
+    shown = dict[tuple[Any, int], tuple[str, int]]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("holdfast.services.kernel.operators.ranking.MIN_POOL", 16)  # a pool of one row, or of 4 * k
+        patch.setattr("holdfast.services.kernel.operators.ranking.MOST_POOLS", pools)
+        for number, batch in enumerate(batches):
+            if number == crash:
+                top.restore()
+            out = top.run(batch)
+            assert all(shown.get((r["of"], r["rank"])) != (r["name"], r["n"]) for r in out), "only what changed"
+            shown |= {(r["of"], r["rank"]): (r["name"], r["n"]) for r in out}
+    rows = [one for batch in batches for one in batch]
+    latest = list({(r["of"], r["name"]): r for r in rows}.values()) if row_key else rows
+    for of in {r["of"] for r in rows}:
+        best = sorted((r for r in latest if r["of"] == of), key=lambda r: (r["n"] if ascending else -r["n"], r["name"]))
+        assert [shown[of, rank + 1] for rank in range(len(best[:k]))] == [(r["name"], r["n"]) for r in best[:k]]
+        assert (of, k + 1) not in shown
 
 
 def test_no_rows_in_no_rows_out() -> None:
@@ -127,7 +196,7 @@ def test_what_comes_out_is_the_ranking_of_all_rows_restored_or_not(
     top, never_restored = Runner(k, row_key=row_key), Runner(k, row_key=row_key)
     shown, rows = dict[int, Any](), list[dict[str, Any]]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.services.kernel.operators.top._MIN_POOL", pool)
+        patch.setattr("holdfast.services.kernel.operators.ranking.MIN_POOL", pool)
         for number, batch in enumerate(batches):
             if number == crash:
                 top.restore()
@@ -141,7 +210,7 @@ def test_what_comes_out_is_the_ranking_of_all_rows_restored_or_not(
 
 
 def test_a_drained_pool_is_filled_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.services.kernel.operators.top._MIN_POOL", 1)
+    monkeypatch.setattr("holdfast.services.kernel.operators.ranking.MIN_POOL", 1)
     top = Runner(2, row_key=["name"])
     top.run([row(f"{n:03}", n) for n in range(100)])
     for n in range(99, 4, -1):
@@ -172,6 +241,20 @@ def test_stored_rows_come_back_to_the_bit() -> None:
     stored = StoredRows(columns)
     assert stored.decode(stored.encode(rows)).equals(rows)
     assert stored.decode([]).schema == columns
+
+
+def test_a_key_that_may_change_is_refused_and_sessions_are_ranked_as_they_end() -> None:
+    totals = Stream({"user": "string", "country": "string", "n": "int"}, ("user",))
+    with pytest.raises(JobRejected, match="'country' may change when a newer row of the same user comes"):
+        describe("top", {"top": {"k": 1, "by": "n"}, "key": ["country"]}, [totals])
+    with pytest.raises(JobRejected, match="at most 1,000 with a key"):
+        describe("top", {"top": {"k": 1001, "by": "n"}, "key": ["user"]}, [totals])
+    params = {"aggregate": {"n": "count()"}, "key": ["user"], "window": {"gap_s": 5}, "emit": "final"}
+    sessions = describe("aggregate", params, [totals])
+    assert describe("top", {"top": {"k": 1, "by": "n"}}, [sessions]).row_key == ("rank",)
+    longest = describe("top", {"top": {"k": 1, "by": "n"}, "key": ["user"]}, [sessions])
+    assert longest.row_key == ("user", "rank")
+    assert not longest.windowed
 
 
 def _at(hour: int) -> datetime:

@@ -90,7 +90,7 @@ def keep(name: str = "s", **more: Any) -> dict[str, Any]:
         (
             job({"o": {"top": {"k": 1, "by": "x"}, "input": "s", "parallelism": 2}}),
             "operators.o.parallelism",
-            "without windows all rows are compared in one task",
+            "without windows or a key all rows are compared in one task",
             "leave it out",
         ),
         (

@@ -141,15 +141,19 @@ queries: {q: {input: both, sink: {topic: out}}}
 @pytest.mark.parametrize(
     ("on", "said"),
     [
-        ("[id]", "code AS id"),
-        ('["id = code"]', "code AS id"),
-        ('["a.id = b.code"]', "code AS id"),
-        ("{left: id, right: code}", "select before the join"),
-        ('"id = code"', "select before the join"),
+        ("[id]", '"on": ["id = code"]'),
+        ("[code]", '"on": ["id = code"]'),
+        ('["id = id"]', '"on": ["id = code"]'),
+        ('["code = id"]', "there is no column 'code'"),
+        ('["id = code", "a.id == b.t"]', "'id' and 't' are int on the left and timestamp on the right"),
+        ('["id = code", "id = code"]', "a second time"),
+        ('["id + 1 = code"]', "an expression"),
+        ("{left: id, right: code}", '"on": ["id = code"]'),
+        ('"id = code"', '"on": ["id = code"]'),
         ("[nothing]", "on either side"),
     ],
 )
-def test_a_join_on_columns_of_different_names_says_how_they_get_one_name(on: str, said: str) -> None:
+def test_a_join_on_columns_that_are_not_there_says_how_columns_of_two_names_are_joined(on: str, said: str) -> None:
     try:
         found = check(interpret(yaml.safe_load(JOIN.replace("ON", on))), []).problems
     except JobRejected as rejected:

@@ -78,11 +78,11 @@ def test_windows_are_ranked_in_parallel_by_window() -> None:
 
 
 def test_a_join_meets_its_rows_by_key_on_both_sides() -> None:
-    join = {"join": {"left": "s", "right": "t", "on": ["x"], "within_s": 5}}
+    join = {"join": {"left": "s", "right": "t", "on": ["x = y"], "within_s": 5}}
     made = plan(job({"j": join}, two() | {"t": source("other")}))
     assert [(edge.slot, edge.routing, edge.key) for edge in made.edges[:2]] == [
         (0, "keyed", ("x",)),
-        (1, "keyed", ("x",)),
+        (1, "keyed", ("y",)),
     ]
     task = unit_layouts(made, TOPICS)["j-1"].tasks[0]
     assert task.inputs == (
@@ -236,7 +236,7 @@ def test_a_plan_survives_the_log() -> None:
 def test_a_plan_can_be_read() -> None:
     made = plan(job({"n": count()}, two()), {"in": 2, "out": 1})
     tables = {section.title: section for section in sections(made, TOPICS)}
-    assert tables["Operators"].rows[1] == ("n", "aggregate", "2", "s (keyed by x)", "x, n")
+    assert tables["Operators"].rows[1] == ("n", "aggregate", "2", "s (keyed by x)", "x: int, n: int")
     assert tables["Units"].rows[2] == ("n-0", "n-0, sink-q-0", "hybrid")
     assert ("in", "2", "source") in tables["Topics"].rows
     assert all(len(row) == len(section.columns) for section in tables.values() for row in section.rows)

@@ -52,6 +52,11 @@ def test_a_type_is_read(text: str, kind: pl.DataType) -> None:
     [
         ("strng", "unknown type 'strng', did you mean 'string'?"),
         ("", "unknown type ''"),
+        ("datetime", "did you mean 'timestamp'?"),
+        ("double?", "did you mean 'float'?"),
+        ("VARCHAR(20)", "did you mean 'string'?"),
+        ("INT", "did you mean 'int'?"),
+        ("array<int>", "did you mean 'list<...>'?"),
         ("list<strng>", "unknown type 'strng', did you mean 'string'?"),
         ("list<int", "unknown type 'list<int'"),
         ("decimal", "did you mean 'decimal(p,s)'?"),

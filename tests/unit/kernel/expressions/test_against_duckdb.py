@@ -26,6 +26,8 @@ from tests.support.sql_table import DIFFERENCES, LEAST, MOST, SCHEMA, TABLE, Ent
 duckdb: Any = pytest.importorskip("duckdb")
 DOCS = Path(__file__).parents[4] / "docs" / "jobs.md"
 EDGE_ROWS, DRAWN_ROWS = 300, 100
+BATCHES = (31, 32, 33, 1025)
+"""Rows: around the bits of a word, and beyond 1,024. A batch of 10,000 took half of the time of this file."""
 OF_ONE_ROW = {"last_value"}
 """Functions of many rows, which polars takes for the value of the row where no window is written."""
 
@@ -115,14 +117,14 @@ def test_values_are_those_of_duckdb_or_the_difference_is_documented(duck: Any, e
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_values_that_a_seed_draws_are_those_of_duckdb(duck: Any, seed: int) -> None:
     for entry in TABLE:
         assert_agree(duck, entry, seed, DRAWN_ROWS)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3, 30))
+@pytest.mark.parametrize("seed", range(2, 30))
 def test_values_that_more_seeds_draw_are_those_of_duckdb(duck: Any, seed: int) -> None:
     test_values_that_a_seed_draws_are_those_of_duckdb(duck, seed)
 
@@ -133,7 +135,7 @@ def test_a_value_depends_on_its_row_alone_in_batches_of_any_size_and_none_raises
     some = rows(columns_of(text), 0, 12)
     fields = {"v": text_of(result_type(compile_expression(text, SCHEMA), SCHEMA))}
     alone = [encode_json(ours(text, some[row]).to_frame("v"), fields)[0] for row in range(some.height)]
-    for count in (31, 32, 33, 10_000):
+    for count in BATCHES:
         batch = pl.concat([some] * (count // some.height + 1)).head(count)
         assert encode_json(ours(text, batch).to_frame("v"), fields) == (alone * count)[:count]
 
@@ -148,15 +150,17 @@ def test_every_function_that_check_takes_is_in_the_table(duck: Any) -> None:
     """Names of functions are those of DuckDB, and those of the table."""
     tried = {word.lower() for entry in TABLE for word in re.findall(r"(\w+)\s*\(", parts(entry)[0])}
     names = {name for (name,) in duck.execute("SELECT DISTINCT function_name FROM duckdb_functions()").fetchall()}
-    taken = {name for name in names if re.fullmatch(r"[a-z]\w*", name) and _is_taken(name)}
-    assert taken - tried - OF_ONE_ROW == set()
+    others = names - tried - OF_ONE_ROW
+    assert {name for name in others if re.fullmatch(r"[a-z]\w*", name) and _is_taken(name)} == set()
 
 
 def _is_taken(name: str) -> bool:
     for arguments in ("s", "x", "a", "t", "l", "s, u", "x, y", "a, b", "s, 1", "s, 1, 1", "s, u, u", "t, t"):
         try:
             compile_expression(f"{name}({arguments})", SCHEMA)
-        except ValueError:
+        except ValueError as error:
+            if "there is no function" in str(error):
+                return False
             continue
         return True
     return False

@@ -406,3 +406,11 @@ def test_lists_of_numbers_have_the_type_of_what_is_looked_for() -> None:
 
 def test_a_pattern_that_is_none_is_refused_at_once() -> None:
     assert "no regular expression" in wrong("s ~ '('")
+
+
+def test_a_column_that_is_no_word_is_to_be_quoted() -> None:
+    columns = {"PM2.5": pl.Float64(), "v": pl.Int64()}
+    for text in ("PM2.5 > 3", "AVG(PM2.5)"):
+        with pytest.raises(ExpressionError, match=r'write the column in double quotes, "PM2\.5"'):
+            compile_expression(text, columns)
+    compile_expression('"PM2.5" > 3', columns)

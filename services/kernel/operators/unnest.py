@@ -1,0 +1,79 @@
+"""unnest: a row for each item of a list, with the other columns of its row and its event time.
+
+Source: JOBS "operators".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from holdfast.schemas.job_operators import Unnest as UnnestSpec
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import optional, required, schema, with_time
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
+from holdfast.services.kernel.state.table import Tables
+
+
+class UnnestKind(OperatorKind):
+    """Its rows have no key: a list that replaces another may be shorter, and items of the older one would stay."""
+
+    model = UnnestSpec
+    made = "items of lists"
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, fields, wanted = Problems(), inputs[0].fields, params["unnest"]
+        column = wanted["column"]
+        if problems.column("unnest.column", column, fields) and not required(fields[column]).startswith("list<"):
+            hint = "STRING_TO_ARRAY in a select makes a list of a text" if required(fields[column]) == "string" else ""
+            problems.add("unnest.column", f"'{column}' is a {fields[column]}, not a list", hint)
+        problems.check()
+        item, made = required(fields[column])[len("list<") : -1].strip(), Fields()
+        for name, kind in fields.items():
+            if name == column:
+                kind = optional(item) if wanted["keep_empty"] else item
+                problems.output("unnest.into", wanted["into"] or name, kind, made)
+            else:
+                problems.output("unnest.into", name, kind, made)
+        if place := wanted["position"]:
+            problems.output("unnest.position", place, "int?" if wanted["keep_empty"] else "int", made)
+        problems.check()
+        return Stream(made, windowed=inputs[0].windowed, once=inputs[0].once)
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        wanted = plan.params["unnest"]
+        return Unnest(wanted["column"], wanted["into"], wanted["position"], wanted["keep_empty"], schema(plan.fields))
+
+
+class Unnest:
+    """Rows in the order in which they came, items in that of their list.
+
+    Args:
+        into: what the column is called then; None: as before. position: column for the place of the item, from 1.
+        keep_empty: a row whose list is empty or null stays, with null for the item.
+    """
+
+    def __init__(
+        self, column: str, into: str | None, position: str | None, keep_empty: bool, output: pl.Schema
+    ) -> None:
+        self._column, self._into, self._position, self._keep_empty = column, into or column, position, keep_empty
+        self._nothing = with_time(output).to_frame()
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        (rows,) = inputs
+        filled = pl.col(self._column).list.len() > 0
+        if self._keep_empty:  # an empty list would give no row beside a second column
+            rows = rows.with_columns(pl.when(filled).then(pl.col(self._column)))
+        else:
+            rows = rows.filter(filled)
+        if not rows.height:
+            return Outcome(self._nothing)
+        exploded = [self._column]
+        if self._position is not None:
+            places = pl.int_ranges(1, pl.col(self._column).list.len() + 1)
+            rows = rows.with_columns(places.alias(self._position))
+            exploded.append(self._position)
+        made = rows.explode(exploded).rename({self._column: self._into})
+        return Outcome(made.select(pl.col(name).cast(kind) for name, kind in self._nothing.schema.items()))
