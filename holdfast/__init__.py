@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from holdfast.job import Job
     from holdfast.parts import (
         aggregate,
+        asof_join,
+        asof_sides,
         checkpoint_settings,
         correlated_failure,
         dedup,
@@ -75,6 +77,8 @@ __all__ = [
     "PythonOperator",
     "State",
     "aggregate",
+    "asof_join",
+    "asof_sides",
     "checkpoint_settings",
     "correlated_failure",
     "count",

@@ -184,6 +184,35 @@ class Join(OperatorSpec):
         return (self.join.left, self.join.right)
 
 
+class AsOfSides(JobPart):
+    """A stream, and the stream whose newest rows it meets."""
+
+    left: Name
+    """Source or operator whose rows come out."""
+    right: Name
+    """Source or operator whose rows are met, such as prices: of each key the newest one that is not later."""
+    on: Columns
+    """Columns that must be equal: of both sides, or `user = id`, the left one first."""
+    within_s: Span | None = None
+    """A right row counts for left rows that are at most so much later; null: until another one of its key comes."""
+    kind: Literal["inner", "left"] = "left"
+    """left: every left row, with nulls where it meets none; inner: left rows that meet one."""
+
+
+class AsOfJoin(OperatorSpec):
+    """Joins each row of a stream with the newest row of another one, as of its event time."""
+
+    kind: ClassVar[str] = "asof_join"
+    input_paths: ClassVar[tuple[str, ...]] = ("asof_join.left", "asof_join.right")
+
+    asof_join: AsOfSides
+    """The two streams, and which rows meet."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.asof_join.left, self.asof_join.right)
+
+
 class Ranking(JobPart):
     """The rows with the largest values, or with the smallest ones."""
 
@@ -320,7 +349,7 @@ class Spark(Hosted):
 
 
 OPERATORS: dict[str, type[OperatorSpec]] = {
-    model.kind: model for model in (Filter, Select, Aggregate, Join, Top, Union, Unnest, Dedup, Python, Spark)
+    model.kind: model for model in (Filter, Select, Aggregate, Join, AsOfJoin, Top, Union, Unnest, Dedup, Python, Spark)
 }
 
 

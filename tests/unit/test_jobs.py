@@ -220,7 +220,8 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             "operators.o",
             {"fliter": "x", "input": "s"},
             "operators.o",
-            "is no operator: it has none of filter, select, aggregate, join, top, union, unnest, dedup, python, spark",
+            "is no operator: it has none of filter, select, aggregate, join, asof_join, top, union, unnest, dedup, "
+            "python, spark",
             "did you mean 'filter' instead of 'fliter'?",
         ),
         (

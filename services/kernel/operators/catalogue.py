@@ -14,6 +14,7 @@ from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import TIME, schema
 from holdfast.services.kernel.operators.aggregate import AggregateKind
+from holdfast.services.kernel.operators.asof_join import AsOfJoinKind
 from holdfast.services.kernel.operators.dedup import DedupKind
 from holdfast.services.kernel.operators.filter import FilterKind
 from holdfast.services.kernel.operators.join import JoinKind
@@ -36,6 +37,7 @@ _LISTED: tuple[OperatorKind, ...] = (
     SelectKind(),
     AggregateKind(),
     JoinKind(),
+    AsOfJoinKind(),
     TopKind(),
     UnionKind(),
     UnnestKind(),

@@ -27,7 +27,7 @@ from holdfast.schemas.job_operators import Dedup as DedupSpec
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
-from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.operators.content_order import ContentOrder
 from holdfast.services.kernel.operators.held_rows import HeldRows
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from holdfast.services.kernel.operators.late import split_late
@@ -112,7 +112,7 @@ class Dedup:
         self._key, self._within, self._keep_late, self._at_once = list(key), within_us, keep_late, at_once
         self._times = tables.table("times", prefix_bytes=8)
         self._live = tables.table("live")
-        self._order = _Order(with_time(columns))
+        self._order = ContentOrder(with_time(columns))
         self._held = HeldRows(with_time(columns), tables.table("held"))
         self._nothing = with_time(columns).to_frame()
         self._slices: set[int] | None = None
@@ -199,27 +199,3 @@ class Dedup:
             self._times.delete_many([key for number in gone for key, _ in self._times.scan(prefix_of(number))])
             self._live.delete_many([prefix_of(number) for number in gone])
             slices.difference_update(gone)
-
-
-class _Order:
-    """Rows in the order of their event times, of equal times in that of their contents, to the last bit."""
-
-    def __init__(self, columns: pl.Schema) -> None:
-        self._columns = columns
-        self._codecs = {name: RowCodec(pl.Schema({name: kind})) for name, kind in columns.items() if kind.is_nested()}
-
-    def of(self, rows: pl.DataFrame) -> pl.DataFrame:
-        if rows.height < 2:
-            return rows
-        keys = [rows[TIME], *(self._comparable(rows[name]) for name in self._columns if name != TIME)]
-        order = pl.DataFrame([key.alias(str(at)) for at, key in enumerate(keys)])
-        return rows[order.select(pl.arg_sort_by(order.columns, nulls_last=False)).to_series()]
-
-    def _comparable(self, column: pl.Series) -> pl.Series:
-        """Equal only where the bits are: polars takes -0.0 for 0.0, and does not sort lists."""
-        if column.dtype.is_float():
-            return column.reinterpret(signed=True)  # any order will do that tells bits apart
-        if (codec := self._codecs.get(column.name)) is not None:
-            each = (column.slice(at, 1).to_frame() for at in range(len(column)))
-            return pl.Series(column.name, [codec.encode(one) for one in each], dtype=pl.Binary)
-        return column

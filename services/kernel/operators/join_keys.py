@@ -70,11 +70,11 @@ class Sides:
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 
 
-def check(problems: Problems, on: Sequence[str], left: Fields, right: Fields) -> None:
-    """Notes columns that are not there, that are no key, or that have two types."""
+def check(problems: Problems, on: Sequence[str], left: Fields, right: Fields, at: str = "join.on") -> None:
+    """Notes columns that are not there, that are no key, or that have two types. at: the path of `on`."""
     seen = list[Pair]()
     for index, (item, pair) in enumerate(zip(on, pairs(on), strict=True)):
-        path = f"join.on[{index}]"
+        path = f"{at}[{index}]"
         if not _known(problems, path, item, pair, left, right):
             continue
         if dtype(left[pair.left]) != dtype(right[pair.right]):

@@ -90,8 +90,9 @@ class Totals:
             if at + after_us > watermark:
                 self._ends.note(key, at + after_us)
 
-    def _newest(self, state: State) -> int:
-        """The time of the newest row of a key."""
+    def _newest(self, state: State | None) -> int:
+        """The time of the newest row of a key that is noted."""
+        assert state is not None, "a key is noted as long as it has a state"
         return int(self._grouping.columns_of([state])[-1][0])
 
     def _all(self) -> pl.DataFrame:

@@ -86,6 +86,7 @@ def test_what_is_wrong_is_said_with_path_and_reason(
         ("aggregate", {**COUNT, "key": [], "emit": "final"}, 1),
         ("aggregate", {**COUNT, "window": WINDOW, "emit": "final"}, 1),
         ("join", {"join": {**JOIN, "kind": "left"}}, 2),
+        ("asof_join", {"asof_join": {**JOIN, "kind": "left"}}, 2),
         ("top", {"top": {"k": 3, "by": "n"}}, 1),
         ("union", {"union": ["l", "r"]}, 2),
         ("unnest", {"unnest": {"column": "l", "into": "item", "position": "at", "keep_empty": True}}, 1),

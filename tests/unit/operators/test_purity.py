@@ -45,6 +45,7 @@ SKETCHES = {
     "best": "max_by(d, f)", "worst": "min_by(t, n)", "all": "collect_list(t)", "set": "collect_set(f)",
     "said": "string_agg(k, '-')", "share": "sum(n) FILTER (WHERE b) / count()",
 }  # fmt: skip
+AS_OF = {"left": "l", "right": "r", "on": ["k"], "within_s": 3, "kind": "left"}
 UNNEST = {"column": "l", "into": None, "position": "at", "keep_empty": False}
 TUMBLING, SLIDING, SESSIONS = {"size_s": 4, "slide_s": 4}, {"size_s": 5, "slide_s": 2}, {"gap_s": 2}
 DAYS = {"calendar": "day", "zone": "Europe/Vienna", "offset_s": 3605}
@@ -95,6 +96,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "left join with a table": ("join", join("left", None), [Stream(FIELDS), TABLE]),
     "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
+    "as-of join": ("asof_join", {"asof_join": AS_OF, "late": "topic"}, [Stream(FIELDS), Stream(RIGHT)]),
     "top by key": ("top", {"top": {"k": 1, "by": "f", "order": "ascending"}, "key": ["b"]}, [Stream(FIELDS)]),
     "top of windows": ("top", {"top": {"k": 2, "by": "n"}}, [WINDOWED]),
     "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"], "late": "topic"}, [Stream(FIELDS)]),

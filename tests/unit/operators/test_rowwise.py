@@ -150,7 +150,7 @@ def test_a_star_that_cannot_be_read_or_repeats_a_column_is_refused() -> None:
 
 
 ITEMS = {"a": "int", "l": "list<struct<x: int, y: string?>>?"}
-LISTS = [
+LISTS: list[dict[str, Any]] = [
     {"a": 1, "l": [{"x": 1, "y": "p"}, {"x": 2, "y": None}], "_time": 5},
     {"a": 2, "l": [], "_time": 4},
     {"a": 3, "l": None, "_time": 3},

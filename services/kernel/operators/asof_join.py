@@ -1,0 +1,222 @@
+"""asof_join: each row of a stream beside the newest row of its key that is not later, such as the price at that time.
+
+A left row waits until the watermark has passed it, so that all right rows in time that are not later are known: what it
+meets depends on the rows alone, and not on how they fall into batches. Of right rows of one key and one time the one
+that came last counts. Of each key the state holds the right rows that may still be met: the newest one that the
+watermark has passed, and all that are newer. A right row that is behind the watermark counts for left rows that still
+wait. Source: JOBS "asof_join", PROTOCOL 3 (late) and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.job_operators import AsOfJoin as AsOfJoinSpec
+from holdfast.schemas.plans import OperatorPlan, Problem
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.codecs.fields import optional, with_time
+from holdfast.services.kernel.operators import join_keys
+from holdfast.services.kernel.operators.content_order import ContentOrder
+from holdfast.services.kernel.operators.ends import Ends
+from holdfast.services.kernel.operators.held_rows import HeldRows
+from holdfast.services.kernel.operators.join_keys import Sides
+from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.late import split_late
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.stored_rows import StoredRows
+from holdfast.services.kernel.state.table import Tables
+
+Version = tuple[int, Any]
+"""The time of a right row, and its columns as the state holds them."""
+
+
+class AsOfJoinKind(OperatorKind):
+    """Left rows with the columns of the right row that each meets, at their own time."""
+
+    model = AsOfJoinSpec
+    made = "rows of two records each"
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, (left, right), join = Problems(), inputs, params["asof_join"]
+        join_keys.check(problems, join["on"], left.fields, right.fields, "asof_join.on")
+        problems.check()
+        names = join_keys.right_names(join_keys.pairs(join["on"]), left.fields, right.fields)
+        for name, as_name in names.items():
+            if as_name in left.fields or list(names.values()).count(as_name) > 1:
+                message = f"its column '{name}' would be a second '{as_name}'"
+                problems.add("asof_join.right", message, "rename it with a select")
+        problems.check()
+        outer = join["kind"] == "left"
+        others = {to: optional(right.fields[name]) if outer else right.fields[name] for name, to in names.items()}
+        return Stream({**left.fields, **others})
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        left, right = inputs
+        sides = Sides.of(plan.params["asof_join"], left, right, plan.fields)
+        return AsOfJoin(sides, _within_us(plan.params), plan.params.get("late") == "topic", tables)
+
+    def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterator[Problem]:
+        if 1 in tables:
+            message = f"{params['asof_join']['right']} is a table, which has no row of an earlier time"
+            yield Problem("asof_join.right", message, "leave out `table`: the join keeps the rows that count")
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("late",)
+
+    def key(self, params: Params) -> tuple[str, ...]:
+        return self.key_of(params, 0)
+
+    def key_of(self, params: Params, slot: int) -> tuple[str, ...]:
+        return tuple(pair[slot] for pair in join_keys.pairs(params["asof_join"]["on"]))
+
+    def stateful(self, params: Params) -> bool:
+        return True
+
+    def correlated(self, params: Params) -> bool:
+        return True
+
+    def closes(self, params: Params) -> bool:
+        return True
+
+    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
+        return NO_WATERMARK if slot else watermark
+
+    def horizon_us(self, params: Params) -> int | None:
+        """The newest right row of a key counts until another one comes."""
+        return _within_us(params)
+
+    def held(self, params: Params, newest_us: int) -> Held:
+        return Held(newest_us + 1, newest_us)
+
+
+def _within_us(params: Params) -> int | None:
+    within_s = params["asof_join"].get("within_s")
+    return None if within_s is None else round(within_s * 1_000_000)
+
+
+class AsOfJoin:
+    """inner: left rows that meet one; left: the others as well, with nulls. By event time, then by content.
+
+    Args:
+        within_us: a right row counts for left rows that are at most so much later; None: until another one comes.
+        keep_late: late left rows are refused (to the dead letters) instead of dropped.
+    """
+
+    def __init__(self, sides: Sides, within_us: int | None, keep_late: bool, tables: Tables) -> None:
+        self._sides, self._within, self._keep_late = sides, within_us, keep_late
+        self._versions = tables.table("versions")
+        # of a right side that is nothing but its key, a row must hold something, too
+        self._stored = list(sides.names) or sides.right_on[:1]
+        self._rows = StoredRows(pl.Schema({name: sides.right[name] for name in self._stored}))
+        self._held = HeldRows(with_time(sides.left), tables.table("held"))
+        self._order = ContentOrder(with_time(sides.left))
+        self._nothing = with_time(sides.output).to_frame()
+        self._ends: Ends | None = None
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        if self._ends is None:
+            self._ends = self._load(context.watermark_before)
+        left, late, refused, dropped = split_late(inputs[0], context.watermark_before, self._keep_late)
+        if inputs[1].height:
+            self._add(inputs[1], context.watermark_before, self._ends)
+        due = self._due(left, context)
+        rows = self._joined(self._order.of(due)) if due.height else self._nothing
+        self._forget(self._ends, context.watermark)
+        return Outcome(rows, late, refused, dropped=(dropped,))
+
+    def _load(self, watermark: int) -> Ends:
+        """Left rows that wait, and when right rows are over."""
+        self._held.load(watermark)
+        found = self._versions.scan(b"") if self._within is not None else ()
+        return Ends({key: versions[-1][0] + (self._within or 0) for key, versions in found})
+
+    def _due(self, left: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
+        """Left rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
+        before = left.filter(left[TIME] < context.watermark)
+        if before.height < left.height:
+            self._held.add(left.filter(left[TIME] >= context.watermark), context.batch)
+        if context.watermark == context.watermark_before:
+            return before
+        return pl.concat([self._held.take(context.watermark), before])
+
+    # -- right rows ---------------------------------------------------------------------------------------------------
+
+    def _add(self, rows: pl.DataFrame, watermark: int, ends: Ends) -> None:
+        """Takes rows in, key by key in the order of time; null is no key."""
+        rows = rows.drop_nulls(self._sides.right_on)
+        if not rows.height:
+            return
+        rows = rows[np.argsort(rows[TIME].to_numpy(), kind="stable")]
+        first, group = canonical_keys.groups(rows, self._sides.right_on)
+        encoded = canonical_keys.encode(rows[first], self._sides.right_on)
+        new: dict[bytes, list[Version]] = {}
+        stored = zip(group.tolist(), rows[TIME].to_list(), self._rows.encode(rows.select(self._stored)), strict=True)
+        for at, time, values in stored:
+            new.setdefault(encoded[at], []).append((time, values))
+        keys = sorted(new)
+        kept = [
+            _kept([*(old or ()), *new[key]], watermark)
+            for key, old in zip(keys, self._versions.get_many(keys), strict=True)
+        ]
+        self._versions.put_many(keys, kept)
+        if self._within is not None:
+            for key, versions in zip(keys, kept, strict=True):
+                ends.note(key, versions[-1][0] + self._within)
+
+    def _forget(self, ends: Ends, watermark: int) -> None:
+        """Forgets keys whose newest row no left row can meet any more."""
+        if self._within is None or not (keys := ends.until(watermark - 1)):
+            return
+        known = [versions for versions in self._versions.get_many(keys) if versions is not None]  # all that are noted
+        newest = [versions[-1][0] + self._within for versions in known]
+        self._versions.delete_many([key for key, end in zip(keys, newest, strict=True) if end < watermark])
+        for key, end in zip(keys, newest, strict=True):
+            if end >= watermark:
+                ends.note(key, end)
+
+    # -- left rows ----------------------------------------------------------------------------------------------------
+
+    def _joined(self, left: pl.DataFrame) -> pl.DataFrame:
+        first, group = canonical_keys.groups(left, self._sides.left_on)
+        encoded = canonical_keys.encode(left[first], self._sides.left_on)
+        known = [versions or () for versions in self._versions.get_many(encoded)]
+        owners = np.repeat(np.arange(len(known)), [len(versions) for versions in known])
+        times = np.array([time for versions in known for time, _ in versions], dtype=np.int64)
+        found = self._rows.decode([values for versions in known for _, values in versions])
+        at = self._met(owners, times, group, left[TIME].to_numpy())
+        if self._sides.kind == "inner":
+            there = at >= 0
+            left, at = left.filter(pl.Series(there)), at[there]
+        places = pl.Series(at, dtype=pl.Int64)
+        places = places.set(places < 0, None)
+        beside = found.select(pl.col(name).gather(places).alias(to) for name, to in self._sides.names.items())
+        return pl.DataFrame([*left.select(list(self._sides.left)).get_columns(), *beside.get_columns(), left[TIME]])
+
+    def _met(self, owners: np.ndarray, times: np.ndarray, group: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """For each left row the place of the right one that it meets, negative = none.
+
+        Args:
+            owners, times: of the right rows, ascending. group, wanted: key and time of the left rows.
+        """
+        if not len(times):
+            return np.full(len(wanted), -1, dtype=np.int64)
+        moments = np.unique(times)
+        width = len(moments) + 1
+        codes = owners * width + np.searchsorted(moments, times) + 1
+        at: np.ndarray = np.searchsorted(codes, group * width + np.searchsorted(moments, wanted, "right"), "right") - 1
+        met = (at >= 0) & (owners[at] == group)
+        if self._within is not None:
+            met &= wanted - times[at] <= self._within
+        return np.where(met, at, -1)
+
+
+def _kept(versions: list[Version], watermark: int) -> tuple[Version, ...]:
+    """The rows that may be met by left rows from the watermark on, in the order of time."""
+    versions.sort(key=lambda version: version[0])  # stable: of one time the last that came is the last
+    last = sum(time <= watermark for time, _ in versions) - 1
+    return tuple(versions[max(last, 0) :])
