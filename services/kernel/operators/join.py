@@ -73,8 +73,7 @@ class JoinKind(OperatorKind):
             yield Problem("join.kind", message, "use inner, left, semi or anti")
         if key and sorted(pair.right for pair in join_keys.pairs(join["on"])) != sorted(key):
             message = f"is {', '.join(join['on'])}, but the key of table {right} is {', '.join(key)}"
-            hint = f'on: [{", ".join(key)}], or, where the left side has other names, on: ["name = {key[0]}"]'
-            yield Problem("join.on", message, hint)
+            yield Problem("join.on", message, f"on: [{', '.join(key)}]")
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("late",)
