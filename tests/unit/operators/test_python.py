@@ -141,10 +141,10 @@ def test_an_error_reads_the_same_in_every_process() -> None:
 
 
 def test_a_reason_holds_the_last_lines_of_a_deep_recursion() -> None:
-    def deep(*_: object) -> None:
+    def deep() -> None:  # with *arguments Python 3.13.0 itself sees no limit, and fills the memory
         deep()
 
-    reason = Runner(operator(deep)).run([("a", 1)]).refused[0].reason
+    reason = Runner(operator(lambda *_: deep())).run([("a", 1)]).refused[0].reason
     assert reason.count("in deep") == 5
     assert len(reason) <= 1000
 
