@@ -7,18 +7,23 @@ from dataclasses import dataclass, replace
 
 from holdfast.services.client import submitting
 from holdfast.services.client.drilling import drill_unit, running
+from holdfast.services.client.moving import move_unit, placed
 from holdfast.services.client.planning import missing_topics
+from holdfast.services.client.resending import resend
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.planning.available import SCHEMES
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.reading import read
 from holdfast.services.view.cluster import OVER
 from holdfast.services.view.door import Door
+from holdfast.services.view.letters import find_letters
 from holdfast.services.view.reading import named_job, read_jobs
 
 READ_ONLY = "this console is read-only"
 PATIENCE_S = {"pause": 60.0, "resume": 60.0, "drain": 300.0, "cancel": 300.0}
-DRILL_S = 90.0
+DRILL_S = MOVE_S = 90.0
+SCHEME_S = 60.0
 STALL_S = 5.0
 
 
@@ -65,6 +70,33 @@ class Actions:
         total = done.actual.get("total")
         took = "" if total is None else f" after {total:,.0f} ms"
         return f"{done.worker} leads {unit}{took}."
+
+    def move(self, name: str, unit: str, worker: str) -> str:
+        self._check()
+        job, former = placed(self._door, name, unit, worker)
+        if former == worker:
+            return f"{unit} runs on {worker} already."
+        moved = move_unit(self._door, job, unit, worker, MOVE_S)
+        silence = "" if moved.silence_ms is None else f"; output paused for {moved.silence_ms:,.0f} ms"
+        return f"{unit} runs on {worker} now, after {moved.took_ms:,.0f} ms{silence}."
+
+    def scheme(self, name: str, unit: str, wanted: str) -> str:
+        self._check()
+        if wanted not in SCHEMES:
+            raise CommandFailed(f"there is no scheme '{wanted}'", f"one of {', '.join(sorted(SCHEMES))}", USAGE)
+        job = running(self._door, name, unit)
+        submitting.change_scheme(self._door, job, unit, wanted, SCHEME_S)
+        return f"{unit} is under {wanted}."
+
+    def replay(self, name: str) -> str:
+        """Sends the dead letters of a job back to their topics, each once."""
+        self._check()
+        topics = find_letters(replace(self._door, present=self._door.log.topics()), name)
+        resent = resend(self._door.log, topics, self._door.log.topics())
+        sent = [f"{plural(count, 'record')} back to {topic}" for topic, count in resent.sent.items()]
+        kept = resent.earlier + resent.again + resent.of_operators + resent.gone
+        rest = f"; {plural(kept, 'dead letter')} could not be sent, or were sent before" if kept else ""
+        return f"Sent {' and '.join(sent) or 'nothing'}{rest}."
 
     def strike(self, kind: str, worker: str) -> str:
         """kind: kill or stall."""

@@ -122,6 +122,20 @@ def _acting(actions: Actions) -> APIRouter:
     async def drill(job: Job, unit: str) -> Response:
         return await _done(actions, lambda: actions.drill(job, unit))
 
+    @router.post("/jobs/{job}/units/{unit}/move", summary="Move a unit to another worker, as `holdfast move`")
+    async def move(job: Job, unit: str, worker: str) -> Response:
+        return await _done(actions, lambda: actions.move(job, unit, worker))
+
+    @router.post("/jobs/{job}/units/{unit}/scheme", summary="Change the scheme of a unit, as `holdfast scheme`")
+    async def scheme(job: Job, unit: str, wanted: str) -> Response:
+        return await _done(actions, lambda: actions.scheme(job, unit, wanted))
+
+    @router.post(
+        "/jobs/{job}/dead-letters/replay", summary="Send dead letters back, as `holdfast dead-letters --replay`"
+    )
+    async def replay(job: Job) -> Response:
+        return await _done(actions, lambda: actions.replay(job))
+
     @router.post("/workers/{worker}/{action}", summary="Kill or stall a worker of the cluster on this machine")
     async def strike(worker: str, action: Literal["kill", "stall"]) -> Response:
         return await _done(actions, lambda: actions.strike(action, worker))

@@ -9,6 +9,7 @@ from nicegui import run, ui
 from holdfast.services.console.actions import STALL_S, Actions
 from holdfast.services.console.feed import Feed
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError
+from holdfast.services.planning.available import SCHEMES
 
 ASKED = {
     "pause": ("Pause {}?", "No records are taken in any more; what was taken in is finished. Nothing is lost."),
@@ -25,13 +26,28 @@ class Talking:
     """Conversation of one page."""
 
     def __init__(self, actions: Actions) -> None:
-        self._actions = actions
+        self._actions, self._page = actions, ui.context.slot.parent
 
-    def ask(self, title: str, words: str, label: str, act: Callable[[], str], *, harsh: bool = False) -> None:
-        """A dialog; the action runs once the person says so."""
+    def ask(
+        self,
+        title: str,
+        words: str,
+        label: str,
+        act: Callable[[], str],
+        *,
+        harsh: bool = False,
+        chooses: Callable[[], None] | None = None,
+    ) -> None:
+        """Shows a dialog; the action runs once the person says so.
+
+        Args:
+            chooses: makes what is chosen in the dialog.
+        """
         with ui.dialog(value=True) as dialog, ui.card().props('role="alertdialog"').style("max-width:440px"):
             ui.label(title).style("font-size:17px;font-weight:650")
             ui.label(words).classes("muted")
+            if chooses is not None:
+                chooses()
             with ui.row().style("width:100%;justify-content:flex-end"):
                 ui.button("No", on_click=dialog.close).props("flat no-caps")
 
@@ -44,16 +60,17 @@ class Talking:
 
     async def do(self, label: str, act: Callable[[], str]) -> bool:
         """Runs it beside the page; whether it is done."""
-        waits = ui.notification(f"{label} …", spinner=True, timeout=None)
-        try:
-            said = await run.io_bound(act)
-        except HoldfastError as error:
-            hint = f" ({error.hint})" if isinstance(error, CommandFailed) and error.hint else ""
-            ui.notify(f"{error}{hint}", type="negative", multi_line=True, timeout=10_000, close_button="Close")
-            return False
-        finally:
-            waits.dismiss()
-        ui.notify(said, type="positive")
+        with self._page:  # what asked for it may be gone: a dialog that has closed
+            waits = ui.notification(f"{label} …", spinner=True, timeout=None)
+            try:
+                said = await run.io_bound(act)
+            except HoldfastError as error:
+                hint = f" ({error.hint})" if isinstance(error, CommandFailed) and error.hint else ""
+                ui.notify(f"{error}{hint}", type="negative", multi_line=True, timeout=10_000, close_button="Close")
+                return False
+            finally:
+                waits.dismiss()
+            ui.notify(said, type="positive")
         return True
 
     def strike(self, kind: str, worker: str) -> None:
@@ -79,6 +96,44 @@ class Talking:
         with button, ui.menu():
             for kind in ("pause", "resume", "drain", "cancel"):
                 ui.menu_item(kind.capitalize(), lambda kind=kind: self._ask_command(kind, job))
+            ui.separator()
+            ui.menu_item("Move a unit", lambda: self._ask_move(job, feed))
+            ui.menu_item("Change a scheme", lambda: self._ask_scheme(job, feed))
+            ui.menu_item("Replay dead letters", lambda: self._ask_replay(job))
+
+    def _ask_move(self, job: str, feed: Feed) -> None:
+        picture = feed.look()
+        workers = [] if picture is None else [one.worker for one in picture.workers if one.state == "live"]
+        words = "A copy there catches up beside the one that runs, then takes over. No row is lost or doubled."
+        self._ask_choice("Move a unit", words, "Move", job, feed, "To worker", workers, self._actions.move)
+
+    def _ask_scheme(self, job: str, feed: Feed) -> None:
+        words = "The unit runs on while its copies change. Without a standby a failure takes longer to recover."
+        schemes = sorted(SCHEMES)
+        self._ask_choice("Change a scheme", words, "Change", job, feed, "Scheme", schemes, self._actions.scheme)
+
+    def _ask_replay(self, job: str) -> None:
+        words = "Each record goes back to its topic, once; the job takes it in again. Mend the job or its data first."
+        self.ask("Replay dead letters?", words, "Replay", lambda: self._actions.replay(job))
+
+    def _ask_choice(
+        self, title: str, words: str, label: str, job: str, feed: Feed, what: str, choices: list[str],
+        act: Callable[[str, str, str], str],
+    ) -> None:  # fmt: skip
+        """Asks for a unit of the job and for one of the choices."""
+        picture = feed.look()
+        found = None if picture is None else picture.job(job)
+        chosen = {"unit": "", "choice": ""}
+
+        def chooses() -> None:
+            units = [] if found is None else [one.name for one in found.plan.units]
+            for name, shown, options in (("unit", "Unit", units), ("choice", what, choices)):
+                chosen[name] = next(iter(options), "")
+                select = ui.select(options, label=shown, value=chosen[name] or None)
+                select.props("outlined dense").style("width:100%")
+                select.on_value_change(lambda event, name=name: chosen.update({name: event.value or ""}))
+
+        self.ask(title, words, label, lambda: act(job, chosen["unit"], chosen["choice"]), chooses=chooses)
 
     def _ask_command(self, kind: str, job: str) -> None:
         self._ask_for(kind, job, lambda: self._actions.command(kind, job))

@@ -86,12 +86,28 @@ def test_an_action_is_done_and_a_refused_one_says_why(site: Site) -> None:
     assert refused.json()["problems"][0]["path"] == "the job file:1:8"
     unknown = site.post("/jobs/other/pause")
     assert (unknown.status_code, unknown.json()["error"]) == (409, "there is no job 'other'")
+    unit = site.cluster.unit
+    stays = site.post(f"/jobs/counted/units/{unit}/move", params={"worker": "worker-1"})
+    assert stays.json() == {"done": f"{unit} runs on worker-1 already."}
+    nowhere = site.post(f"/jobs/counted/units/{unit}/move", params={"worker": "worker-9"})
+    assert (nowhere.status_code, nowhere.json()["error"][:28]) == (409, "there is no worker 'worker-9'"[:28])
+    wrong = site.post(f"/jobs/counted/units/{unit}/scheme", params={"wanted": "best"})
+    assert (wrong.status_code, wrong.json()["error"]) == (409, "there is no scheme 'best'")
+
+
+def test_dead_letters_are_sent_back_once(site: Site) -> None:
+    first = site.post("/jobs/counted/dead-letters/replay").json()["done"]
+    second = site.post("/jobs/counted/dead-letters/replay").json()["done"]
+    assert first.startswith("Sent 1 record back to given")
+    assert second.startswith("Sent nothing")
 
 
 @pytest.mark.parametrize("site", [True], indirect=True)
 def test_a_console_that_is_read_only_writes_nothing(site: Site) -> None:
     submit = Partition(site.cluster.door.topics.submit, 0)
-    for path in ("/jobs/counted/cancel", "/jobs/counted/units/given-0/drill", "/workers/worker-1/kill"):
+    for path in ("/jobs/counted/cancel", "/jobs/counted/units/given-0/drill", "/workers/worker-1/kill",
+                 "/jobs/counted/units/given-0/move?worker=worker-2", "/jobs/counted/units/given-0/scheme?wanted=none",
+                 "/jobs/counted/dead-letters/replay"):  # fmt: skip
         assert site.post(path).status_code == 403
     assert site.post("/jobs", content="name: a").status_code in (403, 422)
     assert site.get("/jobs/counted").status_code == 200
