@@ -221,6 +221,12 @@ COMMANDS = (
         "watching:watch",
         "Keep the status of a job on the screen, until Ctrl-C or until the job has ended.",
     ),
+    Command(
+        "state",
+        LOOKING,
+        "stored_state:state",
+        "Show the tables of a Python operator, as of the newest checkpoint of each task.",
+    ),
     Command("units", LOOKING, "looking:units", "Show who runs what of a job, with which flags; or what it costs."),
     Command("workers", LOOKING, "looking:workers", "List the workers heard of in the last minute."),
     Command(

@@ -57,6 +57,7 @@ READING: dict[str, list[str]] = {
     "dead-letters": ["orders", "--replay"],
     "list": ["--all"],
     "status": ["orders"],
+    "state": ["orders", "hourly"],
     "init": ["{records}.yaml", "--topic", "orders", "--force"],
     "watch": ["orders", "--for", "0"],
     "units": ["orders"],
