@@ -37,6 +37,7 @@ from holdfast.services.client.frames import Given, records
 from holdfast.services.client.in_memory_cluster import InMemoryCluster
 from holdfast.services.client.local_run import complete, of_files
 from holdfast.services.client.trials import allowed_modules, frames, letters
+from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.logger import drop_below
 
@@ -62,6 +63,7 @@ class JobRun:
 
     def __init__(self, job: JobSpec, at: datetime | None = None) -> None:
         drop_below(logging.ERROR)
+        restrict(None)  # another run in this process may have allowed its own modules alone
         self._spec = of_files(complete(job))
         self._cluster = InMemoryCluster(self._spec, allowed_modules(self._spec), at=at)
         sinks = [query.sink for query in self._spec.queries.values() if query.sink is not None]
@@ -115,6 +117,7 @@ class JobRun:
         self._check_runs()
         if self._cluster.worker is not None:
             raise RuntimeError("the worker runs: kill() ends it")
+        restrict(None)
         self._cluster.start_worker()
         self._wait_until_it_runs()
         self._settle()

@@ -180,7 +180,7 @@ def complete(line: str, shell: str = "bash") -> list[str]:
 
 def test_commands_and_options_are_completed_in_each_shell() -> None:
     assert COMPLETE == VARIABLE
-    assert complete("holdfast st") == ["stall", "status"]
+    assert complete("holdfast st") == ["stall", "status", "state"]
     assert complete("holdfast try --wa") == ["--watch"]
     assert [line.split("\t")[0] for line in complete("holdfast wor", "fish")] == ["workers"]
     assert '"workers"' in "".join(complete("holdfast wor", "zsh"))
