@@ -86,7 +86,7 @@ SYNTAX = (
         r"\b(?:LATERAL|UNNEST|EXPLODE|FLATTEN|POSEXPLODE)\b",
         "{match} is not there, because an expression gives one "
         "value for a row: take elements by place, `{column}[1]`, join them, `ARRAY_TO_STRING({column}, ',')`, or make "
-        "several rows of one with a Python operator",
+        "several rows of one with an unnest operator",
     ),
     _rule(
         r"\b(?:NOT\s+)?BETWEEN\s+(?:A?SYMMETRIC)\b",

@@ -42,7 +42,7 @@ EXPRESSIONS = {
     "MD5(v)": ("gives MD5 a whole number where it takes a text", "CAST(... AS VARCHAR)"),
     "w > 1e400": ("1e400 is larger than any float", "`1.7e308`"),
     "UNNEST(tags)": ("UNNEST is not there", "`tags[1]`"),
-    "EXPLODE(tags)": ("EXPLODE is not there", "Python operator"),
+    "EXPLODE(tags)": ("EXPLODE is not there", "unnest operator"),
     "LATERAL FLATTEN(tags)": ("LATERAL is not there", "`tags[1]`"),
     "ROW_NUMBER() OVER (PARTITION BY s ORDER BY v)": ("OVER is not there", "`top`"),
     "SUM(v) OVER (PARTITION BY s)": ("OVER is not there", "`emit: each`"),
