@@ -23,6 +23,8 @@ and what its methods get and return. A job:
         queries={"pages": query(input="by_page", sink=sink(topic="pages"))},
     )
 
+A consumer of a query with `results: tentative` keeps the newest row of each key with `Newest`.
+
 Each name is loaded when it is first used: a worker that runs an operator needs nothing of a job in Python.
 """
 
@@ -34,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.expressions import count, count_distinct, first, last, max, mean, min, quantile, sum
     from holdfast.job import Job
+    from holdfast.newest import Newest
     from holdfast.parts import (
         aggregate,
         asof_join,
@@ -74,6 +77,7 @@ __all__ = [
     "Job",
     "JobRejected",
     "KeyedTable",
+    "Newest",
     "PythonOperator",
     "State",
     "aggregate",
@@ -121,6 +125,7 @@ _HOMES = {
     "Job": "holdfast.job",
     "JobRejected": "holdfast.services.kernel.errors",
     "KeyedTable": "holdfast.services.kernel.operators.user_state",
+    "Newest": "holdfast.newest",
     "PythonOperator": "holdfast.services.kernel.operators.user_code",
     "State": "holdfast.services.kernel.operators.user_state",
     **dict.fromkeys(
@@ -131,7 +136,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name in ("expressions", "job", "parts"):
+    if name.startswith("_") or name in ("expressions", "job", "newest", "parts"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(_HOMES.get(name, "holdfast.parts")), name)
     globals()[name] = found

@@ -15,6 +15,8 @@ PLANS = 2
 """Jobs have replication plans. The release before takes a change by an older plan for valid, and leaves the plan out of
 its own changes.
 """
+TENTATIVE = PLANS
+"""Frames may be flagged tentative, from the same release on. The release before takes such a frame for a stable one."""
 PRETENDED = "HOLDFAST_TEST_FORMAT"
 """For tests only: the newest format, or `@` and a file that holds it, if it is there."""
 

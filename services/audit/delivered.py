@@ -13,7 +13,7 @@ from holdfast.services.audit.comparing import Comparison
 from holdfast.services.audit.computing import Outcome, Row
 from holdfast.services.audit.recorded import Recorded
 from holdfast.services.audit.recording import Recording
-from holdfast.services.kernel.dataflow.sink_records import RowsOf
+from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, RowsOf
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Log, Message
@@ -24,12 +24,28 @@ DEAD_LETTERS = "dead letters"
 
 @dataclass(slots=True)
 class _Stretch:
-    """Part of a partition of a sink's topic that is read. others: records that are not this job's."""
+    """Part of a partition of a sink's topic that is read.
+
+    others: records that are not this job's.
+    tentative: rows that are tentative, and records that take them back.
+    open: keys whose newest row is tentative.
+    """
 
     partition: Partition
     sink: OperatorPlan
     ours: RowsOf
     others: int = 0
+    tentative: int = 0
+    open: set[bytes] = field(default_factory=set)
+
+    def note(self, status: str | None, key: bytes | None) -> None:
+        """A record that is not final, or comes while keys are open. status: None if it is not of the query."""
+        self.others += status is None
+        self.tentative += status in (TENTATIVE, CLOSING)
+        if status == TENTATIVE:
+            self.open.add(key or b"")
+        elif status is not None:
+            self.open.discard(key or b"")
 
 
 @dataclass(slots=True)
@@ -97,6 +113,10 @@ class Found:
                 f"{plural(self.too_large, 'row')}, too large for their sink's topic, are dead letters and not lost"
             )
         for stretch in self._stretches:
+            if stretch.tentative:
+                left = f", and {plural(len(stretch.open), 'key')} not closed yet" if stretch.open else ""
+                said = plural(stretch.tentative, "record")
+                self.notes.append(f"{stretch.partition}: {said} of tentative results, not compared{left}")
             if stretch.others:
                 self.notes.append(f"{stretch.partition}: {plural(stretch.others, 'record')} not of this job, left out")
 
@@ -109,9 +129,9 @@ class Found:
                 if at is not None and at > batch:
                     break
                 self._recorded.take(stretch.partition)
-                if at is None:
-                    stretch.others += 1
-                elif at >= self._first_batch:
+                if at is None or stretch.open:
+                    stretch.note(stretch.ours.status(message.headers()), message.key())
+                if at is not None and at >= self._first_batch:
                     comparison.find(at, _row(message, stretch))
         while (message := self._recorded.next(self._letters)) is not None:
             letter = dead_letters.decode(message.value() or b"")

@@ -23,6 +23,9 @@ def results(
         float | None, typer.Option("--until-idle", min=0, help="End when no row came for so many seconds.")
     ] = None,
     meta: Annotated[bool, typer.Option("--meta", help="With batch, status, partition, offset and time.")] = False,
+    tentative: Annotated[
+        bool, typer.Option("--tentative", help="Also tentative rows, and what takes them back; with --meta and keys.")
+    ] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many rows.")] = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
@@ -30,10 +33,10 @@ def results(
 ) -> None:
     """Print a query's rows from the first, a JSON object a line; also of a job that has ended.
 
-    Without --follow or --until-idle it ends with the rows that are there now.
+    Without --follow or --until-idle it ends with the rows that are there now. Without --tentative the rows are final.
     """
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.kernel.dataflow.sink_records import RowsOf
+    from holdfast.services.kernel.dataflow.sink_records import CLOSING, FINAL, TENTATIVE, RowsOf
     from holdfast.services.view.losses import dropped_as_late, why_late
     from holdfast.services.view.reading import named_job, read_jobs, read_progress
     from holdfast.services.view.rows import rows_of, sink_of
@@ -50,9 +53,10 @@ def results(
             raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
         written = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
         ours = RowsOf(plan.job, plan.generation, query)
-        rows = ((partition, message) for partition, message in written if ours.batch(message.headers()) is not None)
+        wanted = (FINAL, TENTATIVE, CLOSING) if tentative else (FINAL,)
+        rows = ((partition, message) for partition, message in written if ours.status(message.headers()) in wanted)
         shown = (
-            _with_meta(row, partition, message) if meta else row
+            _with_meta(row, partition, message, keyed=tentative) if meta or tentative else row
             for partition, message in rows
             for row in rows_of(sink, message.value())
         )
@@ -65,9 +69,16 @@ def results(
                 note(f"note: {why}")
 
 
-def _with_meta(row: bytes, partition: int, message: Message) -> bytes:
+def _with_meta(row: bytes, partition: int, message: Message, *, keyed: bool) -> bytes:
+    """keyed: with the record's key, which is all that a record without a value names, and the fidelity."""
     import msgspec
 
+    from holdfast.newest import share
     from holdfast.services.view.rows import with_meta
 
-    return msgspec.json.encode(with_meta(row, partition, message))
+    shown, headers = with_meta(row, partition, message), dict(message.headers() or ())
+    if keyed:
+        shown["key"] = (message.key() or b"").decode(errors="replace")
+        if "fidelity" in headers:
+            shown["fidelity"] = share(headers["fidelity"])
+    return msgspec.json.encode(shown)

@@ -67,10 +67,6 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for name, operator in spec.operators.items():
         if operator.kind == "spark" and (operator.parallelism or 1) > 1:
             yield f"operators.{name}.parallelism: has no effect: {_SPARKS_OWN}"
-    for name, query in spec.queries.items():
-        if query.results != "final":
-            shown = "`holdfast status` shows outages and the fidelity that is left"
-            yield f"queries.{name}.results: {query.results} rows are not available yet, runs as final; {shown}"
 
 
 _DEFAULTS = JobSpec.model_construct(name="", sources={}, queries={})

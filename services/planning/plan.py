@@ -17,7 +17,7 @@ from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.planning import hosting, parallelism, replicating, units, user_topics
+from holdfast.services.planning import hosting, parallelism, replicating, tentative, units, user_topics
 from holdfast.services.planning.checking import Checked, Describe, check, resolve
 from holdfast.services.planning.fusing import Fused, fuse
 from holdfast.services.planning.graph import sink_name
@@ -100,6 +100,7 @@ class _Draft:
     ) -> None:
         self._spec, self._topics, self._first, self._ids = checked.spec, topics, first, ids
         asked, checked = checked, hosting.in_place(checked, names)
+        self._asked = asked
         self._checked, self._names = checked, names
         self.tasks = parallelism.tasks(checked)
         found = links(checked, self.tasks)
@@ -110,6 +111,7 @@ class _Draft:
         self.sink_partitions = {
             user_topics.sink_topic(self._spec, query): self._sink_partitions(query) for query in self._spec.queries
         }
+        self._tentative = tentative.having(asked, self.units)
         self._schemes = {name: units.scheme_of(checked, name) for name in operators(self._spec)}
         sinks = [name for name in self.tasks if self._is_input_of_spark(name)]
         rows = {name: self._rows_partitions(name) for name in sinks}
@@ -147,6 +149,7 @@ class _Draft:
             "key": "json" if sink is None else sink.key,
             "partitions": self.sink_partitions[topic],
             "commit_interval_ms": 0 if sink is None else sink.commit_interval_ms,
+            **({"tentative": True} if query in self._tentative else {}),
         }
 
     def _sink_partitions(self, query: str) -> int:
@@ -181,6 +184,7 @@ class _Draft:
 
     def warnings(self) -> Iterator[str]:
         yield from self._fused.warnings
+        yield from tentative.warnings(self._asked, self.units)
         named = {name for name in self._schemes if units.asked_for(self._spec, name)}
         yield from hosting.warnings(self._checked, self._schemes, named, self.tasks)
         if self._topics is not None:

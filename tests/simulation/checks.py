@@ -20,7 +20,7 @@ from holdfast.schemas import assignments, checkpoints, commands, cuts, delivered
 from holdfast.schemas.assignments import Change, job_key_of, split_unit_key, unit_key
 from holdfast.schemas.checkpoints import Anchor, Marker
 from holdfast.schemas.cuts import NO_WATERMARK, Control, Cut, CutsSnapshot, Replaced, Snapshot
-from holdfast.schemas.frames import FLAG_END, Header, unpack
+from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE, Header, unpack
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
 from holdfast.schemas.plans import Ended, Plan
 from holdfast.schemas.topics import JobTopics, Partition
@@ -139,6 +139,7 @@ def check(cluster: Cluster) -> list[str]:
         found += gaps.check(cluster.broker.written, generation.plan, generation.topics, generation.ended == "drained")
         found += incidents.check(cluster.broker.written, generation.plan)
         found += outages.check(cluster.broker.written, generation.plan)
+        found += outages.check_rows(cluster.broker, generation.plan, drained=generation.ended == "drained")
         found += switches.check(cluster.broker.written, generation.plan)
         if PROFILES[profile_of(cluster.seed)].adaptive:
             found += adapting.check(cluster.broker.written, generation.plan)
@@ -406,6 +407,8 @@ def _frames(written: list[Written]) -> Iterator[str]:
     for one in written:
         if ".data." in one.partition.topic:
             header = unpack(one.value)
+            if header.flags & FLAG_TENTATIVE:
+                continue
             key = (one.partition, header.writer, header.batch, header.part)
             said = (header.payload_hash, header.parts, header.watermark)
             if known.setdefault(key, said) != said:
@@ -414,13 +417,13 @@ def _frames(written: list[Written]) -> Iterator[str]:
 
 def _deliveries(written: list[Written]) -> Iterator[str]:
     """Invariants 4 and 5: a unit's delivered position only goes up."""
-    last: dict[Partition, int] = defaultdict(int)
+    last: dict[Partition, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for one in written:
         if one.partition.topic.endswith(".delivered"):
-            batch = delivered.decode(one.value).batch
-            if batch <= last[one.partition]:
-                yield f"delivered: {one.author} committed batch {batch} of {one.partition} behind {last[one.partition]}"
-            last[one.partition] = batch
+            at = delivered.decode(one.value).order
+            if at <= last[one.partition]:
+                yield f"delivered: {one.author} committed {at} of {one.partition} behind {last[one.partition]}"
+            last[one.partition] = at
 
 
 def _drained_behind(cluster: Cluster, generation: Generation, drain: Control) -> Iterator[str]:
@@ -572,6 +575,8 @@ def _same_as_replayed(
     for one in cluster.broker.written:
         if one.partition.topic.startswith(f"{generation.topics.root}.data."):
             header = unpack(one.value)
+            if header.flags & FLAG_TENTATIVE:
+                continue
             if header.batch <= reference.batch and reference.frames.get(frame(one.partition, header)) != said(header):
                 yield f"frame: {one.author} sent another batch {header.batch} to {one.partition} than the cuts give"
                 return
@@ -628,6 +633,8 @@ class _CheckpointCheck:
     def _record(self, one: Written) -> Iterator[str]:
         if one.partition.topic.startswith(f"{self._generation.topics.root}.data."):
             header = unpack(one.value)
+            if header.flags & FLAG_TENTATIVE:
+                return
             self._arrivals[one.partition, header.writer].add(header)
             self.retention.sent(one)
         if one.partition.topic == self._generation.topics.cuts:

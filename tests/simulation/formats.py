@@ -19,6 +19,7 @@ from holdfast.services.recovery.core.formats import Readers
 from holdfast.services.recovery.core.unit import proving
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS, kind_of
+from tests.simulation.profiles import PROFILES
 
 SECOND = formats.FIRST + 1
 LIVE_US, AT_ONCE_US = 1_500_000, 300_000
@@ -45,8 +46,9 @@ class reading:
 @contextmanager
 def released(profile: str) -> Iterator[None]:
     """The release of all processes that nothing else is said of."""
-    newest = reading(SECOND if profile in ("formats", "budget") else formats.FIRST)
-    idle, live_us = mock.patch.object(proving, "IDLE", NEVER), AT_ONCE_US if profile == "budget" else LIVE_US
+    at_once = profile == "budget" or PROFILES[profile].tentative
+    newest = reading(SECOND if profile == "formats" or at_once else formats.FIRST)
+    idle, live_us = mock.patch.object(proving, "IDLE", NEVER), AT_ONCE_US if at_once else LIVE_US
     with newest, idle, mock.patch.object(deciding, "LIVE_US", live_us):
         yield
 

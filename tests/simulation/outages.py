@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from holdfast.newest import Newest
 from holdfast.schemas import assignments, heartbeats
 from holdfast.schemas.assignments import Change, job_key
+from holdfast.schemas.frames import FLAG_TENTATIVE as TENTATIVE
+from holdfast.schemas.frames import unpack
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Plan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.sink_records import FINAL, RowsOf
 from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.kernel.plans.layout import below, senders, unit_layouts
 from holdfast.services.kernel.plans.priorities import needed, tentative
+from holdfast.services.log.protocol import Log
 from holdfast.services.recovery.core.unit.moves import Move
 from holdfast.services.recovery.core.unit.reasons import FAILURES
 from tests.simulation.broker import Written
@@ -20,9 +27,15 @@ from tests.simulation.names import TOPICS
 
 PLACED = tuple(f"{sign.value}: {move.value}" for sign in FAILURES for move in (Move.PLACE, Move.RESTORE))
 
+KNOWN_US = 3_000_000
+"""By then every worker has read that an outage is over, unless it is frozen or slow to read."""
+
 
 def draw_results(random: Random, job: DrawnJob) -> None:
-    """Most queries have tentative results, one at least."""
+    """Most queries have tentative results, one at least; and windows are short and final, so that some have rows."""
+    for operator in job.spec["operators"].values():
+        if operator.get("window"):
+            operator |= {"emit": "final", "window": {"size_s": random.choice((0.2, 0.5, 1))}}
     queries = list(job.spec["queries"].values())
     for query in [random.choice(queries), *(one for one in queries if random.random() < 0.5)]:
         query["results"] = "tentative"
@@ -88,8 +101,51 @@ class _Outages:
                 self._reached[unit] = max(self._reached[unit], copy.batch)
 
 
+def check_rows(log: Log, plan: Plan, *, drained: bool) -> Iterator[str]:
+    """Only queries that have tentative rows publish any; of a job that was drained each row that was published is
+    closed, and readers end with the final rows alone, with headers and without.
+    """
+    for sink in (one for one in plan.operators if one.kind == "sink" and "query" in one.params):
+        ours, newest = RowsOf(plan.job, plan.generation, sink.params["query"]), Newest()
+        told, last, final = dict[bytes, bytes | None](), dict[bytes, bytes | None](), dict[bytes, bytes | None]()
+        for index in range(log.topics({sink.params["topic"]}).get(sink.params["topic"], 0)):
+            for message in log.scan(Partition(sink.params["topic"], index)):
+                key, value, headers = message.key() or b"", message.value(), message.headers()
+                if (status := ours.status(headers)) is None:
+                    continue
+                if status != FINAL and not sink.params.get("tentative"):
+                    yield f"unasked: {sink.name} has published a {status} record"
+                if (row := newest.read(key, value, headers)) is not None:
+                    told[key] = row.value
+                last[key] = value
+                final |= {key: value} if status == FINAL else {}
+        if drained and newest.open:
+            yield f"row open: {newest.open} keys of {sink.name} are tentative at the end"
+        for found, who in ((told, "a reader"), (last, "a compacted topic")):
+            if drained and sink.params.get("tentative") and {k: v for k, v in found.items() if v is not None} != final:
+                yield f"row untrue: {who} of {sink.name} ends with other rows than the final ones"
+
+
 def check(written: Sequence[Written], plan: Plan) -> Iterator[str]:
     """Checks one generation."""
     found = _Outages(plan)
     for one in written:
         yield from found.read(one)
+    yield from _unbidden(written, plan)
+
+
+def _unbidden(written: Sequence[Written], plan: Plan) -> Iterator[str]:
+    """A tentative frame is sent only while a unit above its sender is out, or was a moment ago."""
+    topics = TOPICS.job(plan.job, plan.generation)
+    layouts = unit_layouts(plan, topics)
+    senders_of, under, key = senders(layouts), below(layouts), job_key(plan.job, plan.generation)
+    assigned, last_us = Assigned(), dict[str, int]()
+    for one in written:
+        if one.partition.topic == TOPICS.assignments:
+            last_us |= dict.fromkeys(assigned.out(key), one.time_us)
+            assigned.read(assignments.decode(one.value))
+        elif one.partition.topic.startswith(f"{topics.root}.data.") and (header := unpack(one.value)).flags & TENTATIVE:
+            sender = senders_of.get(one.partition, {}).get(header.writer, "")
+            out = {*assigned.out(key), *(unit for unit, at_us in last_us.items() if one.time_us - at_us < KNOWN_US)}
+            if not any(sender in under[unit] for unit in out):
+                yield f"unbidden: {sender} sent batch {header.batch} tentatively, and nothing above it was out"

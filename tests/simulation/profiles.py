@@ -401,7 +401,7 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "outages": Profile(
         {"felled": 30, "crash": 4, "stall": 1, "lag": 3, "strike": 3, "leave": 1, "stale": 3, "cut": 1},
-        ("totals", "windows", "join", "filter"),
+        ("windows", "windows", "windows", "totals", "join", "filter"),
         ("none", "passive", "passive", "passive-hot", "active-standby"),
         fresh=0.1,
         strikes=("assignments dies", "assignments stalls", "checkpoints dies", "data dies"),

@@ -78,7 +78,7 @@ JOB = {
     "Query.input": "planning/graph.py",
     "Query.sink": PART,
     "Query.priority": "kernel/plans/priorities.py tests/unit/recovery/test_sharing.py",
-    "Query.results": WARNED,
+    "Query.results": "planning/tentative.py tests/unit/worker/test_tentative_rows.py",
     "OperatorSpec.parallelism": "planning/parallelism.py",
     "Filter.filter": "kernel/operators/filter.py",
     "Filter.input": "planning/graph.py",
@@ -174,7 +174,6 @@ JOB = {
 """By field of a job file: where it is read under services (or schemas), and the test of its effect."""
 
 ASKED: dict[str, tuple[str, Any]] = {
-    "Query.results": ("queries.q.results", "tentative"),
     "FaultTolerance.heartbeat_interval_ms": ("fault_tolerance.heartbeat_interval_ms", 50),
 }
 """By field that is warned of: where it stands in a job file, and a value that is not the default."""

@@ -5,7 +5,7 @@ Source: PROTOCOL 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from types import MappingProxyType
 
@@ -102,6 +102,52 @@ class Inputs:
             merged = partition.take(batch)
             one = Fed(self._codecs[name].decode(merged.payloads), merged.watermark, merged.bytes)
             fed |= dict.fromkeys(self._slots[name], one)
+        return fed
+
+    # -- a line of tentative batches ----------------------------------------------------------------------------------
+
+    def begin_line(self, batch: int) -> None:
+        for partition in self._partitions.values():
+            partition.begin_line(batch)
+
+    def end_line(self) -> None:
+        for partition in self._partitions.values():
+            partition.end_line()
+
+    def passed(self, batch: int) -> None:
+        for partition in self._partitions.values():
+            partition.passed(batch)
+
+    def following(self, batch: int, absent: Mapping[Partition, Set[int]]) -> int | None:
+        """The next batch that the line may have; None: something is waited for, or nothing is here.
+
+        absent: by partition, the writers that nobody waits for.
+        """
+        found, there = batch, False
+        for name, partition in self._partitions.items():
+            first = partition.following(batch, absent.get(name, frozenset()))
+            if first is not None:
+                found, there = max(found, first), True
+            elif not partition.silenced(absent.get(name, frozenset())):
+                return None
+        return found if there and self._is_there(found, absent) else None
+
+    def _is_there(self, batch: int, absent: Mapping[Partition, Set[int]]) -> bool:
+        found = [one.peek(batch, absent.get(name, frozenset())) for name, one in self._partitions.items()]
+        return all(one is not None for one in found) and any(one is not None and one.writers for one in found)
+
+    def peek(self, batch: int, absent: Mapping[Partition, Set[int]]) -> dict[tuple[str, int], Fed]:
+        """Rows of a batch that `following` has named, for the line, by task and slot; the stable cursor keeps them.
+
+        An input that brings nothing holds no watermark back either.
+        """
+        found = {name: one.peek(batch, absent.get(name, frozenset())) for name, one in self._partitions.items()}
+        newest = max(one.watermark for one in found.values() if one is not None and one.writers)
+        fed: dict[tuple[str, int], Fed] = {}
+        for name, merged in found.items():
+            assert merged is not None, f"{name}: batch {batch} is not here"
+            at = merged.watermark if merged.writers else newest
+            fed |= dict.fromkeys(self._slots[name], Fed(self._codecs[name].decode(merged.payloads), at, merged.bytes))
         return fed
 
     def skip(self, marker: Marker) -> None:

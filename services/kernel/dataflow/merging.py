@@ -8,12 +8,13 @@ writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
-from holdfast.schemas.frames import FLAG_END, Header, unpack
+from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE, Header, unpack
 from holdfast.services.kernel.codecs.frames import payload_of
+from holdfast.services.kernel.dataflow.line import Line, payloads, watermark
 from holdfast.services.kernel.errors import Divergence, FramesMissing
 
 MAX_AHEAD_BATCHES, MAX_AHEAD_BYTES = 4_096, 96 * 1024 * 1024
@@ -66,12 +67,13 @@ class _Writer:
 class Merged:
     """A batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark.
 
-    bytes: of the payloads.
+    bytes: of the payloads. writers: that brought them, of a tentative batch.
     """
 
     payloads: Sequence[memoryview]
     watermark: int
     bytes: int = 0
+    writers: int = 0
 
 
 class InputPartition:
@@ -115,6 +117,7 @@ class InputPartition:
         self._firsts: dict[int, int] = {}
         self._hashes: dict[tuple[int, int, int], int] = {}
         self._dropped: int | None = None
+        self._line: Line | None = None
         self.bytes = 0
 
     def offer(self, offset: int, frame: bytes) -> bool:
@@ -139,16 +142,18 @@ class InputPartition:
             raise ValueError(f"generation {header.generation}, writer {header.writer}: not one that writes here")
         if header.part >= header.parts:
             raise ValueError(f"part {header.part} of {header.parts}")
+        if header.flags & FLAG_TENTATIVE:
+            return self._line is not None and self._line.offer(header, self._fitting(header, frame))
         writer.epoch = max(writer.epoch, header.epoch)
         if self._is_duplicate(writer, header):
             self._compare(header, offset, frame)
             return False
         if writer.dropping or self._full(writer, header):
             self._drop(writer, offset)
+            if self._line is not None:
+                self._line.lend(header, self._fitting(header, frame))
             return False
-        payload = payload_of(frame, header)
-        if len(payload):
-            self._fits(header, payload)
+        payload = self._fitting(header, frame)
         if header.batch != writer.received + 1 or header.part != len(writer.parts):
             self._look_ahead(writer, header, offset)
             return False
@@ -156,6 +161,50 @@ class InputPartition:
             raise ValueError(f"part {header.part} of {header.parts} in a batch of {writer.count}")
         self._take(writer, header, offset, payload)
         return True
+
+    def _fitting(self, header: Header, frame: bytes) -> memoryview:
+        """Raises ValueError for what are no rows of the stream."""
+        payload = payload_of(frame, header)
+        if len(payload):
+            self._fits(header, payload)
+        return payload
+
+    # -- a line of tentative batches ----------------------------------------------------------------------------------
+
+    def begin_line(self, batch: int) -> None:
+        """From now on what comes behind the batch is there for a line of tentative batches, too."""
+        self._line = Line(tuple(self._writers), batch)
+
+    def end_line(self) -> None:
+        self._line = None
+
+    def peek(self, batch: int, absent: Set[int]) -> Merged | None:
+        """Payloads of a batch for the line; it stays here for the stable cursor; None: a writer is waited for."""
+        assert self._line is not None, "there is no line"
+        held = ((number, writer.batches.get(batch)) for number, writer in self._writers.items())
+        stable = {number: one for number, one in held if one is not None}
+        ended = {number for number, writer in self._writers.items() if writer.ended}
+        found = self._line.find(batch, stable, absent | ended)
+        if found is None:
+            return None
+        some = payloads(found)
+        return Merged(some, watermark(found), sum(map(len, some)), len(found))
+
+    def following(self, batch: int, absent: Set[int]) -> int | None:
+        """The first batch behind this one that the line may have; None: a writer is waited for, or nothing is here."""
+        assert self._line is not None, "there is no line"
+        ended = {number for number, writer in self._writers.items() if writer.ended}
+        stable = {number: writer.received for number, writer in self._writers.items()}
+        return self._line.after(batch, stable, absent | ended)
+
+    def silenced(self, absent: Set[int]) -> bool:
+        """Nothing is waited for here: every writer is absent, or has ended."""
+        return all(writer.ended or number in absent for number, writer in self._writers.items())
+
+    def passed(self, batch: int) -> None:
+        """The line has done the batch."""
+        if self._line is not None:
+            self._line.advance(batch)
 
     # -- what there is no room for ------------------------------------------------------------------------------------
 

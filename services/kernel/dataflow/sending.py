@@ -30,13 +30,16 @@ class Frames:
         self._generation = generation
 
     def encode(
-        self, batch: int, sent: Sequence[Sent], epoch: int, format: int = FIRST
+        self, batch: int, sent: Sequence[Sent], epoch: int, format: int = FIRST, flags: int = 0
     ) -> Iterator[tuple[Partition, bytes]]:
-        """Every frame of a batch, with where it goes: one, or several parts, to each target partition."""
+        """Every frame of a batch, with where it goes: one, or several parts, to each target partition.
+
+        flags: of each, in place of those that follow from the rows.
+        """
         for one in sent:
             codec = self._codecs[one.task.name]
             sender = Sender(self._writers[one.task.name], self._generation, epoch, format)
-            flags = FLAG_END if one.end else 0
+            own = flags or (FLAG_END if one.end else 0)
             for target, rows in zip(one.output.targets, split(one.rows, one.output), strict=True):
-                for frame in codec.encode(rows, sender, batch, one.watermark, flags):
+                for frame in codec.encode(rows, sender, batch, one.watermark, own):
                     yield Partition(one.output.topic, target), frame

@@ -19,6 +19,8 @@ from holdfast.services.kernel.codecs.keys import partitions
 from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.plans.layout import TaskLayout
 
+Headers = Sequence[tuple[str, bytes]] | None
+
 
 @dataclass(frozen=True, slots=True)
 class SinkRecords:
@@ -56,6 +58,11 @@ def key_column(key: str, row_key: Sequence[str]) -> str:
     return key if key != "text" else row_key[0] if row_key else ""
 
 
+FINAL, TENTATIVE, CLOSING = "final", "tentative", "closing"
+"""The header `status`: a row that stays; a row that was computed without units that are out; a record without a value
+that takes back a tentative row."""
+
+
 class RowsOf:
     """The records that a query of one generation writes, known by their headers: others may write to its topic, too."""
 
@@ -66,18 +73,41 @@ class RowsOf:
         """Headers of each record of a batch. skipped: records that its unit has skipped up to then (precision
         `gap`).
         """
-        gap = [(SKIPPED, str(skipped).encode())] if skipped else []
-        return [("batch", str(batch).encode()), ("status", b"final"), ("query", self._query), ("job", self._job), *gap]
+        return self._headers(batch, FINAL) + ([(SKIPPED, str(skipped).encode())] if skipped else [])
 
-    def batch(self, headers: Sequence[tuple[str, bytes]] | None) -> int | None:
-        """The batch that the record belongs to; None of any other record.
+    def tentative_headers(self, batch: int, fidelity: float, unit: str, watermark: int) -> list[tuple[str, bytes]]:
+        """Headers of each tentative row of a batch. watermark: of the batch at the sink; unit: that of the sink."""
+        known = {"fidelity": f"{fidelity:.4g}", "unit": unit, "watermark": str(watermark)}
+        return [*self._headers(batch, TENTATIVE), *((name, value.encode()) for name, value in known.items())]
+
+    def closing_headers(self, batch: int) -> list[tuple[str, bytes]]:
+        """Headers of records that take back tentative rows. batch: the stable one that made them due."""
+        return self._headers(batch, CLOSING)
+
+    def _headers(self, batch: int, status: str) -> list[tuple[str, bytes]]:
+        return [("batch", str(batch).encode()), ("status", status.encode()), ("query", self._query), ("job", self._job)]
+
+    def batch(self, headers: Headers) -> int | None:
+        """The batch that a final row belongs to; None of any other record.
 
         Records without the header `job` are of a former version, and count by their query.
         """
+        batch = dict(headers or ()).get("batch", b"")
+        return int(batch) if self.status(headers) == FINAL and batch.isdigit() else None
+
+    def status(self, headers: Headers) -> str | None:
+        """FINAL, TENTATIVE or CLOSING; None: it is no record of the query."""
         found = dict(headers or ())
-        batch = found.get("batch", b"")
         ours = found.get("query") == self._query and found.get("job", self._job) == self._job
-        return int(batch) if ours and found.get("status") == b"final" and batch.isdigit() else None
+        status = found.get("status", b"").decode(errors="replace")
+        return status if ours and status in (FINAL, TENTATIVE, CLOSING) else None
+
+    def made_by(self, headers: Headers, unit: str) -> int | None:
+        """The watermark of a tentative row; None: it is of another unit, or says none."""
+        found = dict(headers or ())
+        watermark = found.get("watermark", b"")
+        ours = found.get("unit") == unit.encode() and watermark.removeprefix(b"-").isdigit()
+        return int(watermark) if ours else None
 
 
 def for_spark(operator: OperatorPlan) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import polars as pl
 
@@ -21,7 +21,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Refused
 from holdfast.services.kernel.operators.raises import NOTHING
 from holdfast.services.kernel.plans.layout import LocalInput, Output, TaskLayout, UnitLayout
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.table import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class SinkRows(NamedTuple):
 @dataclass(slots=True)
 class Produced:
     """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone,
-    by the name under which they are counted (kernel/plans/late_counts.py). raised: by task whose code raised, where."""
+    by the name under which they are counted (kernel/plans/late_counts.py). raised: by task whose code raised, where.
+    passed: by query with tentative results, the watermark at its sink."""
 
     sent: list[Sent] = field(default_factory=list)
     sinks: list[SinkRows] = field(default_factory=list)
@@ -54,6 +55,13 @@ class Produced:
     late: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     raised: dict[str, TaskRaised] = field(default_factory=dict)
+    passed: dict[str, int] = field(default_factory=dict)
+
+
+class Stored(Protocol):
+    """The state of a unit, or a fork of it."""
+
+    def of_task(self, task: str) -> Tables: ...
 
 
 class Unit:
@@ -69,7 +77,7 @@ class Unit:
     def __init__(
         self,
         layout: UnitLayout,
-        store: StateStore,
+        store: Stored,
         watermarks: Mapping[str, int] | None = None,
         build: catalogue.Build = catalogue.build,
     ) -> None:
@@ -140,6 +148,8 @@ class Unit:
     ) -> tuple[Fed, tuple[Refused, ...]]:
         """The output of a task, and the rows that it refused."""
         if task.operator.kind == "sink":
+            if task.operator.params.get("tentative"):
+                produced.passed[task.operator.params["query"]] = context.watermark
             if fed[0].rows.height:
                 produced.sinks.append(SinkRows(task, fed[0].rows, context.watermark))
             return Fed(self._empty[task.name], context.watermark), ()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -68,6 +68,14 @@ def bytes_of(entries: Iterable[Entry]) -> int:
     return sum(len(key) + len(value or b"") for key, value in entries)
 
 
+class Fork(Protocol):
+    """A view of a table as of an earlier moment (services/kernel/state/forked.py). void: it no longer is one."""
+
+    void: bool
+
+    def keep(self, keys: Sequence[bytes], values: Sequence[Value | None]) -> None: ...
+
+
 class StateTable:
     """A table; implements services/kernel/state/table.py Table.
 
@@ -88,6 +96,8 @@ class StateTable:
         self._passed: dict[bytes, None] = {}
         self._frozen_passed: dict[bytes, None] = {}
         self.added = 0
+        self.forks: list[Fork] = []
+        """Views that keep aside what is about to change."""
         self.written: set[bytes] | None = None
         """Keys put and deleted since they were asked for last; None: nobody asks."""
 
@@ -103,6 +113,8 @@ class StateTable:
         return found
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
+        if self.forks:
+            self._keep(keys)
         self._look_up(keys)
         if self._prefix_bytes:
             self._create([key for key in keys if self._values.get(key) is None])
@@ -118,6 +130,8 @@ class StateTable:
             self._evict()
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
+        if self.forks:
+            self._keep(keys)
         gone = dict.fromkeys(keys)
         self._look_up(keys)
         before = len(self._values) - len(self._absent)
@@ -170,8 +184,20 @@ class StateTable:
         """Keys changed since the last capture."""
         return len(self._fresh)
 
+    def _keep(self, keys: Sequence[bytes]) -> None:
+        values = self.get_many(keys)
+        for fork in self.forks:
+            fork.keep(keys, values)
+
+    def _part_from_forks(self) -> None:
+        """Ends the forks: the state of the table at theirs is not known any more."""
+        for fork in self.forks:
+            fork.void = True
+        self.forks = []
+
     def forget(self) -> None:
         """The image was changed from outside: nothing cached counts any more."""
+        self._part_from_forks()
         self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
         self._created, self._passed, self._frozen_passed = set(), {}, {}
         self._absent, self.added = set(), 0
@@ -181,6 +207,7 @@ class StateTable:
 
     def release(self) -> None:
         """Drops everything, key by key."""
+        self._part_from_forks()
         for held in (self._values, self._groups, self._fresh, self._frozen, self._passed, self._frozen_passed):
             while held:
                 held.popitem()

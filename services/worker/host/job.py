@@ -20,6 +20,7 @@ from holdfast.services.kernel.logs.gaps import skipping_units
 from holdfast.services.kernel.logs.policies import ALIGNED, planned
 from holdfast.services.kernel.logs.raises import may_raise
 from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_above, readers, senders, unit_layouts
+from holdfast.services.kernel.plans.priorities import needed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.core.counting import Counting
@@ -126,6 +127,21 @@ class JobView:
     def only_sources_retain(self) -> bool:
         """So it is now."""
         return only_sources_retain(self.plan, self.assigned)
+
+    # -- tentative results --------------------------------------------------------------------------------------------
+
+    @property
+    def forking(self) -> frozenset[str]:
+        """Units that can work at tentative batches: they read no source themselves, and run no code of users."""
+        reading = {name for name, layout in self.layouts.items() if any(task.source for task in layout.tasks)}
+        hosted = {unit.name for unit in self.plan.units if unit.host}
+        return frozenset(self.layouts) - reading - hosted - self.raising_units
+
+    @property
+    def tentative(self) -> frozenset[str]:
+        """Units that queries with tentative results need."""
+        of = {one.params["query"] for one in self.plan.operators if one.params.get("tentative")}
+        return frozenset().union(*(units for query, units in needed(self.plan).items() if query in of) if of else ())
 
     def void(self, partition: Partition, writer: int, epoch: int) -> bool:
         """Its unit has gone back since: it sends again what comes before."""

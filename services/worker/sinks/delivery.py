@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.delivered import encode as encode_delivered
+from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.hosting.blocking import Blocking, Call, Done
 from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
@@ -22,6 +25,7 @@ from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch, Portion
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
+from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 
 MAX_WAITING_BATCHES = 64
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
@@ -46,6 +50,7 @@ class Delivery:
         interval_ms: rows gather for so long between two transactions; 0: not at all.
         portion: what goes in one transaction; that of the delivery before, if there was one.
         refusals: what failed deliveries have shown; of the delivery before, if there was one.
+        tentative: the sinks of queries with tentative results.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Delivery:
         clock_ms: Callable[[], float] = lambda: 0.0,
         portion: Portion | None = None,
         refusals: Refusals | None = None,
+        tentative: Mapping[str, OperatorPlan] = MappingProxyType({}),
     ) -> None:
         self._log = log
         self._blocking = blocking
@@ -75,6 +81,7 @@ class Delivery:
         self._refusals = refusals or Refusals()
         self._refused: Refused | None = None
         self._rows = FittingRows(log, topics, meter, self._refusals, dead_letters)
+        self.ahead = TentativeRows(log, self._rows, unit, tentative)
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None
         self._interval_ms, self._clock_ms = interval_ms, clock_ms
@@ -101,10 +108,16 @@ class Delivery:
 
     def deliver(self, *batches: Batch) -> None:
         """Queues the rows of batches; nothing to do for a batch without rows, or one delivered already."""
-        new = [one for one in batches if one.number > self.delivered and (one.sinks or one.dead)]
+        self.ahead.overtaken()
+        some = [one for one in batches if one.sinks or one.dead or self.ahead.closes(one)]
+        new = [one for one in some if one.number > self.delivered]
         self._waiting += new
         if self._interval_ms:
             self._bytes += sum(batch.size for batch in new)
+        self._next()
+
+    def deliver_tentative(self, ahead: Ahead) -> None:
+        self.ahead.offer(ahead)
         self._next()
 
     def look(self, now_ms: float) -> None:
@@ -176,7 +189,10 @@ class Delivery:
     def _start(self) -> tuple[Transactor, Delivered | None]:
         transactor, self._ready = self._ready or self._connect(), None
         transactor.start()
-        return transactor, self._positions.last()
+        position = self._positions.last()
+        if position is not None:
+            self.ahead.restore(position)
+        return transactor, position
 
     def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
         if isinstance(outcome, Exception):
@@ -193,10 +209,23 @@ class Delivery:
             opened(self.delivered)
 
     def _next(self) -> None:
-        if self._under_way or not self._waiting or self._transactor is None or not self._due():
+        if self._under_way or self.ahead.under_way is not None or self._transactor is None:
             return
-        self._under_way = [self._waiting.popleft() for _ in range(self._count())]
-        self._run(self._commit, self._committed)
+        if self._waiting and self._due():
+            self._under_way = [self._waiting.popleft() for _ in range(self._count())]
+            self._run(self._commit, self._committed)
+        elif self.ahead.waits and not self._refusals.tentative:
+            self.ahead.take()
+            position = partial(self._position_rows, self.delivered, 0)
+            self._run(partial(self.ahead.commit, self._transactor, position), self._committed_ahead)
+
+    def _committed_ahead(self, outcome: Any) -> None:
+        if isinstance(outcome, Exception) and not self._closed:
+            self._refusals.tentative |= isinstance(outcome, Refused)
+            self._failed(outcome)
+        elif not self._closed:
+            self.ahead.committed()
+            self._next()
 
     def _due(self) -> bool:
         """True if the first batch that waits may go. With it go all that have waited until then."""
@@ -229,7 +258,8 @@ class Delivery:
         assert self._transactor is not None
         rows, too_large = self._rows.of(self._under_way)
         try:
-            self._transactor.commit([*rows, self._position_rows(too_large)])
+            closing = self.ahead.closing(self._under_way, rows)
+            self._transactor.commit([*rows, *closing, self._position_rows(self._under_way[-1].number, too_large)])
         except InvalidRecord as error:
             raise self._rows.too_large(error, self._sink_topics()) from error
         except Retriable as error:
@@ -281,6 +311,7 @@ class Delivery:
             return
         self._portion.through(self._meter.took_ms)
         done, self._under_way = self._under_way, []
+        self.ahead.committed()
         self.delivered = done[-1].number
         self.transactions += 1
         self.committed_ms = self._clock_ms()
@@ -313,8 +344,7 @@ class Delivery:
             self._portion.failed()
             self._failed(error)
 
-    def _position_rows(self, too_large: int) -> Rows:
+    def _position_rows(self, batch: int, too_large: int) -> Rows:
         """The position behind the transaction that is under way. too_large: rows of it that are dead-lettered."""
-        batch = self._under_way[-1].number
-        record = encode_delivered(Delivered(self._unit, batch, self.epoch, self.too_large + too_large))
+        record = encode_delivered(self.ahead.position(batch, self.epoch, self.too_large + too_large))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.dead_letters import encode as encode_dead
+from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
 from holdfast.services.kernel.dataflow.unit import SinkRows
@@ -57,6 +58,21 @@ class FittingRows:
             rows += self._dead_rows(letters)
         return rows, too_large
 
+    def tentative(self, sink: SinkRows, batch: int, fidelity: float, unit: str) -> Rows:
+        """Tentative rows, without those that are known to be larger than their topic takes."""
+        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
+        headers = self._rows_of(params["query"]).tentative_headers(batch, fidelity, unit, sink.watermark)
+        rows = Rows(params["topic"], found.values, found.keys, found.partitions, headers)
+        return self._split(rows, sink.task.operator.name, batch)[0]
+
+    def closing(self, sink: OperatorPlan, batch: int, ids: Sequence[bytes]) -> Rows:
+        """Records without a value, where the tentative rows of these ids are."""
+        headers = self._rows_of(sink.params["query"]).closing_headers(batch)
+        return Rows(sink.params["topic"], [None] * len(ids), list(ids), headers=headers)
+
+    def _rows_of(self, query: str) -> RowsOf:
+        return RowsOf(self.topics.job, self.topics.generation, query)
+
     def too_large(self, error: InvalidRecord, topics: Iterable[str]) -> Retriable:
         """Kafka has refused a batch of records for its size: the next producer makes batches that fit, and rows that
         do not fit alone become dead letters. This producer is of no further use: librdkafka 2.16 sends what follows a
@@ -91,7 +107,7 @@ class FittingRows:
     def _sink_rows(self, sink: SinkRows, batch: Batch) -> Rows:
         params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch.number)
         self.meter.wrote(sink.task.operator.name, found.values)
-        headers = RowsOf(self.topics.job, self.topics.generation, params["query"]).headers(batch.number, batch.skipped)
+        headers = self._rows_of(params["query"]).headers(batch.number, batch.skipped)
         if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
             headers.append(("watermark", str(sink.watermark).encode()))
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)

@@ -7,7 +7,8 @@ that has fallen behind the largest transaction is never through by then: all of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from holdfast.schemas.dead_letters import DeadLetter
@@ -21,12 +22,17 @@ QUICK_MS, SLOW_MS = 500.0, 1_500.0
 
 
 class Batch(NamedTuple):
-    """Rows and letters of one batch. skipped: records that the unit has skipped up to then (precision `gap`)."""
+    """Rows and letters of one batch.
+
+    skipped: records that the unit has skipped up to then (precision `gap`).
+    passed: by query with tentative results, the watermark of the batch at its sink.
+    """
 
     number: int
     sinks: Sequence[SinkRows]
     dead: Sequence[DeadLetter]
     skipped: int = 0
+    passed: Mapping[str, int] = MappingProxyType({})
 
     @property
     def size(self) -> int:

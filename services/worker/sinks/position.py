@@ -56,14 +56,14 @@ class Positions:
             return None
         found = [self._believed(message) for message in tail]
         known = [one for one in found if one is not None]
-        if len(known) == len(found) and all(one.batch < later.batch for one, later in pairwise(known)):
+        if len(known) == len(found) and all(one.order < later.order for one, later in pairwise(known)):
             return known[-1]
         return self._highest()
 
     def _highest(self) -> Delivered | None:
         """Others have written here: found by reading all records, of which compaction leaves few."""
         found = [one for message in self._log.scan(self._partition) if (one := self._believed(message)) is not None]
-        return max(found, key=lambda one: one.batch, default=None)
+        return max(found, key=lambda one: one.order, default=None)
 
     def _believed(self, message: Message) -> Delivered | None:
         if message.offset() in self._skipped:

@@ -27,10 +27,12 @@ class Refusals:
     """Refusals of one copy's transactions.
 
     limits: bytes of the largest batch that a topic takes (its max.message.bytes), for topics that have refused rows.
+    tentative: Kafka has refused tentative rows: the copy publishes none any more.
     """
 
     def __init__(self) -> None:
         self.limits: dict[str, int] = {}
+        self.tentative = False
         self._failures = self._refusals = 0
         self._delivered = -1
         self._since_ms = self._event_ms = math.inf

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.core.spent import Spent
@@ -92,6 +93,7 @@ class Opening:
             clock_ms=self._around.clock_ms,
             portion=self._portion,
             refusals=self.refusals,
+            tentative=tentative_sinks(self._layout),
         )
 
     def _positions(self) -> Positions:
@@ -105,6 +107,12 @@ class Opening:
             self._done,
             lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
         )
+
+
+def tentative_sinks(layout: UnitLayout) -> dict[str, OperatorPlan]:
+    """The unit's sinks of queries with tentative results, by query."""
+    sinks = [task.operator for task in layout.tasks if task.operator.params.get("tentative")]
+    return {sink.params["query"]: sink for sink in sinks}
 
 
 def commit_interval_ms(layout: UnitLayout) -> int:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from holdfast.schemas.formats import FIRST
+from holdfast.schemas.frames import FLAG_TENTATIVE
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.sending import Frames
 from holdfast.services.kernel.dataflow.unit import Sent
@@ -55,6 +56,11 @@ class Outbox:
             self.append(batch, partition, frame)
             if self.retained is not None:
                 self.retained.sent(batch, partition, len(frame))
+
+    def send_tentative(self, batch: int, sent: Sequence[Sent]) -> None:
+        """The same, flagged, and counted nowhere: one that is lost is sent by the stable line in any case."""
+        for partition, frame in self._frames.encode(batch, sent, self.epoch, self._format(), FLAG_TENTATIVE):
+            self._appender.append(partition, frame)
 
     def append(self, batch: int, partition: Partition, value: bytes, key: bytes | None = None) -> None:
         """Appends one record that must be acknowledged before a marker for `batch`."""

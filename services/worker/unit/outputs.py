@@ -23,6 +23,7 @@ from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.portions import Batch
+from holdfast.services.worker.sinks.tentative_rows import Ahead
 from holdfast.services.worker.unit.kept import Kept
 from holdfast.services.worker.unit.outbox import Outbox
 
@@ -85,7 +86,7 @@ class Outputs:
             self._send(batch, produced.sent)
         else:
             self._kept.sent.append((batch, produced.sent))
-        made = Batch(batch, produced.sinks, dead, skipped)
+        made = Batch(batch, produced.sinks, dead, skipped, produced.passed)
         if self._delivery is not None:
             self._delivery.deliver(made)
         elif self._delivers:
@@ -115,6 +116,18 @@ class Outputs:
     def _send_kept(self) -> None:
         while self._kept.sent and not self._held:
             self._send(*self._kept.sent.popleft())
+
+    def send_tentative(self, ahead: Ahead, sent: Sequence[Sent]) -> None:
+        """Frames and rows that no marker waits for, and that count only for those who ask for tentative results."""
+        if self.takes_tentative:
+            self._outbox.send_tentative(ahead.number, sent)
+            if self._delivery is not None:
+                self._delivery.deliver_tentative(ahead)
+
+    @property
+    def takes_tentative(self) -> bool:
+        """Rows that are made on a fork can leave."""
+        return self.open and (self._delivery is None or not self._delivery.ahead.full)
 
     def _send(self, batch: int, sent: Sequence[Sent]) -> None:
         self._outbox.send(batch, sent)

@@ -19,6 +19,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Build
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.core.edges import without_edges
@@ -97,6 +98,10 @@ class Processing:
             self.held = walked, began_ns
             return False
         return self._done(batch, walked, began_ns, send)
+
+    def forked(self, store: ForkedStore) -> Unit:
+        """The same tasks as of the last batch done, over a fork of its state."""
+        return Unit(self._layout, store, self.watermarks, self._build)
 
     def pass_over(self) -> int:
         """Takes the next batch, which is ready, and does nothing with it; how many records it brought."""

@@ -33,6 +33,7 @@ from holdfast.services.worker.unit.raising import Raising
 from holdfast.services.worker.unit.result_waits import ResultWaits
 from holdfast.services.worker.unit.skipping import Skipping
 from holdfast.services.worker.unit.steps import Steps
+from holdfast.services.worker.unit.tentative import TentativeLine
 from holdfast.services.worker.unit.turns import Task, Turns, Watched, never
 
 SLICE_MS = 5.0
@@ -70,6 +71,7 @@ class Running:
         self._waits = ResultWaits(self, job, layout.unit, spent, self.outputs, around)
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
+        self._line = TentativeLine(self, job, layout, self._processing, self.outputs)
         self.turns = Turns(self._tasks(), self._watched())
         self.outputs.on_failure(self.turns.stir)
         self.raising.place(epoch, flags)
@@ -84,6 +86,7 @@ class Running:
             Task("deliver what has waited long enough", lambda _: self.outputs.look_ms, self.outputs.look),
             Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look),
             Task("process", self._process_due, self._process),
+            Task("work without what is out", self._line.due_ms, self._line.look),
             Task("ask for records that are cut and do not come", self.cuts.ask_due_ms, self.cuts.ask),
             Task("cut", self.cuts.due_ms, self.cuts.propose),
             Task("checkpoint", self._checkpoint_due, self._checkpoint),
@@ -132,13 +135,12 @@ class Running:
                 for message in chunk.messages:
                     self.checkpoints.read(message.offset(), message.value() or b"")
             self.turns.stir()
-        elif self.intake.offer(chunk, self.batch) and (self.flags.process or self.flags.commit or self.intake.urgent):
+        elif self._line.offered(self.intake.offer(chunk, self.batch), chunk.partition):
             self.turns.stir()
 
     def doubts(self, partition: Partition, cause: str) -> bool:
         """A position of a user's topic is gone: whether it is to be seen first that the topic is the same."""
-        doubtful = self.intake.doubts(partition, cause)
-        if doubtful:
+        if doubtful := self.intake.doubts(partition, cause):
             self.turns.stir()
         return doubtful
 
@@ -228,15 +230,12 @@ class Running:
     @property
     def waits(self) -> str:
         """Message about the missing thing that it waits for; or empty."""
-        full = self.job.bound.waits if self.intake.feeds else ""
-        found = (self.outputs.waits, self.intake.cutter.waits, full) if self.flags.commit else ()
-        return "; ".join(filter(None, found))
+        found = (self.outputs.waits, self.intake.cutter.waits, self.job.bound.waits if self.intake.feeds else "")
+        return "; ".join(filter(None, found)) if self.flags.commit else ""
 
     @property
     def awaits_control(self) -> bool:
-        """A cut, our own or another copy's, or a marker is on its way. Asked in each turn of the loop: it is looked at
-        again after something has come, and after a turn of the copy.
-        """
+        """A cut or a marker is on its way. Asked in each turn of the loop; looked at after news, and after a turn."""
         if self._awaits_control is None:
             follows = self.flags.process and not self.flags.commit and self.intake.uncut
             cutter, writer = self.intake.cutter, self.checkpoints.checkpointer.writer
@@ -336,6 +335,7 @@ class Running:
 
     def jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: continue from there."""
+        self._line.end()
         self._processing.jump(marker)
         self._skipping.reached(marker)
         self.marked(marker)

@@ -202,6 +202,13 @@ from tests.simulation.mutants.switches import (
     primary_suspended_by_a_switch,
     unsteady_primary_waited_for,
 )
+from tests.simulation.mutants.tentative import (
+    fork_writes_through,
+    line_works_though_nothing_is_out,
+    tentative_frame_taken_as_stable,
+    tentative_frames_not_flagged,
+    tentative_rows_move_the_position,
+)
 from tests.simulation.mutants.trimmed_cuts import (
     cuts_trimmed_to_an_own_estimate,
     cuts_trimmed_too_far,
@@ -427,7 +434,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(replanned_whatever_goes_on, "calm", 9, "budget", run_ms=1_500),
     Mutant(outage_withdrawn_by_the_placement, "over too early", 3, "outages", run_ms=1_500),
     Mutant(outage_never_over, "outage open", 3, "outages", run_ms=1_500),
-    Mutant(outage_not_noted_with_the_placement, "outage unsaid", 2, "outages", run_ms=1_500),
+    Mutant(tentative_frame_taken_as_stable, "replay differs", 8, "outages", run_ms=3_000),
+    Mutant(fork_writes_through, "replay differs", 8, "outages", run_ms=1_500),
+    Mutant(tentative_frames_not_flagged, "divergence", 8, "outages", run_ms=1_500),
+    Mutant(tentative_rows_move_the_position, "delivered", 8, "outages", run_ms=3_000),
+    Mutant(line_works_though_nothing_is_out, "unbidden", 4, "outages", run_ms=1_500),
+    Mutant(outage_not_noted_with_the_placement, "outage unsaid", 11, "outages", run_ms=3_000),
     Mutant(skipped_records_not_counted, "gap", 3, "gaps"),
     Mutant(one_batch_not_counted, "gap", 3, "gaps"),
     Mutant(continued_before_the_gap_is_valid, "gap", 3, "gaps"),

@@ -103,7 +103,7 @@ def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
     transactor = self._transactor
 
     def position() -> tuple[int, int]:
-        transactor.commit([self._position_rows(0)])
+        transactor.commit([self._position_rows(self._under_way[-1].number, 0)])
         return 1, 0
 
     def rows(outcome: Any) -> None:

@@ -1,0 +1,58 @@
+"""Queries with `results: tentative`: which can have tentative rows, and why others run as final.
+
+Source: JOBS "queries", PROTOCOL 11, decision 0170.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.schemas.plans import UnitPlan
+from holdfast.services.kernel.dataflow.sink_records import key_column
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.planning.checking import Checked
+from holdfast.services.planning.graph import sink_name
+
+
+def having(checked: Checked, units: Sequence[UnitPlan]) -> frozenset[str]:
+    """The queries that have tentative rows."""
+    return frozenset(query for query in _asked(checked) if not _refused(checked, query, units))
+
+
+def warnings(checked: Checked, units: Sequence[UnitPlan]) -> Iterator[str]:
+    """The queries that ask for tentative rows and have none."""
+    for query in _asked(checked):
+        if why := _refused(checked, query, units):
+            yield f"queries.{query}.results: there are no tentative rows, it runs as final: {why}"
+
+
+def _asked(checked: Checked) -> list[str]:
+    return [name for name, query in checked.spec.queries.items() if query.results == "tentative"]
+
+
+def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
+    """Why the query has no tentative rows; empty: it has some."""
+    spec, rows = checked.spec, checked.streams[sink_name(query)]
+    above, sink = checked.graph.upstream(sink_name(query)), spec.queries[query].sink
+    hosted = next((name for name in above if checked.kind(name) == "spark"), "")
+    code = next((name for name in above if name in spec.operators and _skips(checked, name)), "")
+    column = "" if sink is None else key_column(sink.key, rows.row_key)
+    if sink is not None and sink.format == "arrow":
+        return "a record of format arrow has no key by which it could be corrected"
+    if not (rows.row_key and rows.windowed):
+        return "only rows of windows that come once (`emit: final`, no sessions, all key columns) can be corrected"
+    if column and rows.row_key != (column,):
+        return f"the key of its records, '{column}', does not identify a row"
+    if hosted or code:
+        return f"operator {hosted or code} runs {'on Spark' if hosted else 'code'}, which does not work on a fork"
+    if spec.retain_bytes is not None:
+        return "retain_bytes holds the sources back while a unit is out"
+    if spec.fault_tolerance.precision == "gap":
+        return "precision gap skips what is missing"
+    if not any(set(unit.operators) & above and not set(unit.operators) & set(spec.sources) for unit in units):
+        return "all that it needs is one unit with its source, so nothing continues when it is out; see placement.units"
+    return ""
+
+
+def _skips(checked: Checked, name: str) -> bool:
+    return catalogue.KINDS[checked.kind(name)].skips(checked.params[name])

@@ -1,0 +1,194 @@
+"""Tentative rows on their way to the sinks' topics, and which of those that were published are still to be closed.
+
+A tentative batch goes out in a transaction of its own, under the unit's transactional id and with its position record:
+fencing and exactly-once hold for it as for final rows. Stable batches go first, and the first one drops every tentative
+batch that still waits, so a tentative row never follows the final row of its id. Records that close go out in the
+transaction of the stable batch that makes them due. Source: MECHANISMS P14, decision 0170.
+
+What is open is known from the topic itself: the position record says where in the topic the open rows begin.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from holdfast.schemas.checkpoints import Position
+from holdfast.schemas.delivered import Delivered
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.open_rows import MAX_OPEN, NEVER, OpenRows
+from holdfast.services.kernel.dataflow.sink_records import TENTATIVE, RowsOf
+from holdfast.services.kernel.dataflow.unit import SinkRows
+from holdfast.services.kernel.errors import InvalidRecord, PositionGone
+from holdfast.services.log.protocol import Log, Message, Rows, Transactor
+from holdfast.services.worker.sinks.fitting import FittingRows
+from holdfast.services.worker.sinks.portions import Batch
+
+MAX_WAITING = 16
+"""Tentative batches that wait to be published; the line stands while there are more."""
+
+
+class Ahead(NamedTuple):
+    """The tentative rows of one batch. fidelity: by query."""
+
+    number: int
+    sinks: Sequence[SinkRows]
+    fidelity: Mapping[str, float]
+
+
+class TentativeRows:
+    """The tentative rows of one unit, as long as a copy holds its transactional id.
+
+    Transactions are made one at a time, and beside the loop; their changes count once they are committed.
+
+    Args:
+        sinks: by query with tentative results.
+
+    last: the newest tentative batch that was published.
+    since: where the open rows begin.
+    under_way: the batch in a transaction.
+    """
+
+    def __init__(self, log: Log, rows: FittingRows, unit: str, sinks: Mapping[str, OperatorPlan]) -> None:
+        self._log, self._rows, self._unit, self._sinks = log, rows, unit, sinks
+        self.last = 0
+        self.since: tuple[Position, ...] = ()
+        self._open = {query: OpenRows() for query in sinks}
+        self._trial: tuple[tuple[Position, ...], dict[str, OpenRows]] | None = None
+        self._waiting: deque[Ahead] = deque()
+        self.under_way: Ahead | None = None
+
+    def restore(self, position: Delivered) -> None:
+        """Becomes as the last transaction has left it. Blocks."""
+        self.last, self.since = position.tentative, position.since
+        of = {query: RowsOf(self._rows.topics.job, self._rows.topics.generation, query) for query in self._sinks}
+        for at in position.since:
+            for message in self._written(Partition(at.topic, at.partition), at.offset):
+                for query, ours in of.items():
+                    self._restore(self._open[query], ours, message)
+
+    def _written(self, partition: Partition, since: int) -> Iterator[Message]:
+        try:
+            yield from self._log.scan(partition, since)
+        except PositionGone:  # retention has deleted some, or the topic is another one
+            yield from self._log.scan(partition)
+
+    def _restore(self, open: OpenRows, ours: RowsOf, message: Message) -> None:
+        key, headers = message.key(), message.headers()
+        status = None if key is None else ours.status(headers)
+        if key is None or status is None:
+            return
+        if status != TENTATIVE:
+            open.confirm([key])
+        elif (watermark := ours.made_by(headers, self._unit)) is not None:
+            open.publish([key], watermark)
+
+    # -- what waits ---------------------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Nothing more is to be offered for now."""
+        return len(self._waiting) >= MAX_WAITING or self.open >= MAX_OPEN
+
+    @property
+    def open(self) -> int:
+        """Ids whose newest row is tentative."""
+        return sum(map(len, self._open.values()))
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._waiting)
+
+    def offer(self, ahead: Ahead) -> None:
+        """Queues a batch; rows that were published of it before, also by another copy, stay."""
+        if ahead.number > self.last and ahead.sinks:
+            self._waiting.append(ahead)
+
+    def overtaken(self) -> None:
+        """The stable batches have gone on: what waits may be older than what they put out."""
+        self._waiting.clear()
+
+    def take(self) -> None:
+        """The first batch that waits is under way."""
+        self.under_way = self._waiting.popleft()
+
+    def closes(self, batch: Batch) -> bool:
+        """A stable batch is to be delivered though it has no rows: with it some ids turn out to have none."""
+        if not self._sinks:
+            return False
+        coming = () if self.under_way is None else self.under_way.sinks
+        soonest = {sink.task.operator.params["query"]: sink.watermark for sink in coming}
+        return any(
+            watermark >= min(self._open[query].soonest, soonest.get(query, NEVER))
+            for query, watermark in batch.passed.items()
+        )
+
+    # -- transactions, beside the loop --------------------------------------------------------------------------------
+
+    def _made(self) -> list[Rows]:
+        """The records of the batch that is under way."""
+        assert self.under_way is not None
+        number, fidelity = self.under_way.number, self.under_way.fidelity
+        since, open = self.since if self.open else self._ends(), self._copies()
+        found = []
+        for sink in self.under_way.sinks:
+            query = sink.task.operator.params["query"]
+            made = self._rows.tentative(sink, number, fidelity.get(query, 0.0), self._unit)
+            open[query].publish(_ids(made), sink.watermark)
+            found.append(made)
+        self._trial = since, open
+        return found
+
+    def commit(self, transactor: Transactor, position: Callable[[], Rows]) -> None:
+        """The transaction of the batch that is under way. position: its position record."""
+        rows = self._made()
+        try:
+            transactor.commit([*rows, position()])
+        except InvalidRecord as error:
+            raise self._rows.too_large(error, sorted({one.topic for one in rows})) from error
+
+    def closing(self, batches: Sequence[Batch], rows: Sequence[Rows]) -> list[Rows]:
+        """The records that close what stable batches make due. rows: theirs, as they go out."""
+        if not self.open:
+            return []
+        open, found = self._copies(), []
+        for one in rows:
+            query = dict(one.headers or ()).get("query", b"").decode()
+            if query in open:
+                open[query].confirm(_ids(one))
+        for batch in batches:
+            for query, watermark in batch.passed.items():
+                if gone := open[query].due(watermark):
+                    found.append(self._rows.closing(self._sinks[query], batch.number, gone))
+        self._trial = (self.since if any(map(len, open.values())) else ()), open
+        return found
+
+    def position(self, batch: int, epoch: int, too_large: int) -> Delivered:
+        """The position record of the transaction."""
+        last = self.last if self.under_way is None else self.under_way.number
+        since = self.since if self._trial is None else self._trial[0]
+        return Delivered(self._unit, batch, epoch, too_large, last, since)
+
+    def committed(self) -> None:
+        """The transaction is committed."""
+        if self._trial is not None:
+            (self.since, self._open), self._trial = self._trial, None
+        if self.under_way is not None:
+            self.last, self.under_way = self.under_way.number, None
+
+    def _copies(self) -> dict[str, OpenRows]:
+        return {query: open.copy() for query, open in self._open.items()}
+
+    def _ends(self) -> tuple[Position, ...]:
+        """The ends of the topics: rows that are open from now on lie behind."""
+        topics = {sink.params["topic"] for sink in self._sinks.values()}
+        present = self._log.topics(topics)
+        partitions = [Partition(topic, index) for topic in sorted(topics) for index in range(present.get(topic, 0))]
+        ends = self._log.offsets(partitions, "end")
+        return tuple(Position(one.topic, one.index, offset) for one, offset in sorted(ends.items()))
+
+
+def _ids(rows: Rows) -> list[bytes]:
+    return [key for key in rows.keys or () if key is not None]
