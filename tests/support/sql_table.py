@@ -118,7 +118,7 @@ DIFFERENCES = {
     "integer power": Difference("a negative exponent", lambda row: not _small_power(row["a"], row["b"])),
     "integer power of two": Difference("64 bits", lambda row: abs(row["a"] or 0) > 2**20),
     "decimal quotient": Difference("a quotient of decimals"),
-    "decimal product": Difference("38 digits", lambda row: _any(row, "m n", lambda v: abs(v) > 10**7)),
+    "decimal product": Difference("more than 38 digits", lambda row: _any(row, "m n", lambda v: abs(v) > 10**7)),
     "float quotient": Difference("is whole"),
     "from the end": Difference("counts from the end", lambda row: not 0 < (row.get("a") or 0) < 2**31),
     "always from the end": Difference("counts from the end"),

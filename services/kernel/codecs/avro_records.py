@@ -231,7 +231,7 @@ def _decimals(records: Records, rows: Rows, type: Type, wanted: pa.DataType, pat
     lowest_first[negative] |= np.where(np.arange(16) >= lengths[negative, None], 0xFF, 0).astype(np.uint8)
     found = pa.Array.from_buffers(pa.decimal128(38, type.scale), len(rows), [None, pa.py_buffer(lowest_first)])
     most = Decimal(10**type.precision - 1).scaleb(-type.scale, _EXACT)
-    bounds = [pa.scalar(one, found.type) for one in (-most, most)]
+    bounds = [pa.scalar(one, found.type) for one in (most.copy_negate(), most)]  # `-most` would round to 28 digits
     fits = pc.and_(pc.greater_equal(found, bounds[0]), pc.less_equal(found, bounds[1])).to_numpy(zero_copy_only=False)
     records.refuse(rows[~fits], f"{path}: a number with more digits than {type.shown} has")
     return found.filter(pa.array(fits)).cast(wanted).take(_places(fits))

@@ -19,6 +19,7 @@ import numpy as np
 
 from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
 from holdfast.services.kernel.codecs.fields import required
+from holdfast.services.kernel.codecs.texts import unmarked
 from holdfast.services.kernel.plurals import plural
 
 _any = msgspec.json.Decoder().decode
@@ -94,7 +95,7 @@ class Deletions:
 
     def _bare(self, key: bytes) -> bytes:
         """Without what Kafka Connect or a schema registry put around it."""
-        key = _registered(key)
+        key = _registered(unmarked(key))
         if (struct := _STRUCT.fullmatch(key)) is not None:
             return self._of_struct(struct[1])
         if key.lstrip()[:1] == b"{":
@@ -103,7 +104,9 @@ class Deletions:
             except _NO_JSON:
                 return key
             if found.keys() == _CONNECT and not _CONNECT.issubset(self._key):
-                return bytes(found["payload"])
+                if (payload := bytes(found["payload"])) == b"null":
+                    raise _UnreadableKey("its key is of Kafka Connect, and its payload is null")
+                return payload
         return key
 
     def _of_struct(self, text: bytes) -> bytes:
@@ -159,7 +162,7 @@ class Deletions:
 
 def _registered(key: bytes) -> bytes:
     """Without the bytes of a schema registry. Raises _UnreadableKey where what follows is no JSON."""
-    if key[:1] != b"\0" or len(key) <= _REGISTERED:
+    if key[:1] != b"\0" or len(key) < _REGISTERED:
         return key
     bare = key[_REGISTERED:]
     if bare.lstrip()[:1] in (b"{", b"[", b'"'):

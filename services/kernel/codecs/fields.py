@@ -144,10 +144,10 @@ def _name(kind: pl.DataType) -> str:
 
 
 _NO_TYPES: dict[Any, str] = {
-    pl.Duration: "is a span of time, which is no type of a field: subtract seconds, "
+    pl.Duration: "the value is a span of time, which is no type of a field: subtract seconds, "
     "`EXTRACT(EPOCH FROM later) - EXTRACT(EPOCH FROM earlier)`",
-    pl.Time: "is a time of day, which is no type of a field: as text it is `STRFTIME(moment, '%H:%M:%S')`",
-    pl.Null: "is null in every row and has no type: give it one, `CAST(NULL AS BIGINT)`",
+    pl.Time: "the value is a time of day, which is no type of a field: as text it is `STRFTIME(moment, '%H:%M:%S')`",
+    pl.Null: "the value is null in every row and has no type: give it one, `CAST(NULL AS BIGINT)`",
 }
 """Types of expressions that no field has, and what to write instead."""
 

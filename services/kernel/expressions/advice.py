@@ -94,6 +94,7 @@ SYNTAX = (
         "or `{column} BETWEEN LEAST(1, 5) AND GREATEST(1, 5)`",
     ),
     _rule(r"\bSIMILAR\s+TO\b", "SIMILAR TO is not there: use a regular expression, `REGEXP_LIKE({column}, '^a')`"),
+    _rule(r"\bIS\s+(?:NOT\s+)?UNKNOWN\b", "IS UNKNOWN is not there: write `{column} IS NULL`"),
     _rule(r"\bESCAPE\b", "ESCAPE is not there: use a regular expression, `REGEXP_LIKE({column}, '50%')`"),
     _rule(
         r"\bCOLLATE\b",

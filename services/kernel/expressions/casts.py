@@ -10,6 +10,8 @@ from functools import lru_cache
 
 import polars as pl
 
+from holdfast.services.kernel.expressions import decimals
+
 TIMESTAMP = pl.Datetime("us", "UTC")
 _VALUE = pl.col("_value")
 _FORM = (
@@ -68,5 +70,10 @@ def _decimal(given: pl.DataType, wanted: pl.Decimal) -> pl.Expr | None:
         half = rf"^([^.eE]*\.[0-9]{{{wanted.scale}}})5[0-9]*$"
         return _VALUE.str.replace(half, "${1}6").cast(wanted, strict=False)
     if given.is_float() or (isinstance(given, pl.Decimal) and given.scale > wanted.scale):
-        return _VALUE.round(wanted.scale, mode="half_away_from_zero").cast(wanted, strict=False)
+        fits = decimals.rounding(wanted.scale, given) if isinstance(given, pl.Decimal) else None
+        return (
+            (_VALUE if fits is None else fits)
+            .round(wanted.scale, mode="half_away_from_zero")
+            .cast(wanted, strict=False)
+        )
     return None

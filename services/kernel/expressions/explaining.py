@@ -15,6 +15,7 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions.own_calls import MARK
 from holdfast.services.kernel.expressions.sql_text import prepared
 from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
 from holdfast.services.kernel.suggestions import suggest
@@ -30,6 +31,8 @@ _IN_BRACKETS = re.compile(r"""((\w+|"[^"]+")\s*\[\s*'([^']*)'\s*\])""")
 _TEXT = r"\(\(?([^()]*)\)?\.cast\(String\)\)"
 _CONCATENATED = re.compile(rf"{_TEXT} \+ {_TEXT}")
 """Polars' text of `a || b`."""
+_OWN_CALL = re.compile(rf"'{MARK}(\w+)'\.coalesce\(\[([^\[\]]*)\]\)")
+"""Polars' text of a function that is computed here."""
 _HUGE = re.compile(r"\b\d+(?:\.\d*)?[eE]\+?\d{3,}\b")
 _FAMILIES = ("Sql", "StringExpr", "TemporalExpr", "ListExpr", "ArrayExpr", "StructExpr", "BinaryExpr", "Binary")
 _TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
@@ -218,6 +221,8 @@ def _shown(node: Node) -> str:
     text = re.sub(r"\.struct\.field_by_name\((\w+)\)\(\)", r".\1", text)
     text = _CONCATENATED.sub(r"(\1) || (\2)", text)
     text = re.sub(r"dyn (?:int|float): ", "", text)
+    while (plain := _OWN_CALL.sub(r"\1(\2)", text)) != text:
+        text = plain
     while (plain := re.sub(r"\[\(([^()\[\]]*)\) (\S+) \(([^()\[\]]*)\)\]", r"\1 \2 \3", text)) != text:
         text = plain
     return text

@@ -27,7 +27,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import timestamps
 from holdfast.services.kernel.codecs.plain_values import inside
-from holdfast.services.kernel.expressions import casts, own_functions
+from holdfast.services.kernel.expressions import casts, decimals, own_functions
 from holdfast.services.kernel.expressions.meanings import Node, meant, tree
 from holdfast.services.kernel.expressions.own_values import Hashing
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
@@ -53,8 +53,16 @@ _DAY_US = 86_400_000_000
 def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """The expression under the rules above. Raises Refused, or a PolarsError for types that do not fit."""
     root = tree(expression)
+    if "Alias" in root:  # of `n > 1_000` polars makes the condition n > 1 under the name _000
+        raise Refused(_named(root["Alias"][1]))
     rules = _Rules(schema, root)
     return rules.whole(rules.typed(_checked(rules.node(root))))
+
+
+def _named(name: str) -> str:
+    if name.startswith("_") and name.strip("_").isdigit():
+        return f"has a number with '_' in it: write the digits alone, without '{name[0]}'"
+    return f"has '{name}' behind its end, where nothing can stand: an operator or a comma is missing"
 
 
 class _Rules:
@@ -155,7 +163,10 @@ class _Rules:
             node = _checked_parts(node)
         binary = function.get("Sql") if isinstance(function, dict) else None
         if function in _CHOOSING:
-            return self.typed(node)
+            given = [self._as_decimal(one, self.type_of(node)) for one in node["Function"]["input"]]
+            return self.typed({"Function": node["Function"] | {"input": given}})
+        if function in ("Floor", "Ceil") and isinstance(kind := self.type_of(node["Function"]["input"][0]), pl.Decimal):
+            return self._guarded(node, decimals.stepping(function, kind))
         if function == {"StringExpr": "Slice"} and node["Function"]["input"][2] != _NO_LENGTH:
             text, begin, length = node["Function"]["input"]
             return _filled(_CUT, _text=text, _from=begin, _count=length)
@@ -169,9 +180,13 @@ class _Rules:
             return self.usual(self._operation(binary["Binary"], left, right, rebuilt))
         if isinstance(binary, dict) and "IsIn" in binary:
             return self._is_in(node)
-        if isinstance(binary, dict) and "Round" in binary and self.type_of(node).is_float():
-            rounded = pl.col("_value").round(binary["Round"]["decimals"], mode="half_away_from_zero")
-            return self.usual(_filled(tree(rounded), _value=node["Function"]["input"][0]))
+        if isinstance(binary, dict) and "Round" in binary:
+            digits, kind = binary["Round"]["decimals"], self.type_of(node["Function"]["input"][0])
+            if isinstance(kind, pl.Decimal):
+                return self._guarded(node, decimals.rounding(digits, kind))
+            if self.type_of(node).is_float():
+                rounded = pl.col("_value").round(digits, mode="half_away_from_zero")
+                return self.usual(_filled(tree(rounded), _value=node["Function"]["input"][0]))
         if isinstance(function, dict) and isinstance(function.get("StringExpr"), dict):
             node = self._text_function(node)
         elif function == "Abs" and self.type_of(node).is_integer():
@@ -180,6 +195,23 @@ class _Rules:
             base, exponent = node["Function"]["input"]
             node = _filled(_POWER, _base=base, _exponent=exponent)
         return self.usual(node)
+
+    @staticmethod
+    def _guarded(node: Node, fits: pl.Expr | None) -> Node:
+        """A function of one decimal, which is null where the result has too many digits."""
+        if fits is None:
+            return node
+        (value,) = node["Function"]["input"]
+        return {"Function": node["Function"] | {"input": [_filled(tree(fits), _value=value)]}}
+
+    def _as_decimal(self, node: Node, kind: pl.DataType) -> Node:
+        """One of several values in their common type, if that is a decimal: null where it has too many digits."""
+        return _cast(node, kind) if isinstance(kind, pl.Decimal) and self.type_of(node) != kind else node
+
+    def _choice(self, node: Node) -> Node:
+        node, kind = _checked_parts(node), self.type_of(node)
+        chosen = {part: self._as_decimal(node["Ternary"][part], kind) for part in ("truthy", "falsy")}
+        return {"Ternary": node["Ternary"] | chosen}
 
     def _text_function(self, node: Node) -> Node:
         """A parse that fails gives null; a pattern that is written out is looked at now, and not at each row."""
@@ -209,7 +241,7 @@ class _Rules:
                 left, right = (_cast(one, pl.Int128()) for one in (left, right))
             elif kind.is_float() and left == _ZERO:  # of 0 - 0.0 polars makes -0.0, but in a batch of one row 0.0
                 return _filled(_NEGATED, _value=right)
-            return rebuilt(left, right)
+            return rebuilt(self._fitting(operation, left, right, kind), right)
         if operation not in _DIVISIONS:
             left, right = _checked(left), _checked(right)
             if operation in _COMPARISONS:
@@ -222,7 +254,15 @@ class _Rules:
             divisor = right if _columns(right) else _filled(_IN_EVERY_ROW, _divisor=right, _dividend=left)
             return rebuilt(left, divisor)
         template = _NULL_IF_NO_QUOTIENT if kind.is_integer() and operation not in _REMAINDERS else _NULL_IF_ZERO
-        return rebuilt(left, _filled(template, _divisor=right, _dividend=left))
+        divisor = _filled(template, _divisor=right, _dividend=left)
+        return rebuilt(self._fitting(operation, left, right, kind), divisor)
+
+    def _fitting(self, operation: str, left: Node, right: Node, result: pl.DataType) -> Node:
+        """The left operand; of decimals it is null where the result has too many digits."""
+        if not isinstance(result, pl.Decimal):
+            return left
+        fits = decimals.fitting(operation, self.type_of(left), self.type_of(right), result)
+        return left if fits is None else _filled(tree(fits), _left=left, _right=right)
 
     @staticmethod
     def _is_column(node: Node) -> bool:
@@ -321,6 +361,7 @@ _RULES: dict[str, Callable[[_Rules, Node], Node]] = {
     "Cast": _Rules._cast,
     "Function": _Rules._function,
     "BinaryExpr": _Rules._binary,
+    "Ternary": _Rules._choice,
 }
 
 

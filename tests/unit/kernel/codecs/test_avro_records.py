@@ -92,6 +92,15 @@ def test_every_value_reads_as_the_reference_wrote_it_whichever_fields_are_wanted
             assert found.rows[name].to_list() == expected, name
 
 
+def test_a_decimal_may_have_all_38_digits() -> None:
+    """Python rounds the negative of such a number to 28 digits."""
+    schema = record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 10}))
+    most = Decimal((0, (9,) * 38, -10))
+    rows = [most, most.copy_negate(), Decimal("-0.0000000001")]
+    found = decoded({1: schema}, {"a": "decimal(38,10)"}, *(framed(1, avro(schema, {"a": one})) for one in rows))
+    assert (found.refused, found.rows["a"].to_list()) == ([], rows)
+
+
 def test_records_of_several_schemas_resolve_to_the_fields_of_the_stream_in_their_order() -> None:
     before = record(("id", "int"), ("price", "int"), ("gone", {"type": "map", "values": "long"}))
     after = record(("note", "string"), ("price", ["double", "null"]), ("id", "long"))

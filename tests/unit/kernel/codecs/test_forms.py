@@ -100,6 +100,7 @@ CONNECT = b'{"schema":{"type":"struct"},"payload":%s}'
         CONNECT % b'"k"',
         b"Struct{id=k}",
         b'\0\0\0\0\7{"id":"k"}',
+        b"\xef\xbb\xbfk",
     ],
 )
 def test_a_key_of_connect_or_a_registry_deletes_its_row(key: bytes) -> None:
@@ -113,7 +114,9 @@ def test_a_key_of_connect_or_a_registry_deletes_its_row(key: bytes) -> None:
         (CONNECT % b'{"ID":"k"}', "a JSON object without 'id'"),
         (b"Struct{ID=k}", "a Connect struct"),
         (b"Struct{id=k,x=1}", "a Connect struct"),
+        (CONNECT % b"null", "its payload is null"),
         (b"\0\0\0\0\7\2k", "schema registry (schema 7)"),
+        (b"\0\0\0\0\7", "schema registry (schema 7)"),
         (b'{"x":"k"}', "a JSON object without 'id'"),
         (b'["k","l"]', "a JSON array"),
         (b'{"id":1}', "a JSON object that does not hold one text"),

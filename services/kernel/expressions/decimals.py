@@ -1,0 +1,93 @@
+"""Where the result of an operation on decimals has more digits than a decimal holds: there it is null.
+
+Polars raises at such a row, and a decimal overflows where an integer of more than 64 bits is null. The operand is null
+instead, and so is the result. Where the types alone say that every result fits, nothing is added. Source: JOBS "Values
+of expressions".
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holdfast.services.kernel.codecs.fields import MAX_PRECISION
+
+_LEFT, _RIGHT = pl.col("_left"), pl.col("_right")
+_INTEGER_DIGITS = 19
+_MOST = 10**MAX_PRECISION - 1
+_FAR = 1.5e38
+"""Below it a product of two integers has 128 bits."""
+_NEARLY = 1 - 1e-12
+"""A quotient is compared as a float."""
+
+
+def fitting(operation: str, left: pl.DataType, right: pl.DataType, result: pl.DataType) -> pl.Expr | None:
+    """The operand `_left`, null where the result for it and `_right` does not fit; None: every result fits."""
+    assert isinstance(result, pl.Decimal)
+    (whole, scale), (others, other_scale) = (_digits(one) for one in (left, right))
+    if operation in ("Plus", "Add", "Minus", "Sub"):
+        if max(whole, others) + 1 + result.scale <= MAX_PRECISION:
+            return None
+        return _where(_sum_fits(result.scale, operation in ("Minus", "Sub")))
+    if operation in ("Multiply", "Mul"):
+        return (
+            None if whole + scale + others + other_scale <= MAX_PRECISION else _where(_product_fits(scale, other_scale))
+        )
+    if operation in ("Rem", "Modulus") or whole + other_scale + result.scale <= MAX_PRECISION:
+        return None
+    quotient = _LEFT.cast(pl.Float64).abs() / _RIGHT.cast(pl.Float64).abs()
+    return _where(quotient < 10.0 ** (MAX_PRECISION - result.scale) * _NEARLY)
+
+
+def rounding(digits: int, kind: pl.Decimal) -> pl.Expr | None:
+    """The value `_value`, null where rounding to so many digits behind the point takes it beyond the type's digits."""
+    if kind.precision != MAX_PRECISION or digits >= kind.scale:
+        return None
+    most = _MOST - 5 * 10 ** (kind.scale - digits - 1)
+    return _kept(_units(pl.col("_value"), kind.scale).abs() <= _limit(most))
+
+
+def stepping(function: str, kind: pl.Decimal) -> pl.Expr | None:
+    """The same for Floor and Ceil."""
+    if kind.precision != MAX_PRECISION or not kind.scale:
+        return None
+    units, most = _units(pl.col("_value"), kind.scale), 10**MAX_PRECISION - 10**kind.scale
+    return _kept(units >= _limit(-most) if function == "Floor" else units <= _limit(most))
+
+
+def _digits(kind: pl.DataType) -> tuple[int, int]:
+    """Before and behind the point, at most."""
+    if isinstance(kind, pl.Decimal):
+        precision = kind.precision or MAX_PRECISION
+        return precision - kind.scale, kind.scale
+    return _INTEGER_DIGITS, 0
+
+
+def _units(value: pl.Expr, scale: int) -> pl.Expr:
+    """As a whole number of the last digit; null where that has too many digits."""
+    return value.cast(pl.Decimal(MAX_PRECISION, scale), strict=False).to_physical()
+
+
+def _sum_fits(scale: int, subtracts: bool) -> pl.Expr:
+    one, other = _units(_LEFT, scale), _units(_RIGHT, scale)
+    above, below = other.clip(0), other.clip(upper_bound=0)
+    if subtracts:
+        return (one <= _limit(_MOST) + below) & (one >= _limit(-_MOST) + above)
+    return (one <= _limit(_MOST) - above) & (one >= _limit(-_MOST) - below)
+
+
+def _product_fits(scale: int, other_scale: int) -> pl.Expr:
+    one, other = _units(_LEFT, scale), _units(_RIGHT, other_scale)
+    about = one.cast(pl.Float64).abs() * other.cast(pl.Float64).abs()
+    return (about < _FAR) & ((one * other).abs() <= _limit(_MOST))
+
+
+def _limit(number: int) -> pl.Expr:
+    return pl.lit(number, dtype=pl.Int128)
+
+
+def _where(fits: pl.Expr) -> pl.Expr:
+    return pl.when(fits).then(_LEFT)
+
+
+def _kept(fits: pl.Expr) -> pl.Expr:
+    return pl.when(fits).then(pl.col("_value"))
