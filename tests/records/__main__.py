@@ -25,7 +25,7 @@ def main() -> int:
             began = time.process_time()
             try:
                 counted.add(part(format, seed, asked.part))
-            except Exception as error:  # every failure is shown, and the campaign goes on
+            except Exception as error:  # every failure is shown, and the campaign continues
                 failed += 1
                 print(f"FAILED {format}, seed {seed}: {type(error).__name__}: {str(error)[:1_000]}", flush=True)
             counted.cpu_s += time.process_time() - began

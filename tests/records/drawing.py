@@ -292,5 +292,5 @@ DRAWS: dict[str, Draw] = {
 
 
 def registry(format: str, pool: Pool) -> Known:
-    """The one that knows the schemas of the records."""
+    """The registry that knows the schemas of the records."""
     return Known(pool.schemas) if format == "avro" else Known(_LETTERED, kind="JSON")

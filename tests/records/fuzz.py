@@ -38,7 +38,7 @@ RAISING = "REGEXP_LIKE('aa', s) AS s4"
 
 @dataclass
 class Counted:
-    """What a campaign has seen."""
+    """The counts of a campaign."""
 
     records: int = 0
     rows: int = 0

@@ -133,6 +133,8 @@ def _name(kind: pl.DataType) -> str:
         return f"decimal({kind.precision or MAX_PRECISION},{kind.scale})"
     if isinstance(kind, pl.List):
         return f"list<{text_of(_instance(kind.inner))}>"
+    if kind == pl.Struct([]):
+        raise ValueError("JSON is no type: JSON_EXTRACT_STRING takes a value out of a text")
     if isinstance(kind, pl.Struct):
         return f"struct<{', '.join(f'{f.name}: {text_of(_instance(f.dtype))}' for f in kind.fields)}>"
     for name, simple in SIMPLE.items():

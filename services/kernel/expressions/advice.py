@@ -127,6 +127,12 @@ SYNTAX = (
     _rule(r"(?<![<>=!])!(?!=)", "! is not there: write NOT"),
     _rule(r"\*\*", "** is not there: write `POWER({column}, 2)`"),
     _rule(r"\^", "^ is not there: write `POWER({column}, 2)` for a power, `XOR({column}, 1)` for bits"),
+    _rule(
+        r"->>?",
+        "-> is not there: a member of a struct is written with a dot, and a text is read by "
+        "`JSON_EXTRACT_STRING({column}, '$.a')`",
+    ),
+    _rule(r"(?:^|[(,+*/=<>-])\s*~", "~ is not there in front of a value: write `BIT_NOT({column})`"),
     _rule(r"<<|>>", "{match} is not there: write `{column} * POWER(2, 3)` or `{column} // POWER(2, 3)`"),
     _rule(r"\bDIV\b(?!\s*\()", "DIV is not there: write `{column} // 2`"),
     _rule(

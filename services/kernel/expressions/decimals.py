@@ -1,4 +1,4 @@
-"""Where the result of an operation on decimals has more digits than a decimal holds: there it is null.
+"""Decimals: an operation whose result has more digits than a decimal holds gives null.
 
 Polars raises at such a row, and a decimal overflows where an integer of more than 64 bits is null. The operand is null
 instead, and so is the result. Where the types alone say that every result fits, nothing is added. Source: JOBS "Values
@@ -63,7 +63,7 @@ def _digits(kind: pl.DataType) -> tuple[int, int]:
 
 
 def _units(value: pl.Expr, scale: int) -> pl.Expr:
-    """As a whole number of the last digit; null where that has too many digits."""
+    """The value as a whole number of its last digit; null where that has too many digits."""
     return value.cast(pl.Decimal(MAX_PRECISION, scale), strict=False).to_physical()
 
 

@@ -49,8 +49,9 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
         return members
     if match := _HUGE.search(advice.without_texts(text)):
         return [f"{match[0]} is larger than any float, which ends near 1.8e308: write `1.7e308`"]
-    if match := re.search(r"(?i)datatype \"(\w+)\" is not", message):
-        return [f"{match[1]} is no type: write CAST({columns[0] if columns else 'column'} AS ...) with one of {_TYPES}"]
+    if match := re.search(r"(?i)datatype \"?(\w+)\"? is not", message):
+        column = columns[0] if columns else "column"
+        return [f"{match[1].upper()} is no type: write CAST({column} AS ...) with one of {_TYPES}"]
     if match := _UNSUPPORTED.search(message):
         return [advice.of_unknown_function(match[1])]
     if match := _ARGUMENTS.search(message):
@@ -92,6 +93,9 @@ def _of_many_rows(text: str) -> str:
             return f"{word.upper()} takes many rows, an expression sees one: use an aggregate operator, there {said}"
         if name in AGGREGATE_BY_NAME:
             inner = "" if arguments == ["*"] else ", ".join(arguments)
+            if name in ("min", "max") and len(arguments) > 1:
+                of_row = "GREATEST" if name == "max" else "LEAST"
+                return f"{word.upper()} takes many rows: of several columns of a row it is `{of_row}({inner})`"
             return (
                 f"{word.upper()} takes many rows, an expression sees one: use an aggregate operator, `{name}({inner})`"
             )
@@ -122,11 +126,11 @@ def _type_mistakes(text: str, schema: Mapping[str, pl.DataType], adapted: Adapte
     except (PolarsError, PanicException, RecursionError, ValueError):
         return []
     rows = pl.DataFrame(schema=dict(schema))
-    return list(_mistakes(tree, rows, adapted))
+    return list(_mistakes(tree, rows, adapted, text))
 
 
-def _mistakes(node: Node, rows: pl.DataFrame, adapted: Adapted) -> Iterator[str]:
-    """Mistakes of the parts that fail though their own parts do not."""
+def _mistakes(node: Node, rows: pl.DataFrame, adapted: Adapted, text: str = "") -> Iterator[str]:
+    """Mistakes of the parts that fail though their own parts do not. text: that of the node, where it is known."""
     found = False
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         for mistake in _mistakes(child, rows, adapted):
@@ -139,7 +143,7 @@ def _mistakes(node: Node, rows: pl.DataFrame, adapted: Adapted) -> Iterator[str]
     except (PolarsError, PanicException) as error:
         yield _in_words(node, str(error), rows, adapted)
     except ValueError as error:
-        yield f"'{_shown(node)}' {error}"
+        yield f"'{text or _shown(node)}' {error}"
 
 
 def _values(node: Node, rows: pl.DataFrame, adapted: Adapted) -> pl.DataType:
@@ -149,15 +153,21 @@ def _values(node: Node, rows: pl.DataFrame, adapted: Adapted) -> pl.DataType:
 
 def _in_words(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> str:
     binary = node.get("BinaryExpr")
+    if "Ternary" in node and (kind := _values(node["Ternary"]["predicate"], rows, adapted)) != pl.Boolean:
+        return _no_condition(_shown(node["Ternary"]["predicate"]), kind)
     if binary is None:
         return _of_call(node, message, rows, adapted)
     sides = [(_shown(binary[side]), _values(binary[side], rows, adapted)) for side in ("left", "right")]
     if binary["op"] in _LOGICAL:
         text, kind = next(side for side in sides if side[1] != pl.Boolean)
-        return f"{text} is {advice.in_words(kind)}, not true or false: compare it, such as `{text} IS NOT NULL`"
+        return _no_condition(text, kind)
     said = " and ".join(f"{text} is {advice.in_words(kind)}" for text, kind in sides)
     verb = "cannot be compared" if binary["op"] in _COMPARED else "do not go together"
     return f"{said}, which {verb}{_cast(sides)}"
+
+
+def _no_condition(text: str, kind: pl.DataType) -> str:
+    return f"{text} is {advice.in_words(kind)}, not true or false: compare it, such as `{text} IS NOT NULL`"
 
 
 def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
@@ -197,6 +207,9 @@ def _of_call(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> 
     name = words[0].upper() if words else "the function"
     names = " and ".join(f"{text} is {advice.in_words(kind)}" for text, kind in kinds if not isinstance(kind, pl.List))
     text, kind = kinds[0]
+    if name == "FIELDBYNAME":
+        hint = f": write `JSON_EXTRACT_STRING({text}, '$.a')` for JSON" if kind == pl.String else ""
+        return f"{text} is {advice.in_words(kind)}, which has no members{hint}"
     if kind == pl.String:
         return f"{name} does not take these: {names}; write `CAST({text} AS DOUBLE)` for the text as a number"
     if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean:

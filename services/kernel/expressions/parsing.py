@@ -17,6 +17,7 @@ from holdfast.services.kernel.expressions import rules as expression_rules
 from holdfast.services.kernel.expressions.own_times import UNITS
 from holdfast.services.kernel.expressions.refused import Refused
 from holdfast.services.kernel.expressions.sql_text import prepared
+from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.suggestions import suggest
 
 COMPILED = 256
@@ -111,6 +112,7 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
     if _SUBQUERY.search(bare):
         raise ExpressionError(advice.of_syntax(text, list(schema)))
     try:
+        _check_arguments(text)
         parsed = pl.sql_expr(prepared(text))
         if unknown := list(dict.fromkeys(name for name in parsed.meta.root_names() if name not in schema)):
             raise ExpressionError(*_unknown_columns(text, unknown, schema))
@@ -125,6 +127,14 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
             raise
         raise ExpressionError(*_mistakes(text, str(error), schema)) from error
     return expression
+
+
+def _check_arguments(text: str) -> None:
+    """Polars panics at some functions without arguments, which writes to the terminal."""
+    for name, arguments in advice.calls_of(text):
+        known = BY_NAME.get(name.upper())
+        if known and not arguments and any(not one.optional for one in known.parameters):
+            raise ExpressionError(f"{name.upper()} is given other arguments than it takes: {known.signature}")
 
 
 def _mistakes(text: str, message: str, schema: Mapping[str, pl.DataType]) -> list[str]:

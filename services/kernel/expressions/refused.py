@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 
@@ -18,4 +20,13 @@ def check_pattern(pattern: str) -> None:
     try:
         pl.Series([""]).str.contains(pattern)
     except pl.exceptions.PolarsError as error:
-        raise Refused(f"has '{pattern}', which is no regular expression: {str(error).splitlines()[-1]}") from None
+        raise Refused(f"has '{pattern}', which is no regular expression: {what_is_wrong(str(error))}") from None
+
+
+def what_is_wrong(error: str) -> str:
+    """The message of polars about a text that is no regular expression; of another error its first line."""
+    found = _WRONG_REGEX.search(error)
+    return found[1] if found else error.splitlines()[0]
+
+
+_WRONG_REGEX = re.compile(r"regex parse error:.*?^error: ([^\n]*)", re.DOTALL | re.MULTILINE)

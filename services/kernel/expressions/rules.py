@@ -54,15 +54,15 @@ def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """The expression under the rules above. Raises Refused, or a PolarsError for types that do not fit."""
     root = tree(expression)
     if "Alias" in root:  # of `n > 1_000` polars makes the condition n > 1 under the name _000
-        raise Refused(_named(root["Alias"][1]))
+        raise Refused(_ends_in(root["Alias"][1]))
     rules = _Rules(schema, root)
     return rules.whole(rules.typed(_checked(rules.node(root))))
 
 
-def _named(name: str) -> str:
+def _ends_in(name: str) -> str:
     if name.startswith("_") and name.strip("_").isdigit():
         return f"has a number with '_' in it: write the digits alone, without '{name[0]}'"
-    return f"has '{name}' behind its end, where nothing can stand: an operator or a comma is missing"
+    return f"ends in '{name}', which belongs to nothing: an operator is missing before it, or it is a name to leave out"
 
 
 class _Rules:
@@ -205,7 +205,7 @@ class _Rules:
         return {"Function": node["Function"] | {"input": [_filled(tree(fits), _value=value)]}}
 
     def _as_decimal(self, node: Node, kind: pl.DataType) -> Node:
-        """One of several values in their common type, if that is a decimal: null where it has too many digits."""
+        """A value in the common type of several, if that is a decimal: null where it has too many digits."""
         return _cast(node, kind) if isinstance(kind, pl.Decimal) and self.type_of(node) != kind else node
 
     def _choice(self, node: Node) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -67,7 +68,17 @@ class AggregateKind(OperatorKind):
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         params, columns, output = plan.params, schema(inputs[0]), schema(plan.fields)
         parsed = {name: aggregate_texts.parse(name, text, columns) for name, text in params["aggregate"].items()}
-        aggregates = [aggregate for one in parsed.values() for aggregate in one.aggregates]
+        failing = list[pl.Expr]()
+        screens = {
+            name
+            for name, text in params["aggregate"].items()
+            if "on_error" in params and aggregate_texts.may_fail(text)
+        }
+        aggregates = [
+            self._screened(aggregate, failing) if name in screens else aggregate
+            for name, one in parsed.items()
+            for aggregate in one.aggregates
+        ]
         computed = [one.expression.alias(name) for name, one in parsed.items() if one.expression is not None]
         if computed:
             output = _of_aggregates(output, aggregates, parsed)
@@ -82,14 +93,16 @@ class AggregateKind(OperatorKind):
             made = Windows(made_of, shape, params["emit"], keep_late, tables)
         if computed:
             made = Computed(made, computed, plan.fields)
-        failing = [
-            one.argument.alias(f"_{one.name}")
-            for name, each in parsed.items()
-            if aggregate_texts.may_fail(params["aggregate"][name])
-            for one in each.aggregates
-            if one.argument is not None
-        ]
-        return Screened(made, failing, inputs[0], stops(params)) if failing and "on_error" in params else made
+        return Screened(made, failing, inputs[0], stops(params)) if failing else made
+
+    @staticmethod
+    def _screened(aggregate: accumulators.Aggregate, failing: list[pl.Expr]) -> accumulators.Aggregate:
+        """The aggregate of a column that is computed before: a row at which that fails is refused."""
+        if aggregate.argument is None:
+            return aggregate
+        column = f"_of_{aggregate.name}"
+        failing.append(aggregate.argument.alias(column))
+        return replace(aggregate, argument=pl.col(column))
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("late", "on_error") if params.get("window") else ("on_error",)

@@ -72,7 +72,10 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Parsed:
     outer = _outer(name, text, calls)
     if alone := [column for column in schema if re.search(rf"\b{re.escape(column)}\b", _QUOTED.sub("''", outer))]:
         raise ExpressionError(f"'{alone[0]}' stands outside of an aggregate in '{text}': write `max({alone[0]})`")
-    expression = compile_expression(outer, columns)
+    try:
+        expression = compile_expression(outer, columns)
+    except ExpressionError as error:
+        raise ExpressionError(*(_as_written(one, name, text, calls) for one in error.mistakes)) from error
     if expression_may_fail(outer, of_numbers=True):
         raise ExpressionError(
             f"'{text}' computes with aggregates in a way that can fail at a row: make each a column of its own, and "
@@ -102,6 +105,13 @@ def _outer(name: str, text: str, calls: Sequence[Call]) -> str:
         parts += [text[begin : call.start], f"_{index}_{name}"]
         begin = call.stop
     return "".join((*parts, text[begin:]))
+
+
+def _as_written(mistake: str, name: str, text: str, calls: Sequence[Call]) -> str:
+    """With the aggregates in place of their columns."""
+    for index, call in enumerate(calls):
+        mistake = mistake.replace(f"_{index}_{name}", text[call.start : call.stop])
+    return mistake
 
 
 # -- calls -----------------------------------------------------------------------------------------------------------

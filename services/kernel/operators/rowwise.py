@@ -5,7 +5,6 @@ Source: JOBS "operators".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.errors import InvalidRecord
 from holdfast.services.kernel.expressions.parsing import compile_expression, computing, name_of, source_of
+from holdfast.services.kernel.expressions.refused import what_is_wrong
 from holdfast.services.kernel.operators.inline import where
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 
@@ -61,15 +61,12 @@ class Rowwise:
 
 def _reason(error: str) -> str:
     """The first line, and of a text that is no regular expression what is wrong with it."""
-    found = _WRONG_REGEX.search(error)
-    return f"{error.splitlines()[0]} {found[1]}" if found else error.splitlines()[0]
-
-
-_WRONG_REGEX = re.compile(r"regex parse error:.*?^error: ([^\n]*)", re.DOTALL | re.MULTILINE)
+    first, said = error.splitlines()[0], what_is_wrong(error)
+    return first if said == first else f"{first} {said}"
 
 
 class Screened:
-    """An operator that gets only the rows at which these columns can be computed; the others are refused.
+    """An operator that gets only the rows at which these columns can be computed, with them; the others are refused.
 
     Args:
         columns: what the operator computes of a row by itself, under names of their own. fields: of the input.
@@ -79,19 +76,17 @@ class Screened:
         self, inner: Operator, columns: Sequence[pl.Expr], fields: Mapping[str, str], fail: bool = False
     ) -> None:
         add = computing(columns)
-        compute: Compute = lambda rows: add(rows).select(TIME)  # noqa: E731
-        self._inner = inner
-        self._screen = Rowwise(compute, pl.DataFrame(schema={TIME: pl.Int64()}), fields, fail)
+        self._inner, self._screen = inner, Rowwise(add, add(with_time(schema(fields)).to_frame()), fields, fail)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
-        refused = self._screen.on_batch([rows], context).refused
-        if not refused:
-            return self._inner.on_batch(inputs, context)
-        places = np.delete(np.arange(rows.height), [one.place for one in refused])
-        outcome = self._inner.on_batch([rows[places]], context)
+        screened = self._screen.on_batch([rows], context)
+        outcome = self._inner.on_batch([screened.rows], context)
+        if not screened.refused:
+            return outcome
+        places = np.delete(np.arange(rows.height), [one.place for one in screened.refused])
         others = (replace(one, place=int(places[one.place])) for one in outcome.refused)
-        return replace(outcome, refused=(*refused, *others))
+        return replace(outcome, refused=(*screened.refused, *others))
 
 
 def stops(params: Mapping[str, Any]) -> bool:
