@@ -178,7 +178,7 @@ class TaskCuts(msgspec.Struct, frozen=True):
     final: bool
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True):
+class KnownSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """A valid Snapshot in the cut log: what it stands for ends below `upto`, and when it was written."""
 
     upto: Count
@@ -199,7 +199,7 @@ class CutsSnapshot(msgspec.Struct, frozen=True):
     ends: dict[str, dict[Count, Count]] | None = None
     topics: dict[str, tuple[str, ...]] = {}
     replaced: dict[str, Replaced] = {}
-    snapshots: tuple[Known, ...] = ()
+    snapshots: tuple[KnownSnapshot, ...] = ()
     leads: dict[str, Leading] = {}
 
 

@@ -80,7 +80,7 @@ class State:
 
 
 class Seen:
-    """A unit as one worker sees it now. Implements Sight. leads: the unit runs there, otherwise its image is there."""
+    """A unit as one worker sees it now. Implements UnitView. leads: the unit runs there, else its image."""
 
     interval_ms, every_batches, merge_ms = 500, 10, 0.0
     swept_ms = 0.0

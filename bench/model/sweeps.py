@@ -25,7 +25,7 @@ DELIVERY_MS, WRITE_MS = 2.0, 4.0
 
 @dataclass(slots=True)
 class Seen:
-    """A unit, as far as the three policies look. Implements their part of Sight."""
+    """A unit, as far as the three policies look. Implements their part of UnitView."""
 
     sinkmost: bool
     captured_ms: float = 0.0

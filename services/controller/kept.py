@@ -16,7 +16,7 @@ DEAD_LETTERS = "dead-letters"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptLetters:
     """The dead letters of a job. until_ms: time of day when the last one is old enough; None: there are none."""
 
     topics: JobTopics
@@ -27,7 +27,7 @@ class Kept:
         return self.until_ms is None or self.until_ms <= now_ms
 
 
-def kept(log: Log, cluster: ClusterTopics, present: Collection[str]) -> Iterator[Kept]:
+def kept(log: Log, cluster: ClusterTopics, present: Collection[str]) -> Iterator[KeptLetters]:
     """Jobs whose dead letters are on Kafka, and whose cuts are not: those of a replay stay together. Blocks.
 
     Args:
@@ -40,7 +40,7 @@ def kept(log: Log, cluster: ClusterTopics, present: Collection[str]) -> Iterator
             continue
         own = cluster.job(job, generation)
         if name == own.dead_letters and own.cuts not in present:
-            yield Kept(own, until_ms(log, own))
+            yield KeptLetters(own, until_ms(log, own))
 
 
 def until_ms(log: Log, own: JobTopics) -> int | None:

@@ -36,7 +36,7 @@ class Unacknowledged(Retriable):
     """Records are on their way, and stay so: ask again whether they were acknowledged."""
 
 
-class Known:
+class EndsSeen:
     """The ends that this process has seen partitions to have: a later answer below one of them is old, or bad news.
 
     Any thread may read or write; of two writes at once the lower end may stay, which is also true.

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.answers import Known
+from holdfast.services.log.answers import EndsSeen
 from holdfast.services.log.cluster_seen import ClusterSeen
 from holdfast.services.log.login import Login
 from holdfast.services.log.protocol import Headers
@@ -67,7 +67,7 @@ class Cluster:
 
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    known: Known = field(default_factory=Known, compare=False)
+    known: EndsSeen = field(default_factory=EndsSeen, compare=False)
     seen: ClusterSeen = field(init=False, compare=False)
     login: Login = field(init=False, compare=False)
 

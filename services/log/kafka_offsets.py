@@ -15,7 +15,7 @@ from confluent_kafka.admin._listoffsets import EarliestSpec, LatestSpec, OffsetS
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Torn
 from holdfast.services.log import answers
-from holdfast.services.log.answers import Known, WentBack
+from holdfast.services.log.answers import EndsSeen, WentBack
 from holdfast.services.log.kafka_requests import LOOK_AGAIN_S, Requests
 from holdfast.services.log.protocol import At
 
@@ -38,7 +38,7 @@ _Asked = dict[TopicPartition, Future[Any]]
 class Offsets:
     """Offsets of one process, from any thread. known: ends that it has seen."""
 
-    def __init__(self, requests: Requests, known: Known) -> None:
+    def __init__(self, requests: Requests, known: EndsSeen) -> None:
         self._requests, self._known = requests, known
 
     def at(self, partitions: list[Partition], at: At) -> dict[Partition, int]:

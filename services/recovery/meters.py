@@ -15,7 +15,7 @@ from holdfast.schemas.events import Event
 from holdfast.services.log.health import Health
 from holdfast.services.log.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
 from holdfast.services.log.metrics_server import registry_of, serve
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.publishing import INSTABILITY_PHASE
 
 BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
@@ -65,7 +65,9 @@ class Meters:
         name: of the replica.
     """
 
-    def __init__(self, known: Known, since_ms: int, *refused: Callable[[], Mapping[str, int]], name: str = "") -> None:
+    def __init__(
+        self, known: ReplicaView, since_ms: int, *refused: Callable[[], Mapping[str, int]], name: str = ""
+    ) -> None:
         self._since_ms = since_ms
         self.registry = registry = registry_of(of_process(name, "recovery"), _standing(known), of_refusals(*refused))
         self._phases = Histogram(PHASE.name, PHASE.about, PHASE.labels, registry=registry, buckets=BUCKETS_S)
@@ -100,7 +102,7 @@ class Meters:
         serve(self.registry, port, address, health)
 
 
-def _standing(known: Known) -> Read:
+def _standing(known: ReplicaView) -> Read:
     """Gauges, read when they are asked for."""
 
     def read() -> Iterator[Sample]:

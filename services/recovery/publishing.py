@@ -18,7 +18,7 @@ from holdfast.services.recovery.core.adaptive.judging import Judgement, Judging,
 from holdfast.services.recovery.core.adaptive.wording import alternatives, lines
 from holdfast.services.recovery.core.instability import Period
 from holdfast.services.recovery.core.job.incident import kind_of, story_line
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
 from holdfast.services.recovery.core.unit.versions import found_out
 
@@ -39,7 +39,7 @@ class Publishing:
     def __init__(
         self,
         name: str,
-        known: Known,
+        known: ReplicaView,
         appender: Appender,
         events: Partition,
         now_us: Callable[[], int],

@@ -15,7 +15,7 @@ from holdfast.services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
 from holdfast.services.kernel.logs.standings import MANY
 from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import Appender
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 
 _log = get_logger()
 
@@ -32,7 +32,7 @@ class Snapshotting:
     def __init__(
         self,
         name: str,
-        known: Known,
+        known: ReplicaView,
         appender: Appender,
         partition: Partition,
         trims: Trims,

@@ -45,7 +45,7 @@ from holdfast.services.spark.engine import (
     Write,
 )
 from holdfast.services.spark.spent import Spent
-from holdfast.services.spark.surroundings import Surroundings
+from holdfast.services.spark.surroundings import DriverServices
 
 _log = get_logger()
 
@@ -58,7 +58,7 @@ class SparkCopy:
         plan: Plan,
         spark: SparkPlan,
         topics: JobTopics,
-        around: Surroundings,
+        around: DriverServices,
         engine: Engine,
         skipped: Collection[int],
     ) -> None:

@@ -25,7 +25,7 @@ from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.log.protocol import Log
 from holdfast.services.spark.copy import SparkCopy
 from holdfast.services.spark.engine import Engine
-from holdfast.services.spark.surroundings import Surroundings
+from holdfast.services.spark.surroundings import DriverServices
 
 HOSTS = "spark"
 """Units that a driver takes, as its heartbeats say it."""
@@ -64,7 +64,7 @@ class Host:
         self._appender = log.appender("events")
         self._publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(self._publish, clock_ms, time_ms)
-        self._around = Surroundings(
+        self._around = DriverServices(
             log=log,
             appender=self._appender,
             author=Author(identity.incarnation),

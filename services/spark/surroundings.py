@@ -12,7 +12,7 @@ from holdfast.services.log.protocol import Appender, Log
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class DriverServices:
     """Services of its host that a copy needs. refuse: called with the place of a job's record that does not fit, the
     reason,
     and the job."""

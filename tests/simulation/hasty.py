@@ -12,7 +12,7 @@ from holdfast.schemas.assignments import Change
 from holdfast.services.kernel.liveness import attention
 from holdfast.services.kernel.liveness.attention import Attention
 from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.unit.signs import Sign
 from holdfast.services.recovery.replica import Replica
 
@@ -31,7 +31,7 @@ def watch(replica: Replica) -> None:
     replica._append = watched  # type: ignore[method-assign]
 
 
-def _unhurried(known: Known, proposed: Iterable[Change]) -> None:
+def _unhurried(known: ReplicaView, proposed: Iterable[Change]) -> None:
     clock = known.attention
     if not clock.resumed or clock.attentive_us - clock.resumed[-1] >= attention.UNSETTLED_US:
         return

@@ -25,7 +25,7 @@ def burst_ms(capture_ms: float, load: float) -> float:
 
 @dataclass
 class Timed:
-    """A unit of the worker, as a policy sees it. Implements Sight. Its load and its costs do not change."""
+    """A unit of the worker, as a policy sees it. Implements UnitView. Its load and its costs do not change."""
 
     policy: str
     backup: str

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from holdfast.schemas.cuts import CutRecord, CutsSnapshot, Known, Leading, Snapshot, TaskCuts
+from holdfast.schemas.cuts import CutRecord, CutsSnapshot, KnownSnapshot, Leading, Snapshot, TaskCuts
 
 KEPT_CUTS = 1_024
 """Valid records that can be taken back: a snapshot says how the log stood a little before it is read."""
@@ -24,7 +24,7 @@ class Snapshots:
     """Snapshots of one cut log, as one reader follows it. known: the newest that are valid, in order."""
 
     def __init__(self, start: CutsSnapshot) -> None:
-        self.known: tuple[Known, ...] = start.snapshots
+        self.known: tuple[KnownSnapshot, ...] = start.snapshots
         self._since = start.upto
         self._before: deque[tuple[int, str, TaskCuts | Leading | None]] = deque()
 
@@ -53,7 +53,7 @@ class Snapshots:
             return False
         if structs.replace(state, snapshots=()) != self._as_of(state.upto, now):
             return False
-        self.known = (*self.known, Known(state.upto, record.time_ms))[-MOST_KNOWN:]
+        self.known = (*self.known, KnownSnapshot(state.upto, record.time_ms))[-MOST_KNOWN:]
         return True
 
     def _as_of(self, upto: int, now: CutsSnapshot) -> CutsSnapshot:

@@ -18,7 +18,7 @@ from holdfast.schemas.cuts import (
     CutRecord,
     CutsSnapshot,
     Gap,
-    Known,
+    KnownSnapshot,
     Leading,
     Leads,
     Raised,
@@ -244,7 +244,7 @@ class CutLog:
         return valid
 
     @property
-    def snapshots(self) -> tuple[Known, ...]:
+    def snapshots(self) -> tuple[KnownSnapshot, ...]:
         """The newest snapshots in the log that are known to be valid, in order."""
         return self._snapshots.known
 

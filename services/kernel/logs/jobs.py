@@ -34,7 +34,7 @@ _RETIRED = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownJob:
     """A generation. records: those of `jobs.plans` that count, by offset. units: of its plan."""
 
     job: str
@@ -59,7 +59,7 @@ class Jobs:
         self.base = base
         self.next = self.snapshotted = 0
         self.admitted = Admitted(Retired() if base is None else base.retired)
-        self._past: Past[Known | Retired] = Past()
+        self._past: Past[KnownJob | Retired] = Past()
         if base is not None:
             for one in base.decisions:
                 self._take(one.offset, one.time_ms, one.record.encode())
@@ -89,16 +89,16 @@ class Jobs:
                     self._past.put(offset, key, None)
             return record
         before, kept = self._past.get(record.generation), Kept(offset, time_ms, value.decode())
-        if isinstance(before, Known):  # what follows a plan: a skip, or its end
+        if isinstance(before, KnownJob):  # what follows a plan: a skip, or its end
             known = replace(before, over=isinstance(record, Ended), records=(*before.records, kept))
         else:
             units = frozenset(unit.name for unit in record.units) if isinstance(record, Plan) else frozenset()
             rejected = isinstance(record, Rejection)
-            known = Known(record.job, rejected, rejected, (kept,), units)
+            known = KnownJob(record.job, rejected, rejected, (kept,), units)
         self._past.put(offset, record.generation, known)
         return record
 
-    def known(self) -> dict[str, Known]:
+    def known(self) -> dict[str, KnownJob]:
         """The generations that count."""
         return _known(self._past.now())
 
@@ -120,7 +120,7 @@ class Jobs:
         retired = then.get(_RETIRED, Retired())
         return (tuple(_records(_known(then))), retired) == (snapshot.decisions, snapshot.retired)
 
-    def known_then(self, upto: int) -> tuple[dict[str, Known], Retired]:
+    def known_then(self, upto: int) -> tuple[dict[str, KnownJob], Retired]:
         """Generations as of a snapshot that agrees."""
         then = self._past.as_of(upto) or {}
         retired = then.get(_RETIRED, Retired())
@@ -171,14 +171,14 @@ class Submissions:
         elif not _names_a_command(value):
             self._jobs[generation(offset, time_ms, value)] = offset
 
-    def decided(self, known: Mapping[str, Known], retired: Retired) -> int:
+    def decided(self, known: Mapping[str, KnownJob], retired: Retired) -> int:
         """Below it every job is decided, as far as was read."""
         for g in [g for g in self._jobs if g in known or retired.has(g)]:
             if self._jobs[g] < self.since:
                 del self._jobs[g]
         return min((o for g, o in self._jobs.items() if g not in known and not retired.has(g)), default=self.next)
 
-    def kept(self, upto: int, known: Mapping[str, Known]) -> tuple[Kept, ...]:
+    def kept(self, upto: int, known: Mapping[str, KnownJob]) -> tuple[Kept, ...]:
         """The commands below `upto` that still concern a job which runs; every job below is decided.
 
         Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
@@ -200,7 +200,7 @@ class Submissions:
                 slots[slot] = kept
         return tuple(sorted(slots.values(), key=attrgetter("offset")))
 
-    def check(self, snapshot: Snapshot, known: Mapping[str, Known], retired: Retired) -> bool | None:
+    def check(self, snapshot: Snapshot, known: Mapping[str, KnownJob], retired: Retired) -> bool | None:
         """True if the snapshot agrees with `jobs.submit`; None: so far was not read yet, or it is too long ago.
 
         known, retired: as of the snapshot.
@@ -231,11 +231,11 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
     )
 
 
-def _known(values: Mapping[str, Known | Retired]) -> dict[str, Known]:
-    return {key: value for key, value in values.items() if isinstance(value, Known)}
+def _known(values: Mapping[str, KnownJob | Retired]) -> dict[str, KnownJob]:
+    return {key: value for key, value in values.items() if isinstance(value, KnownJob)}
 
 
-def _records(known: Mapping[str, Known]) -> list[Kept]:
+def _records(known: Mapping[str, KnownJob]) -> list[Kept]:
     return sorted((kept for one in known.values() for kept in one.records), key=attrgetter("offset"))
 
 
@@ -253,7 +253,7 @@ def _parsed(kept: Iterable[Kept]) -> Iterator[tuple[Kept, Command]]:
             yield one, command
 
 
-def _concerned(offset: int, command: Command, known: Mapping[str, Known]) -> str | None:
+def _concerned(offset: int, command: Command, known: Mapping[str, KnownJob]) -> str | None:
     """The generation that a command concerns, if its job runs: as the controller finds it (commanding.py)."""
     named = [g for g, one in known.items() if one.job == command.job and not one.rejected and _offset(g) < offset]
     g = max(named, key=_offset, default=None)

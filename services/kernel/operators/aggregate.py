@@ -15,7 +15,7 @@ from holdfast.services.kernel.operators import accumulators, aggregate_texts
 from holdfast.services.kernel.operators.aggregation import Aggregation
 from holdfast.services.kernel.operators.calendar_windows import zone_problem
 from holdfast.services.kernel.operators.computed import Computed
-from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import Operator
 from holdfast.services.kernel.operators.rowwise import Screened, stops
 from holdfast.services.kernel.operators.running import EACH
@@ -135,7 +135,7 @@ class AggregateKind(OperatorKind):
     def horizon_us(self, params: Params) -> int | None:
         return shape_of(params["window"]).horizon_us if params.get("window") else None
 
-    def held(self, params: Params, newest_us: int) -> Held:
+    def held(self, params: Params, newest_us: int) -> HeldInput:
         return shape_of(params["window"]).held(newest_us) if params.get("window") else super().held(params, newest_us)
 
 

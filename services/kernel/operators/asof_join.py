@@ -25,7 +25,7 @@ from holdfast.services.kernel.operators.content_order import ContentOrder
 from holdfast.services.kernel.operators.ends import Ends
 from holdfast.services.kernel.operators.held_rows import HeldRows
 from holdfast.services.kernel.operators.join_keys import Sides
-from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.stored_rows import StoredRows
@@ -90,8 +90,8 @@ class AsOfJoinKind(OperatorKind):
         """The newest right row of a key counts until another one comes."""
         return _within_us(params)
 
-    def held(self, params: Params, newest_us: int) -> Held:
-        return Held(newest_us + 1, newest_us)
+    def held(self, params: Params, newest_us: int) -> HeldInput:
+        return HeldInput(newest_us + 1, newest_us)
 
 
 def _within_us(params: Params) -> int | None:

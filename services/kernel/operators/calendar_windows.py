@@ -18,7 +18,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from holdfast.schemas.cuts import NO_WATERMARK
-from holdfast.services.kernel.operators.kind import Held
+from holdfast.services.kernel.operators.kind import HeldInput
 from holdfast.services.kernel.suggestions import did_you_mean
 
 _DAY_US = 24 * 3600 * 1_000_000
@@ -64,8 +64,8 @@ class Calendar:
         """Clocks may be changed by a day, as on islands that went over the date line."""
         return self._longest
 
-    def held(self, newest_us: int) -> Held:
-        return Held.open_until(self._window(newest_us)[1])
+    def held(self, newest_us: int) -> HeldInput:
+        return HeldInput.open_until(self._window(newest_us)[1])
 
     # -- its windows, each of one pane --------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from holdfast.services.kernel.codecs.fields import DELETED, optional
 from holdfast.services.kernel.operators import join_keys
 from holdfast.services.kernel.operators.join_keys import Pair, Sides
 from holdfast.services.kernel.operators.join_range import Range, range_of
-from holdfast.services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import Operator
 from holdfast.services.kernel.operators.stream_join import LEFT_ONLY, Join
 from holdfast.services.kernel.operators.table_join import TableJoin
@@ -102,14 +102,14 @@ class JoinKind(OperatorKind):
     def horizon_us(self, params: Params) -> int | None:
         return max(_range(params).left_us, _range(params).right_us) if _timed(params) else None
 
-    def held(self, params: Params, newest_us: int) -> Held:
+    def held(self, params: Params, newest_us: int) -> HeldInput:
         """A row that comes out with its own time does so as late as its side is open."""
         until, newest, _ = super().held(params, newest_us)
         if until is None:
-            return Held(until, newest)
+            return HeldInput(until, newest)
         left, right = _range(params).left_us, _range(params).right_us
         kind = params["join"].get("kind")
-        return Held(until, newest, max(right if kind in ("right", "full") else 0, left if kind in _OWN else 0))
+        return HeldInput(until, newest, max(right if kind in ("right", "full") else 0, left if kind in _OWN else 0))
 
 
 _OWN = ("left", "full", "semi", "anti")

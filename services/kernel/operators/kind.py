@@ -42,7 +42,7 @@ class Stream:
     once: bool = False
 
 
-class Held(NamedTuple):
+class HeldInput(NamedTuple):
     """Rows of its input that an operator holds, in microseconds.
 
     until: watermark at which it holds nothing; None: it never holds a row.
@@ -55,7 +55,7 @@ class Held(NamedTuple):
     lag: int = 0
 
     @classmethod
-    def open_until(cls, end: int) -> Held:
+    def open_until(cls, end: int) -> HeldInput:
         """Held rows of open windows, of which the last one ends at `end`; its rows have the last moment inside."""
         return cls(end, end - 1)
 
@@ -120,10 +120,10 @@ class Kind:
         """
         return None
 
-    def held(self, params: Params, newest_us: int) -> Held:
+    def held(self, params: Params, newest_us: int) -> HeldInput:
         """newest_us: largest event time that came in."""
         horizon = self.horizon_us(params)
-        return Held(None if horizon is None else newest_us + horizon + 1, newest_us)
+        return HeldInput(None if horizon is None else newest_us + horizon + 1, newest_us)
 
 
 class SourceKind(Kind):

@@ -16,7 +16,7 @@ import numpy as np
 
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.services.kernel.operators.calendar_windows import Calendar
-from holdfast.services.kernel.operators.kind import Held
+from holdfast.services.kernel.operators.kind import HeldInput
 
 _SECOND_US = 1_000_000
 
@@ -33,7 +33,7 @@ class Shape(Protocol):
         """Longest time behind the watermark at which a record can still count; None: there is no bound."""
         ...
 
-    def held(self, newest_us: int) -> Held: ...
+    def held(self, newest_us: int) -> HeldInput: ...
 
 
 class Grid(Shape, Protocol):
@@ -82,9 +82,9 @@ class Fixed:
     def horizon_us(self) -> int:
         return self.size_us
 
-    def held(self, newest_us: int) -> Held:
+    def held(self, newest_us: int) -> HeldInput:
         """The last window of the newest row ends there."""
-        return Held.open_until(self.last_end(newest_us))
+        return HeldInput.open_until(self.last_end(newest_us))
 
     def panes(self, times: np.ndarray) -> np.ndarray:
         return _floored(times, self.offset_us, self._width)
@@ -133,8 +133,8 @@ class Cumulative:
     def horizon_us(self) -> int:
         return self.size_us
 
-    def held(self, newest_us: int) -> Held:
-        return Held.open_until(self.last_end(newest_us))
+    def held(self, newest_us: int) -> HeldInput:
+        return HeldInput.open_until(self.last_end(newest_us))
 
     def panes(self, times: np.ndarray) -> np.ndarray:
         return _floored(times, self.offset_us, self.step_us)
@@ -170,8 +170,8 @@ class Session:
     def horizon_us(self) -> None:
         """A session may never end, and its first row counts as long."""
 
-    def held(self, newest_us: int) -> Held:
-        return Held.open_until(newest_us + self.gap_us)
+    def held(self, newest_us: int) -> HeldInput:
+        return HeldInput.open_until(newest_us + self.gap_us)
 
 
 def shape_of(window: Mapping[str, Any]) -> Fixed | Cumulative | Calendar | Session:

@@ -42,7 +42,7 @@ Watched = tuple[str, str, int]
 """Worker, incarnation, and the fail-stop time-out of a unit."""
 
 
-class Known:
+class ReplicaView:
     """Knowledge of one replica; each subject is a fold of its own.
 
     Args: as of `Recovery`.

@@ -7,13 +7,13 @@ from functools import partial
 
 from holdfast.schemas.assignments import Change
 from holdfast.services.kernel.plans.pinning import Fit
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.placement.room import Candidate, Room
 from holdfast.services.recovery.core.unit import protection, reasons, switching
 from holdfast.services.recovery.core.unit.situation import Situation
 
 
-def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list[Change]:
+def propose(known: ReplicaView, units: Sequence[str], all_units: bool = False) -> list[Change]:
     """Changes that are due for these units, in this order; each is proposed once until it is read back.
 
     all_units: they are all, the important ones first; else nobody gets a standby where not every unit can. While units
@@ -44,7 +44,7 @@ def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list
     return changes
 
 
-def room(known: Known, situation: Situation, rooms: dict[object, Room]) -> Room:
+def room(known: ReplicaView, situation: Situation, rooms: dict[object, Room]) -> Room:
     """Workers of the unit's kind whose bytes do not differ, and what all of them hold or were asked to hold.
 
     rooms: those that are known already in this turn, by kind and versions.

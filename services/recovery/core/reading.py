@@ -13,7 +13,7 @@ from holdfast.schemas.incidents import Incident
 from holdfast.schemas.plans import Decision, Ended, Plan, Retirement
 from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.recovery.core.job.incident import story_line as incident_line
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.unit import reasons
 from holdfast.services.recovery.core.unit.schemes import OF_DRIVERS
 from holdfast.services.recovery.core.unit.stance import unexplained
@@ -30,7 +30,7 @@ class Reading:
     unexplained: valid changes that no row of a unit's table makes, and why, until published.
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: ReplicaView) -> None:
         self._known = known
         self.story: list[str] = []
         self.unexplained: list[tuple[Change, str]] = []

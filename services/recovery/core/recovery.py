@@ -16,7 +16,7 @@ from holdfast.schemas.incidents import Incident
 from holdfast.services.kernel.liveness.attention import LOOP_US
 from holdfast.services.recovery.core import observed, survey
 from holdfast.services.recovery.core.instability import Period
-from holdfast.services.recovery.core.known import Known, Watched
+from holdfast.services.recovery.core.known import ReplicaView, Watched
 from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.core.placement.room import Room
 from holdfast.services.recovery.core.proposing import propose, room
@@ -55,7 +55,7 @@ class Recovery:
         proof: int = BATCHES,
         fixed_grace_us: int | None = None,
     ) -> None:
-        self.known = Known(beat_us, echo_us, calm_us, reassignment or Reassignment(), proof, fixed_grace_us)
+        self.known = ReplicaView(beat_us, echo_us, calm_us, reassignment or Reassignment(), proof, fixed_grace_us)
         self.reading = Reading(self.known)
         self.incident_records: list[Incident] = []
         self.stable_again: list[Period] = []

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from holdfast.services.kernel.liveness.detector import Detector
 from holdfast.services.kernel.plans.pinning import Fit
 from holdfast.services.kernel.protection.reassigning import Backed
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.placement.balancing import Host, Placement
 from holdfast.services.recovery.core.placement.domains import Domains
 from holdfast.services.recovery.core.placement.room import Candidate, Room, standbys
-from holdfast.services.recovery.core.placement.sharing import Claim, Held
+from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby
 from holdfast.services.recovery.core.placement.upkeep import Upkeep
 from holdfast.services.recovery.core.unit import protection, reassigning
 from holdfast.services.recovery.core.unit.situation import Situation
@@ -27,7 +27,7 @@ def _fleet(detector: Detector) -> list[Host]:
     return [Host(b.worker, b.zone, max(b.slots, 1), b.machine) for b in alive]
 
 
-def all_placed(known: Known) -> tuple[list[Placement], list[Host]]:
+def all_placed(known: ReplicaView) -> tuple[list[Placement], list[Host]]:
     """Placements of all units, and the workers."""
     rested = known.relieving.rested
     found = [
@@ -45,7 +45,7 @@ def _placement(s: Situation, rested: bool) -> Placement:
     return Placement(s.change.unit, workers[0], tuple(workers[1:]), frozenset(fits), s.terms.spread)
 
 
-def all_backed(known: Known, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:
+def all_backed(known: ReplicaView, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:
     """Present and possible places of standbys, and the workers."""
     room = Room(map(Candidate.of, known.detector.alive()))
     for change in known.assigned.units().values():
@@ -80,11 +80,11 @@ def claim(s: Situation, room: Room) -> Claim | None:
     return Claim(s.change.unit, s.terms.priority, tuple(one.worker for one in could))
 
 
-def held(s: Situation) -> Iterator[Held]:
+def held(s: Situation) -> Iterator[HeldStandby]:
     """The standby of a unit that can do without for a while, and those that nobody takes from it now."""
     for index, worker in enumerate(standbys(s.change)):
         at_rest = s.stance is Stance.NORMAL and index == 0 and protection.at_rest(s)
-        yield Held(s.change.unit, s.terms.priority, worker, at_rest)
+        yield HeldStandby(s.change.unit, s.terms.priority, worker, at_rest)
 
 
 def _apart(s: Situation, hosts: list[Host]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from holdfast.services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
-from holdfast.services.worker.checkpoint.policies.policy import Kind, Policy, Sight
+from holdfast.services.worker.checkpoint.policies.policy import Kind, Policy, UnitView
 
 
 class Scheduler:
@@ -22,10 +22,10 @@ class Scheduler:
     def __init__(self, policies: Sequence[Policy] = ()) -> None:
         self._instead = tuple(policies)
         self._made: dict[str, tuple[Policy, ...]] = {}
-        self._units: dict[str, Sight] = {}
+        self._units: dict[str, UnitView] = {}
         self._followed: dict[str, str] = {}
 
-    def join(self, unit: str, sight: Sight) -> None:
+    def join(self, unit: str, sight: UnitView) -> None:
         """A copy here has its state."""
         self._units[unit] = sight
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.schemas.cuts import Known
+from holdfast.schemas.cuts import KnownSnapshot
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.core.trimming import acknowledged
@@ -42,9 +42,9 @@ class CutTrimming:
         """Between two snapshots."""
         return min(max(self.horizon_ms / SNAPSHOTS_A_HORIZON, SHORTEST_MS), LONGEST_MS)
 
-    def snapshot_due(self, known: Sequence[Known], upto: int, now_ms: float) -> bool:
+    def snapshot_due(self, known: Sequence[KnownSnapshot], upto: int, now_ms: float) -> bool:
         """True if a snapshot of the log as it stands, up to `upto`, is to be written. now_ms: time of day."""
-        last = known[-1] if known else Known(0, 0)
+        last = known[-1] if known else KnownSnapshot(0, 0)
         if self._proposed is not None and (
             last.upto >= self._proposed[0] or now_ms - self._proposed[1] >= UNANSWERED_MS
         ):
@@ -57,7 +57,7 @@ class CutTrimming:
         self._proposed = upto, now_ms
 
     def upto(
-        self, known: Sequence[Known], units: Iterable[str], progress: Mapping[str, Progress], now_ms: float
+        self, known: Sequence[KnownSnapshot], units: Iterable[str], progress: Mapping[str, Progress], now_ms: float
     ) -> int | None:
         """The snapshot up to which the log may be trimmed; None: nothing would be freed.
 

@@ -35,7 +35,7 @@ class Rhythm:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class SourceView:
     """The state of a source task by which it decides whether to cut. While a proposal is under way it decides nothing.
 
     batch: its last valid cut; lead: bytes in its cuts that not every unit has processed; newest: the highest batch any
@@ -115,13 +115,13 @@ class Reason(Enum):
     IDLE = "nothing came for a while"
 
 
-def idle_cut_ms(sight: Sight) -> float:
+def idle_cut_ms(sight: SourceView) -> float:
     """Time for which no cut is needed while nothing comes."""
     rests = sight.settled and sight.now_ms - sight.stirred_ms >= REST_AFTER_MS
     return REST_CUT_MS if rests else IDLE_CUT_MS
 
 
-def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
+def due(sight: SourceView, rhythm: Rhythm) -> Reason | None:
     """Why to cut now, or None."""
     if sight.paused or sight.final:
         return None
@@ -143,7 +143,7 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
     return Reason.IDLE if since_ms >= idle_cut_ms(sight) else None
 
 
-def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
+def wait_ms(sight: SourceView, rhythm: Rhythm) -> float:
     """Time until time alone can make a cut due: for ever while none may come."""
     if sight.paused or sight.final:
         return math.inf

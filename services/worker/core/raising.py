@@ -28,7 +28,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class RaisingView:
     """A copy's view of its unit.
 
     commits, processes: its flags, of `epoch`.
@@ -83,7 +83,7 @@ class Sight:
         return self.leading is not None and self.announced_epoch < self.leading.epoch < self.epoch
 
 
-def next_step(sight: Sight) -> tuple[Step, str]:
+def next_step(sight: RaisingView) -> tuple[Step, str]:
     """The step, and why, for people."""
     if sight.wrong:
         return Step.DIVERGE, sight.wrong
@@ -99,7 +99,7 @@ def next_step(sight: Sight) -> tuple[Step, str]:
     return _of_held(sight) if sight.held else (Step.WAIT, "")
 
 
-def _of_held(sight: Sight) -> tuple[Step, str]:
+def _of_held(sight: RaisingView) -> tuple[Step, str]:
     if sight.record is not None:
         if sight.record.tasks == sight.found:
             return Step.CONTINUE, ""

@@ -20,11 +20,11 @@ from holdfast.services.worker.host.subscriptions import Subscriber, Subscription
 from holdfast.services.worker.host.topic_watch import TopicWatch
 from holdfast.services.worker.isolated.isolation import Isolation
 
-__all__ = ["Subscriber", "Subscriptions", "Surroundings"]
+__all__ = ["HostServices", "Subscriber", "Subscriptions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HostServices:
     """clock_ms is monotonic, cpu_ms that of the loop's thread, time_ms the time of day.
 
     doing: what the loop is at.

@@ -17,7 +17,7 @@ from holdfast.services.worker.host.job import JobView
 _log = get_logger()
 
 
-class Herald:
+class AssignmentSignal:
     """Assignments as the data reader meets them: where the loop waits for data, they wake it, and the other reader is
     about to bring them. newest: offset of the last one.
 
@@ -35,7 +35,7 @@ class Herald:
         pass
 
 
-class Ignored:
+class IgnoredEvents:
     """Events, of which a copy that opens its inputs publishes one.
 
     The request that waits at the broker does not name those inputs, and the next one goes when it is answered.

@@ -34,10 +34,10 @@ from holdfast.services.worker.core.lifecycle import State
 from holdfast.services.worker.host.gathered import Gathered
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.presence import Presence
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.host.topic_watch import TopicWatch
 from holdfast.services.worker.isolated.isolation import Isolation
-from holdfast.services.worker.process.listeners import Herald, Ignored, ProgressReader
+from holdfast.services.worker.process.listeners import AssignmentSignal, IgnoredEvents, ProgressReader
 from holdfast.services.worker.process.paced import PacedReader
 from holdfast.services.worker.process.subscriptions import SharedReader
 from holdfast.services.worker.unit.copy import UnitCopy
@@ -110,7 +110,7 @@ class Worker:
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)
         self.doing, self._spans = doing or Doing(), spans
-        self._around = Surroundings(
+        self._around = HostServices(
             log=log,
             doing=self.doing,
             appender=self._appender,
@@ -147,11 +147,11 @@ class Worker:
         self._data_ms = clock_ms()
         self._control.add(self, self._decisions.positions)
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
-        self._herald = Herald()
+        self._herald = AssignmentSignal()
         decided = Partition(cluster.assignments, 0)
         self._data.add(self._herald, {decided: self._decisions.positions[decided]})
         for reader in (self._data, self._control):
-            reader.add(Ignored(), happened)
+            reader.add(IgnoredEvents(), happened)
 
     # -- the turn -----------------------------------------------------------------------------------------------------
 

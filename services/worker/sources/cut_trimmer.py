@@ -20,7 +20,7 @@ from holdfast.services.log.cut_logs import commit_at, snapshot_at
 from holdfast.services.log.protocol import Log
 from holdfast.services.worker.core.cut_trimming import CutTrimming
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.rows import DECISIONS
 
 LOOK_MS = 1_000
@@ -63,7 +63,7 @@ class CutTrimmer:
         leads: true if the copy does.
     """
 
-    def __init__(self, job: JobView, unit: str, log: CutLog, around: Surroundings, leads: Callable[[], bool]) -> None:
+    def __init__(self, job: JobView, unit: str, log: CutLog, around: HostServices, leads: Callable[[], bool]) -> None:
         self._job, self._log, self._around, self._leads = job, log, around, leads
         self._partition = Partition(job.topics.cuts, 0)
         self._units = job.reading_units

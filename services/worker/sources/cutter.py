@@ -20,11 +20,11 @@ from holdfast.services.kernel.errors import TopicChanged, Unreachable
 from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
-from holdfast.services.worker.core.cutting import LOOK_MS, REST_AFTER_MS, Lead, Sight, due, wait_ms
+from holdfast.services.worker.core.cutting import LOOK_MS, REST_AFTER_MS, Lead, SourceView, due, wait_ms
 from holdfast.services.worker.core.pacing import Pace
 from holdfast.services.worker.core.restarts import Restarts
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.arrivals import Arrivals
 from holdfast.services.worker.sources.feed import Feed
 from holdfast.services.worker.sources.feeds import feed_of, table_tasks
@@ -49,7 +49,7 @@ class Cutter:
     raised: valid records of the unit's code that raised, which nobody has taken yet. arrivals: of its batches.
     """
 
-    def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: Surroundings) -> None:
+    def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: HostServices) -> None:
         self._job, self._unit, self._around = job, layout.unit.name, around
         self._follows = self._unit in job.reading_units
         self._partition, marker = Partition(job.topics.cuts, 0), rebuilt.marker
@@ -231,11 +231,11 @@ class Cutter:
         since = self.log.loaded(self._tables)
         return since is None or self.log.task(name).batch + 1 < since
 
-    def _sight(self, feed: Feed, now_ms: float) -> Sight:
+    def _sight(self, feed: Feed, now_ms: float) -> SourceView:
         state, ends, held = self.log.task(feed.task.name), self._ends(feed), self._held(feed.task.name)
         newest, records = self.log.newest_batch, feed.records
         slowest = self._job.slowest(self._unit, newest, now_ms, self._around.presence)
-        return Sight(
+        return SourceView(
             batch=state.batch,
             newest=newest,
             slowest=slowest,

@@ -14,7 +14,7 @@ from holdfast.services.kernel.codecs.registered import KINDS, AbsentSchemas
 from holdfast.services.kernel.errors import NoRegistry
 from holdfast.services.kernel.plans.layout import TaskLayout, spark_plan, task_name
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.feed import Feed
 from holdfast.services.worker.sources.fetched import Fetched
 from holdfast.services.worker.sources.recut import RecutFeed
@@ -22,7 +22,7 @@ from holdfast.services.worker.sources.rows import RowsFeed
 from holdfast.services.worker.sources.user_topic import SourceFeed
 
 
-def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: Surroundings) -> Feed:
+def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: HostServices) -> Feed:
     """The feed of a source, or of what a Spark driver commits.
 
     Raises:

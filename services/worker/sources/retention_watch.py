@@ -18,7 +18,7 @@ from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.log.logger import get_logger
 from holdfast.services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 
 LOOK_MS = 10_000.0
@@ -51,7 +51,7 @@ class RetentionWatch:
         job: JobView,
         unit: str,
         cutter: Cutter,
-        around: Surroundings,
+        around: HostServices,
         acked: Callable[[], Marker | None],
         leads: Callable[[], bool],
         record_bytes: Callable[[str], float],

@@ -15,7 +15,7 @@ from holdfast.services.kernel.dataflow.watermark import followed
 from holdfast.services.kernel.logs.cuts import CutLog
 from holdfast.services.worker.core.idling import ASK_MS, Idling, Question
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.feed import Feed
 from holdfast.services.worker.sources.rows import RowsFeed
 
@@ -23,7 +23,7 @@ from holdfast.services.worker.sources.rows import RowsFeed
 class Silences:
     """Silences of the feeds of one copy. tables: the source tasks of tables."""
 
-    def __init__(self, job: JobView, log: CutLog, tables: Collection[str], around: Surroundings) -> None:
+    def __init__(self, job: JobView, log: CutLog, tables: Collection[str], around: HostServices) -> None:
         self._job, self._log, self._tables, self._around = job, log, tables, around
         self._asking = set[str]()
         self._ask_ms: dict[str, float] = {}

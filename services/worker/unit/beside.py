@@ -18,7 +18,7 @@ from holdfast.services.log.logger import get_logger
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 from holdfast.services.worker.core.reactions import cause_of
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.isolated.code import IsolatedCode
 from holdfast.services.worker.sinks.position import newest_cut
 
@@ -43,7 +43,7 @@ def load(layout: UnitLayout, code: IsolatedCode) -> str:
 
 
 def restoring(
-    job: JobView, layout: UnitLayout, around: Surroundings, image: Image, code: IsolatedCode
+    job: JobView, layout: UnitLayout, around: HostServices, image: Image, code: IsolatedCode
 ) -> Callable[[], Rebuilt]:
     """A call that rebuilds the image, once the copy's code runs."""
     name = layout.unit.name
@@ -66,7 +66,7 @@ def restoring(
     return restore
 
 
-def code_of(job: JobView, layout: UnitLayout, around: Surroundings) -> IsolatedCode:
+def code_of(job: JobView, layout: UnitLayout, around: HostServices) -> IsolatedCode:
     """The processes of the copy's code, none of which runs yet."""
     cut_log = Partition(job.topics.cuts, 0)
     records = lambda batch: records_of(around.log, job.plan, cut_log, batch)  # noqa: E731

@@ -22,7 +22,7 @@ from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.core.checkpointing import Phase
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.unit.holding import Holding
 from holdfast.services.worker.unit.protection import Protection
 from holdfast.services.worker.unit.trimmer import Trimmer
@@ -72,7 +72,7 @@ class Checkpointed(Protocol):
 
 
 class Checkpoints:
-    """Checkpoints of one copy. Implements Sight, which says what each value means.
+    """Checkpoints of one copy. Implements UnitView, which says what each value means.
 
     marker: the last valid one that the copy has reached. holding: records kept for global checkpoints.
     """
@@ -84,7 +84,7 @@ class Checkpoints:
         layout: UnitLayout,
         rebuilt: Rebuilt,
         store: StateStore,
-        around: Surroundings,
+        around: HostServices,
         refuse: Callable[[int, object], None],
         now_ms: float,
         spent: Spent,

@@ -25,7 +25,7 @@ from holdfast.services.worker.core.lifecycle import Action, Lifecycle, State
 from holdfast.services.worker.core.reactions import Reaction, cause_of, reaction
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.isolated.code import CodeCrashed
 from holdfast.services.worker.unit.beside import code_of, load, restoring
 from holdfast.services.worker.unit.opening import Opening
@@ -46,7 +46,7 @@ _OVER = (State.ENDED, State.FAULTED, State.FAILED, State.CLOSED)
 class UnitCopy:
     """A copy of a unit, hosted by this worker. Implements Subscriber."""
 
-    def __init__(self, job: JobView, layout: UnitLayout, around: Surroundings) -> None:
+    def __init__(self, job: JobView, layout: UnitLayout, around: HostServices) -> None:
         self._job, self._layout, self._around = job, layout, around
         self.key = job.key(layout.unit.name)
         self.core = Lifecycle(self.key)

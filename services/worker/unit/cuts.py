@@ -15,14 +15,14 @@ from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import Marker
 from holdfast.services.worker.core.edges import EdgeCounts
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cut_trimmer import CutTrimmer
 from holdfast.services.worker.sources.missing import Missing
 from holdfast.services.worker.sources.retention_watch import RetentionWatch
 from holdfast.services.worker.unit.intake import Intake
 
 
-class Working(Protocol):
+class CutsOwner(Protocol):
     """A copy at work. commits: it leads, and its outputs are open."""
 
     flags: Flags
@@ -44,11 +44,11 @@ class Cuts:
 
     def __init__(
         self,
-        of: Working,
+        of: CutsOwner,
         job: JobView,
         unit: str,
         intake: Intake,
-        around: Surroundings,
+        around: HostServices,
         acked: Callable[[], Marker | None],
         edges: EdgeCounts,
     ) -> None:

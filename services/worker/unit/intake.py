@@ -16,7 +16,7 @@ from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 from holdfast.services.worker.sources.feed import Feed
 from holdfast.services.worker.sources.user_topic import SourceFeed
@@ -39,7 +39,7 @@ class Intake:
         job: JobView,
         layout: UnitLayout,
         rebuilt: Rebuilt,
-        around: Surroundings,
+        around: HostServices,
         refuse: Callable[[Partition, int, object], None],
         gaps: Mapping[str, int],
     ) -> None:

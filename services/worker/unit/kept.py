@@ -18,7 +18,7 @@ MAX_KEPT_BATCHES = 4096
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptOutputs:
     """By batch, ascending."""
 
     sent: deque[tuple[int, Sequence[Sent]]] = field(default_factory=deque)

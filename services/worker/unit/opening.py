@@ -12,7 +12,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Portion
@@ -36,7 +36,7 @@ class Opening:
         self,
         job: JobView,
         layout: UnitLayout,
-        around: Surroundings,
+        around: HostServices,
         done: Callable[[], int],
         failed: Callable[[Exception], None],
         spent: Spent,

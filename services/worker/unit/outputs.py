@@ -24,7 +24,7 @@ from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.tentative_rows import Ahead
-from holdfast.services.worker.unit.kept import Kept
+from holdfast.services.worker.unit.kept import KeptOutputs
 from holdfast.services.worker.unit.outbox import Outbox
 
 MAX_UNACKNOWLEDGED_BATCHES = 64
@@ -58,7 +58,7 @@ class Outputs:
         self._outbox = Outbox(layout, job.number, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms, counting, written)
         self._progress = job.progress
         self.adopt(marker)
-        self._kept = Kept()
+        self._kept = KeptOutputs()
         self._delivery: Delivery | None = None
         self._held = False
         self._opened: tuple[Delivery, int] | None = None

@@ -11,13 +11,13 @@ from holdfast.services.worker.core.load import Load
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.presence import NOTHING_HEARD, Heard
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 
 
 class Protection:
     """Protection by one copy. A unit whose other copy processes, too, has nothing to repeat."""
 
-    def __init__(self, job: JobView, unit: str, spent: Spent, around: Surroundings, now_ms: float) -> None:
+    def __init__(self, job: JobView, unit: str, spent: Spent, around: HostServices, now_ms: float) -> None:
         self._job, self._unit, self._key = job, unit, job.key(unit)
         self._spent, self._presence, self._clock_ms = spent, around.presence, around.clock_ms
         self._load = Load(now_ms, spent.process_ms)

@@ -9,7 +9,7 @@ from holdfast.schemas.checkpoints import Marker, Position
 from holdfast.schemas.progress import Progress, encode
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.outputs import Outputs
@@ -34,7 +34,7 @@ class ProgressPublisher:
         self,
         job: JobView,
         unit: str,
-        around: Surroundings,
+        around: HostServices,
         processing: Processing,
         checkpoints: Checkpoints,
         outputs: Outputs,

@@ -18,9 +18,9 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Divergence, StateCorrupted, TooManyDeadLetters
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.worker.core.raising import Sight, Step, next_step
+from holdfast.services.worker.core.raising import RaisingView, Step, next_step
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.outputs import Outputs
@@ -31,7 +31,7 @@ MAX_RECORD_BYTES = 4 * 1024 * 1024
 _HINT = "run the same versions of the code and its libraries everywhere, and submit the job again"
 
 
-class Working(Protocol):
+class RaisingOwner(Protocol):
     """A copy at work."""
 
     turns: Turns
@@ -47,14 +47,14 @@ class Raising:
 
     def __init__(
         self,
-        of: Working,
+        of: RaisingOwner,
         job: JobView,
         layout: UnitLayout,
         marker: Marker | None,
         cutter: Cutter,
         processing: Processing,
         outputs: Outputs,
-        around: Surroundings,
+        around: HostServices,
     ) -> None:
         self._of, self._job, self._unit, self._around = of, job, layout.unit.name, around
         self._cutter, self._processing, self._outputs = cutter, processing, outputs
@@ -138,10 +138,10 @@ class Raising:
 
     # -- what it does -------------------------------------------------------------------------------------------------
 
-    def _sight(self) -> Sight:
+    def _sight(self) -> RaisingView:
         self._take()
         held, batch = self._processing.held, self._processing.batch + 1
-        return Sight(
+        return RaisingView(
             commits=self._flags.commit,
             processes=self._flags.process,
             epoch=self._epoch,

@@ -8,11 +8,11 @@ from holdfast.schemas.plans import UnitPlan
 from holdfast.services.worker.core.latency import Latency
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.unit.outputs import Outputs
 
 
-class Working(Protocol):
+class ResultsOwner(Protocol):
     """A copy at work."""
 
     @property
@@ -30,7 +30,7 @@ class ResultWaits:
     """Waits for results at one copy, from a restored image on; it does nothing at a unit that delivers nothing."""
 
     def __init__(
-        self, of: Working, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: Surroundings
+        self, of: ResultsOwner, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: HostServices
     ) -> None:
         self._of, self._job, self._outputs, self._around = of, job, outputs, around
         self._latency = Latency(spent, of.batch) if unit.delivers else None

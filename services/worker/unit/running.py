@@ -21,7 +21,7 @@ from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.cuts import Cuts
@@ -49,7 +49,7 @@ class Running:
         rebuilt: Rebuilt,
         flags: Flags,
         epoch: int,
-        around: Surroundings,
+        around: HostServices,
         gaps: Mapping[str, int],
         spent: Spent,
         build: Build,

@@ -21,7 +21,7 @@ from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.outputs import Outputs
@@ -42,7 +42,7 @@ class Phase(Enum):
     NOTING = "the fact is on its way to the cut log"
 
 
-class Working(Protocol):
+class SkippingOwner(Protocol):
     """A copy at work."""
 
     turns: Turns
@@ -65,12 +65,12 @@ class Skipping:
 
     def __init__(
         self,
-        of: Working,
+        of: SkippingOwner,
         job: JobView,
         unit: str,
         marker: Marker | None,
         processing: Processing,
-        around: Surroundings,
+        around: HostServices,
         took_over: bool,
     ) -> None:
         self._of, self._job, self._unit, self._around = of, job, unit, around

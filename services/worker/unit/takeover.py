@@ -13,7 +13,7 @@ GIVEN_UP_MS = 60_000.0
 can reach the batch that progress names."""
 
 
-class Working(Protocol):
+class TakeoverOwner(Protocol):
     """A copy at work. began: the batch of the image that it began with. batch: the last one done. out: the last
     batch of which all that it brings has left, rows committed and frames acknowledged.
     """
@@ -52,7 +52,7 @@ class Takeover:
         """The copy lost its state on the way."""
         return Takeover(self.placed_ms, before=lambda: self._target)
 
-    def look(self, working: Working, now_ms: float) -> bool:
+    def look(self, working: TakeoverOwner, now_ms: float) -> bool:
         """In every turn in which it has its state; True once every phase is over."""
         if self._running_ms is None:
             self._running_ms = now_ms

@@ -11,7 +11,7 @@ from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.core.trimming import acknowledged, consumed
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import Surroundings
+from holdfast.services.worker.host.surroundings import HostServices
 
 OUTPUT_MS = 500
 ANCHOR_MS = 5_000
@@ -22,7 +22,7 @@ PATIENCE = 1.5
 class Trimmer:
     """Trims for one copy. output_trimmed: since somebody last asked, it was or could be (which starts a sweep)."""
 
-    def __init__(self, job: JobView, layout: UnitLayout, checkpoint: Partition, around: Surroundings) -> None:
+    def __init__(self, job: JobView, layout: UnitLayout, checkpoint: Partition, around: HostServices) -> None:
         self._job, self._checkpoint, self._around = job, checkpoint, around
         self._outputs = {
             Partition(output.topic, target)

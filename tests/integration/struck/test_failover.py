@@ -40,7 +40,7 @@ def reason(sign: Sign, move: Move) -> str:
 
 PROMOTED = reason(Sign.PRIMARY_GONE, Move.PROMOTE)
 SWITCHED = reason(Sign.PRIMARY_SILENT, Move.SWITCH)
-WELL = reason(Sign.PRIMARY_WELL, Move.ROLL_BACK)
+WELL = reason(Sign.PRIMARY_WELL, Move.SWITCH_BACK)
 GONE = (Sign.BOTH_GONE.value, Sign.PRIMARY_GONE.value, Sign.SECONDARY_GONE.value)
 PLACED = (
     reason(Sign.BOTH_GONE, Move.PLACE),
@@ -96,7 +96,7 @@ def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(
 
 
 def rolled_back(struck: Struck, epoch: int) -> bool:
-    return any(one.endswith(Move.ROLL_BACK.value) for one in struck.reasons(UNIT, epoch))
+    return any(one.endswith(Move.SWITCH_BACK.value) for one in struck.reasons(UNIT, epoch))
 
 
 @pytest.mark.parametrize("point", ["commit", *(pytest.param(one, marks=pytest.mark.long) for one in ("cut", "marker"))])

@@ -16,7 +16,7 @@ from holdfast.services.planning import checkpoints
 from holdfast.services.worker.checkpoint.policies import aligned, idle, idle_minmax, sweep
 from holdfast.services.worker.checkpoint.policies.aligned import Aligned
 from holdfast.services.worker.checkpoint.policies.individual import Individual
-from holdfast.services.worker.checkpoint.policies.policy import Sight
+from holdfast.services.worker.checkpoint.policies.policy import UnitView
 from holdfast.services.worker.checkpoint.policies.synchronous import Synchronous
 from holdfast.services.worker.checkpoint.policies.whole_worker import WholeWorker
 from holdfast.services.worker.host.job import JobView
@@ -26,7 +26,7 @@ from holdfast.services.worker.unit.checkpoints import Checkpoints
 def aligned_elsewhere() -> AbstractContextManager[object]:
     """A unit captures after batch n + 1, 2n + 1, ... and not after n, 2n, ..."""
 
-    def due(sight: Sight) -> bool:
+    def due(sight: UnitView) -> bool:
         return sight.batch % sight.every_batches == 1 % sight.every_batches and sight.captured_batch < sight.batch
 
     return mock.patch.object(aligned, "_due", due)
@@ -66,7 +66,7 @@ def confirmation_ignored() -> AbstractContextManager[object]:
 def newest_paste_first() -> Iterator[None]:
     """Pastes the last message of a sender first."""
 
-    def newest(pastes: Mapping[str, Sight]) -> dict[str, str]:
+    def newest(pastes: Mapping[str, UnitView]) -> dict[str, str]:
         return {one.primary: name for name, one in sorted(pastes.items(), key=lambda item: item[1].waiting_since_ms)}
 
     with mock.patch.object(idle, "oldest", newest), mock.patch.object(idle_minmax, "oldest", newest):

@@ -14,7 +14,7 @@ from holdfast.services.log.memory import MemoryLog
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.portions import Portion
 from holdfast.services.worker.unit.intake import Intake
-from holdfast.services.worker.unit.kept import Kept
+from holdfast.services.worker.unit.kept import KeptOutputs
 from holdfast.services.worker.unit.outputs import Outputs
 from tests.simulation.mutants.bug import method
 
@@ -128,8 +128,8 @@ def unsent_frames_forgotten(true: Any, self: Outputs, marker: Marker | None) -> 
     self._kept.sent.clear()
 
 
-@method(Kept, "forget")
-def kept_too_short(true: Any, self: Kept, batch: int) -> None:
+@method(KeptOutputs, "forget")
+def kept_too_short(true: Any, self: KeptOutputs, batch: int) -> None:
     """Any marker empties what is kept."""
     true(self, 2**62)
 

@@ -13,7 +13,7 @@ from holdfast.services.kernel.protection import reassigning as planning
 from holdfast.services.kernel.protection.reassigning import LITERAL, reassigned
 from holdfast.services.recovery.core.placement import reassignment, room, sharing
 from holdfast.services.recovery.core.placement.room import Candidate, Room
-from holdfast.services.recovery.core.placement.sharing import Claim, Held
+from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby
 from holdfast.services.recovery.core.unit import reassigning, switching, terms
 from holdfast.services.recovery.core.unit.moves import MOVES, Move
 from holdfast.services.recovery.core.unit.signs import Sign
@@ -95,7 +95,7 @@ def priority_ignored() -> AbstractContextManager[object]:
 def places_taken_from_equals() -> AbstractContextManager[object]:
     """A unit that waits takes the place of one that is as important, which then waits, and takes it back."""
 
-    def places(claim: Claim, held: Iterable[Held]) -> list[Held]:
+    def places(claim: Claim, held: Iterable[HeldStandby]) -> list[HeldStandby]:
         return [one for one in held if one.worker in claim.workers and one.priority <= claim.priority]
 
     return mock.patch.object(sharing, "_places", places)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from holdfast.schemas.cuts import CutsSnapshot, Known
+from holdfast.schemas.cuts import CutsSnapshot, KnownSnapshot
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
@@ -24,7 +24,7 @@ def cuts_trimmed_too_far() -> AbstractContextManager[object]:
 
     def upto(
         self: CutTrimming,
-        known: Sequence[Known],
+        known: Sequence[KnownSnapshot],
         units: Iterable[str],
         progress: Mapping[str, Progress],
         now_ms: float,
@@ -41,7 +41,7 @@ def cuts_trimmed_to_an_own_estimate() -> Iterator[None]:
 
     def upto(
         self: CutTrimming,
-        known: Sequence[Known],
+        known: Sequence[KnownSnapshot],
         units: Iterable[str],
         progress: Mapping[str, Progress],
         now_ms: float,

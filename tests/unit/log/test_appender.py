@@ -14,7 +14,7 @@ import pytest
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log import kafka_appender
-from holdfast.services.log.answers import Known
+from holdfast.services.log.answers import EndsSeen
 from holdfast.services.log.cluster_seen import ClusterSeen
 from holdfast.services.log.kafka_appender import KafkaAppender
 from holdfast.services.log.kafka_client import Cluster
@@ -44,7 +44,7 @@ class Library:
     def __init__(self) -> None:
         self.answered: list[Callable[[Any, Any], None]] = []
         self.offsets: list[int] = []
-        self.known = Known()
+        self.known = EndsSeen()
         self.seen = ClusterSeen("here:1")
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
-from holdfast.services.log.answers import Known
+from holdfast.services.log.answers import EndsSeen
 from holdfast.services.log.kafka import KafkaLog
 from holdfast.services.log.kafka_client import Cluster
 from holdfast.services.log.kafka_reader import KafkaReader
@@ -125,7 +125,7 @@ def log(library: Library) -> Iterator[KafkaLog]:
     log.close()
 
 
-def known_of(log: KafkaLog) -> Known:
+def known_of(log: KafkaLog) -> EndsSeen:
     return log._cluster.known
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from holdfast.services.recovery.core.placement.room import Candidate, Room
-from holdfast.services.recovery.core.placement.sharing import Claim, Held, Outranked, hopeless, outranked
+from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby, Outranked, hopeless, outranked
 from tests.unit.recovery.test_stories import shared
 from tests.unit.recovery.world import G, Worker, World, plan
 
@@ -15,14 +15,14 @@ from tests.unit.recovery.world import G, Worker, World, plan
 
 
 def test_nobody_goes_while_nobody_more_important_waits() -> None:
-    held = [Held("a", 2, "w1"), Held("b", 3, "w2")]
+    held = [HeldStandby("a", 2, "w1"), HeldStandby("b", 3, "w2")]
     assert outranked([], held, ()) is None
     assert outranked([Claim("c", 2, ("w1", "w2"))], held, ()) is None
     assert hopeless([Claim("c", 2, ("w1", "w2"))], held) == ["c"]
 
 
 def test_the_least_important_standby_gives_its_place_to_the_most_important_unit() -> None:
-    held = [Held("a", 2, "w1"), Held("b", 1, "w2"), Held("c", 1, "w1"), Held("d", 1, "w3")]
+    held = [HeldStandby("a", 2, "w1"), HeldStandby("b", 1, "w2"), HeldStandby("c", 1, "w1"), HeldStandby("d", 1, "w3")]
     claims = [Claim("x", 5, ("w1", "w2")), Claim("y", 9, ("w2", "w1"))]
     assert outranked(claims, held, ()) == Outranked("b", "w2", "y"), "on the worker that suits it best"
     assert hopeless(claims, held) == []
@@ -30,14 +30,14 @@ def test_the_least_important_standby_gives_its_place_to_the_most_important_unit(
 
 def test_a_standby_is_of_no_use_to_a_unit_that_cannot_have_its_worker_and_one_that_is_busy_stays() -> None:
     claim = Claim("x", 5, ("w2",))
-    assert outranked([claim], [Held("a", 1, "w1")], ()) is None
-    busy = [Held("a", 1, "w2", at_rest=False)]
+    assert outranked([claim], [HeldStandby("a", 1, "w1")], ()) is None
+    busy = [HeldStandby("a", 1, "w2", at_rest=False)]
     assert outranked([claim], busy, ()) is None
     assert hopeless([claim], busy) == [], "it gets the place soon"
 
 
 def test_what_is_too_much_goes_before_what_is_less_important() -> None:
-    held = [Held("a", 2, "w1"), Held("b", 3, "w1"), Held("c", 1, "w2")]
+    held = [HeldStandby("a", 2, "w1"), HeldStandby("b", 3, "w1"), HeldStandby("c", 1, "w2")]
     assert outranked([Claim("x", 5, ("w2",))], held, ["w1"]) == Outranked("a", "w1")
 
 

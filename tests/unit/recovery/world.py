@@ -30,7 +30,7 @@ from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import OperatorPlan, Plan, UnitPlan
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.protection.reassigning import HALF
-from holdfast.services.recovery.core.known import Known
+from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
@@ -510,7 +510,7 @@ class World:
         self._check_passed_over(replica.core.known)
 
     @staticmethod
-    def _check_passed_over(known: Known) -> None:
+    def _check_passed_over(known: ReplicaView) -> None:
         """Nothing is due for a unit that is not looked at."""
         if not known.acting:
             return

@@ -10,7 +10,7 @@ from holdfast.services.kernel.logs.decided import Author
 from holdfast.services.spark.copy import SparkCopy
 from holdfast.services.spark.core import lifecycle
 from holdfast.services.spark.engine import Answer, BatchAsked, Committed, Deploy, Output, Run, Task, Told, Write
-from holdfast.services.spark.surroundings import Surroundings
+from holdfast.services.spark.surroundings import DriverServices
 from tests.scenario.test_recut import new_cluster
 
 
@@ -42,7 +42,7 @@ def test_micro_batches_and_phases_are_counted() -> None:
     cluster, engine = new_cluster(), Scripted()
     (spark,) = cluster.plan.spark
     assert spark.mode != REAL_TIME
-    around = Surroundings(
+    around = DriverServices(
         log=cluster.log,
         appender=cluster.log.appender("test"),
         author=Author("d"),

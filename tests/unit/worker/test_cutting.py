@@ -18,13 +18,13 @@ from holdfast.services.worker.core.cutting import (
     Lead,
     Reason,
     Rhythm,
-    Sight,
+    SourceView,
     due,
     wait_ms,
 )
 
 RHYTHM = Rhythm(interval_ms=10, max_records=100, max_bytes=10_000)
-QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, now_ms=1003)
+QUIET = SourceView(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, now_ms=1003)
 
 
 @pytest.mark.parametrize(

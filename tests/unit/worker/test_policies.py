@@ -23,7 +23,7 @@ U = "job@1-abcdef/count-0"
 
 @dataclass(frozen=True)
 class Unit:
-    """What a policy sees; the last sweep and the last capture were at 0. Implements Sight."""
+    """What a policy sees; the last sweep and the last capture were at 0. Implements UnitView."""
 
     policy: str = "sweep"
     batches: int = 3

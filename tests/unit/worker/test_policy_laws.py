@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
-from holdfast.services.worker.checkpoint.policies.policy import Kind, Sight
+from holdfast.services.worker.checkpoint.policies.policy import Kind, UnitView
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
 from tests.support.idle_timeline import Timed
 
@@ -190,7 +190,7 @@ def test_under_aligned_each_unit_captures_after_every_nth_batch_that_it_processe
 
 def test_under_synchronous_all_units_capture_at_the_same_ticks_and_under_individual_each_at_its_own() -> None:
     def due(policy: str, now_ms: float) -> list[str]:
-        units: dict[str, Sight] = {
+        units: dict[str, UnitView] = {
             "a": Timed(policy, "", 0.1, 1.0, 0.0, captured_ms=100.0),
             "b": Timed(policy, "", 0.1, 1.0, 0.0, captured_ms=400.0),
         }

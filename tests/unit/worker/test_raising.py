@@ -8,22 +8,22 @@ import pytest
 
 from holdfast.schemas.cuts import Leading, Raised, RaisedRows, TaskRaised
 from holdfast.schemas.decided import Id
-from holdfast.services.worker.core.raising import Sight, Step, next_step
+from holdfast.services.worker.core.raising import RaisingView, Step, next_step
 
 OURS, THEIRS = Id("a", 1), Id("b", 2)
 FOUND = {"checked-0": TaskRaised((RaisedRows(3, 4, 0),), ("no",))}
 OTHERWISE = {"checked-0": TaskRaised((RaisedRows(5, 6, 0),), ("no",))}
-LEADER = Sight(commits=True, announced=OURS, leading=Leading(1, OURS), opened=True)
+LEADER = RaisingView(commits=True, announced=OURS, leading=Leading(1, OURS), opened=True)
 HOLDS = replace(LEADER, held=9, found=FOUND)
-STANDBY = Sight(commits=False, leading=Leading(1, THEIRS), held=9, found=FOUND)
+STANDBY = RaisingView(commits=False, leading=Leading(1, THEIRS), held=9, found=FOUND)
 
 
-def step(sight: Sight) -> Step:
+def step(sight: RaisingView) -> Step:
     return next_step(sight)[0]
 
 
 def test_a_new_leader_announces_itself_and_lets_nothing_out_before_it_reads_that() -> None:
-    new = Sight(commits=True, holds=True, leading=Leading(0, THEIRS))
+    new = RaisingView(commits=True, holds=True, leading=Leading(0, THEIRS))
     assert step(new) is Step.ANNOUNCE
     asked = replace(new, announced=OURS)
     assert step(asked) is Step.WAIT
@@ -56,13 +56,13 @@ def test_only_a_leader_that_has_read_its_announcement_and_has_its_outputs_propos
 
 
 @pytest.mark.parametrize("sight", [HOLDS, STANDBY, replace(HOLDS, proposed=True)])
-def test_what_the_log_says_of_the_batch_counts(sight: Sight) -> None:
+def test_what_the_log_says_of_the_batch_counts(sight: RaisingView) -> None:
     assert step(replace(sight, record=Raised("checked-0", 9, OURS, FOUND))) is Step.CONTINUE
     assert step(replace(sight, record=Raised("checked-0", 9, THEIRS, OTHERWISE))) is Step.REBUILD
 
 
 @pytest.mark.parametrize("sight", [HOLDS, STANDBY])
-def test_a_batch_that_the_unit_has_left_behind_is_done_from_its_checkpoint(sight: Sight) -> None:
+def test_a_batch_that_the_unit_has_left_behind_is_done_from_its_checkpoint(sight: RaisingView) -> None:
     assert step(replace(sight, marker=8)) is not Step.REBUILD
     assert step(replace(sight, marker=9)) is Step.REBUILD
     assert step(replace(sight, processes=False)) is Step.REBUILD, "the state holds half of it"
@@ -75,7 +75,7 @@ def test_code_that_raises_where_another_copy_s_did_not_ends_the_copy() -> None:
 
 
 def test_a_batch_that_was_done_too_early_is_done_again_unless_its_frames_have_left() -> None:
-    late = Sight(commits=False, missed=9)
+    late = RaisingView(commits=False, missed=9)
     assert step(replace(late, sent=8)) is Step.REBUILD
     assert step(replace(late, sent=9)) is Step.DIVERGE
     assert step(replace(late, sent=9, strict=False)) is Step.REBUILD, "on_divergence: continue: the first counts"
@@ -89,5 +89,5 @@ def test_a_checkpoint_that_the_cut_log_contradicts_ends_the_copy() -> None:
 
 
 def test_a_copy_of_which_nothing_is_asked_waits() -> None:
-    assert step(Sight(commits=False)) is Step.WAIT
+    assert step(RaisingView(commits=False)) is Step.WAIT
     assert step(LEADER) is Step.WAIT

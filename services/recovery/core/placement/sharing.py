@@ -22,7 +22,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldStandby:
     """A standby that lies on a worker. at_rest: nothing is under way with its unit."""
 
     unit: str
@@ -43,7 +43,7 @@ class Outranked:
         return f"for {self.by.rpartition('/')[2]}" if self.by else f"{self.worker} holds more than it may"
 
 
-def outranked(claims: Iterable[Claim], held: Collection[Held], overfull: Collection[str]) -> Outranked | None:
+def outranked(claims: Iterable[Claim], held: Collection[HeldStandby], overfull: Collection[str]) -> Outranked | None:
     """The next standby that goes; None: nobody is outranked.
 
     The least important one on a worker that holds too many, or else the least important one in whose place a more
@@ -62,12 +62,12 @@ def outranked(claims: Iterable[Claim], held: Collection[Held], overfull: Collect
     return None
 
 
-def hopeless(claims: Iterable[Claim], held: Sequence[Held]) -> list[str]:
+def hopeless(claims: Iterable[Claim], held: Sequence[HeldStandby]) -> list[str]:
     """Units that stay without a standby, because no standby is less important."""
     return [claim.unit for claim in claims if not _places(claim, held)]
 
 
-def _places(claim: Claim, held: Iterable[Held]) -> list[Held]:
+def _places(claim: Claim, held: Iterable[HeldStandby]) -> list[HeldStandby]:
     return [one for one in held if one.worker in claim.workers and one.priority < claim.priority]
 
 
@@ -78,7 +78,7 @@ class Sharing:
     unserved: dict[str, str] = field(default_factory=dict)
     _next: Outranked | None = None
 
-    def look(self, claims: Sequence[Claim], held: Sequence[Held], overfull: Collection[str]) -> None:
+    def look(self, claims: Sequence[Claim], held: Sequence[HeldStandby], overfull: Collection[str]) -> None:
         """Finds the next standby that goes, and the units that nobody gives a place."""
         self._next = outranked(claims, held, overfull)
         of = {claim.unit: claim for claim in claims}

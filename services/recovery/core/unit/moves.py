@@ -23,7 +23,7 @@ class Move(Enum):
     REMOVE = "unplaced"
     QUARANTINE = "it gets no copies any more"
     SWITCH = "the secondary leads until the primary is well again, and both send"
-    ROLL_BACK = "the primary leads again, the secondary is suspended"
+    SWITCH_BACK = "the primary leads again, the secondary is suspended"
     PROMOTE = "the secondary takes its place"
     CHANGE_PLACES = "the two change places"
     LET_GO = "the primary continues alone"
@@ -65,7 +65,7 @@ def _take_over(s: Situation, rooms: Rooms) -> Copies:
     return with_flags(s.primary, Rung.ACTIVE), leading(s.secondary)
 
 
-def _roll_back(s: Situation, rooms: Rooms) -> Copies:
+def _switch_back(s: Situation, rooms: Rooms) -> Copies:
     return leading(s.primary), Copy(s.secondary.worker, s.secondary.incarnation, s.target_flags)
 
 
@@ -142,7 +142,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.REMOVE: _remove,
     _M.QUARANTINE: _remove,
     _M.SWITCH: _take_over,
-    _M.ROLL_BACK: _roll_back,
+    _M.SWITCH_BACK: _switch_back,
     _M.PROMOTE: _promote,
     _M.CHANGE_PLACES: _change_places,
     _M.LET_GO: _let_go,

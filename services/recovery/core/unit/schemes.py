@@ -68,13 +68,13 @@ class Scheme:
     secondary: while all is well; the primary always has the flags PRIMARY.
     misses: heartbeats in a row that the primary may miss before another copy takes over; None: only when it is gone for
         good.
-    rolls_back: the old primary takes over again when it answers; else the two have changed places.
+    switches_back: the old primary takes over again when it answers; else the two have changed places.
     """
 
     name: str
     secondary: Rung
     misses: int | None
-    rolls_back: bool = False
+    switches_back: bool = False
     primary: Flags = PRIMARY
 
 
@@ -86,7 +86,7 @@ SCHEMES: Mapping[str, Scheme] = {
         Scheme("deployed", Rung.EMPTY, 3),
         Scheme("passive-cold", Rung.COLD, 3),
         Scheme("passive-hot", Rung.HOT, 3),
-        Scheme("hybrid", Rung.HOT, 1, rolls_back=True),
+        Scheme("hybrid", Rung.HOT, 1, switches_back=True),
         Scheme("active-standby", Rung.STANDBY, 1),
         Scheme("active-replication", Rung.ACTIVE, 1),
     )

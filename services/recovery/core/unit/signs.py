@@ -100,9 +100,9 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.ARRIVING_DIFFERS: lambda s: versions.differing(s, s.arriving) is not None,
     Sign.ARRIVED: lambda s: moving.arrived(s) and moving.staying(s) is not None,
     Sign.ARRIVED_ALONE: moving.arrived,
-    Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and _next_leader_ready(s),
+    Sign.PRIMARY_SILENT: lambda s: s.scheme.switches_back and s.silent(s.primary) and _next_leader_ready(s),
     Sign.PRIMARY_GIVEN_UP: lambda s: (
-        not s.scheme.rolls_back
+        not s.scheme.switches_back
         and s.silent(s.primary)
         and (_next_leader_ready(s) if _two(s) else stranding.given_up(s))
     ),

@@ -33,7 +33,7 @@ def without_leader(s: Situation) -> bool:
 
 def given_up(s: Situation) -> bool:
     """Its only copy is silent, and its scheme does not wait for that."""
-    return not s.scheme.rolls_back and s.silent(s.primary) and s.target is Rung.ABSENT
+    return not s.scheme.switches_back and s.silent(s.primary) and s.target is Rung.ABSENT
 
 
 def held_back(s: Situation) -> bool:

@@ -8,19 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless
+from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitView
 
 
 class Aligned(Stateless):
     """Implements Policy."""
 
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+    def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """A unit that has ended captures at once."""
         sight = units[unit]
         due = sight.batches > 0 and (sight.ended or _due(sight))
         return 0.0 if due else math.inf
 
-    def holds(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
+    def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
         """The batch after an n-th one waits until the capture has begun, which waits until the former run is valid.
 
         Not while runs of another copy wait: this copy may have to process batches to reach them.
@@ -29,5 +29,5 @@ class Aligned(Stateless):
         return sight.batches > 0 and not sight.waiting and _due(sight)
 
 
-def _due(sight: Sight) -> bool:
+def _due(sight: UnitView) -> bool:
     return sight.batch % sight.every_batches == 0 and sight.captured_batch < sight.batch

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless, rest_ms
+from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitView, rest_ms
 
 LOOK_MS = 5.0
 """Longest time for which a change of other units may go unnoticed while this one has something to capture or to paste.
@@ -20,7 +20,7 @@ LOOK_MS = 5.0
 CONFIRM_MS = 50.0
 """The same for a confirmation, which comes with a heartbeat."""
 
-Units = Mapping[str, Sight]
+Units = Mapping[str, UnitView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,11 @@ class Idle(Stateless):
         """c-q: the units that can be captured now."""
         return [name for name, one in self._own(units) if _queued(one, now_ms)]
 
-    def pastes(self, units: Units) -> dict[str, Sight]:
+    def pastes(self, units: Units) -> dict[str, UnitView]:
         """The units of others whose images are here, with a message that can be pasted now."""
         return {name: one for name, one in self._own(units) if not one.leads and one.waiting_since_ms < math.inf}
 
-    def _own(self, units: Units) -> Iterator[tuple[str, Sight]]:
+    def _own(self, units: Units) -> Iterator[tuple[str, UnitView]]:
         return ((name, one) for name, one in units.items() if one.policy == self.name)
 
 
@@ -102,11 +102,11 @@ def oldest(pastes: Units) -> dict[str, str]:
     return found
 
 
-def _queued(sight: Sight, now_ms: float) -> bool:
+def _queued(sight: UnitView, now_ms: float) -> bool:
     ready = sight.leads and sight.batches > 0 and sight.resting and sight.confirmed
     return ready and _least_ms(sight, now_ms) == 0.0
 
 
-def _least_ms(sight: Sight, now_ms: float) -> float:
+def _least_ms(sight: UnitView, now_ms: float) -> float:
     """Remainder of the minimum interval, or of the rest."""
     return max(0.0, sight.min_interval_ms - (now_ms - sight.captured_ms), rest_ms(sight, now_ms))

@@ -11,7 +11,7 @@ from enum import Enum
 from holdfast.services.kernel.protection.expected import Protected, of_groups, of_unit, of_workers, reduced_by_capture
 from holdfast.services.kernel.protection.merging import merged
 from holdfast.services.worker.checkpoint.policies.idle import Capture, Idle, Paste, Units, oldest
-from holdfast.services.worker.checkpoint.policies.policy import Kind, Sight
+from holdfast.services.worker.checkpoint.policies.policy import Kind, UnitView
 
 LEAST_MS = 0.01
 """A capture that was never measured, or took no time, costs this: the choice divides by it."""
@@ -153,7 +153,7 @@ def _after_paste(images: Mapping[str, Protected], pasted: Protected, credit: Cre
     return sum(of_unit(one, pasted.paste_ms) for one in group) - (pasted.paste_ms if credit.pastes else 0.0)
 
 
-def _protected(sight: Sight) -> Protected:
+def _protected(sight: UnitView) -> Protected:
     """The unit as the algorithm sees it: of a unit that runs here, a capture that is not confirmed counts as one
     message.
     """

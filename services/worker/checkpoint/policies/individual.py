@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless, rest_ms
+from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitView, rest_ms
 
 
 class Individual(Stateless):
     """Implements Policy."""
 
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+    def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """The timer begins again with each capture. A unit that has ended captures at once."""
         sight = units[unit]
         if sight.batches == 0:

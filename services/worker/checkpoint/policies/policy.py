@@ -25,7 +25,7 @@ class Kind(Enum):
     REFRESH = "it keeps a standby near; nobody waits for its acknowledgement"
 
 
-class Sight(Protocol):
+class UnitView(Protocol):
     """A policy's view of one unit here. Every value is looked up when it is read: a policy pays for what it reads.
     Every value is looked up when it is read: a policy pays for what it reads.
 
@@ -122,18 +122,18 @@ class Policy(Protocol):
 
     kind: Kind
 
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+    def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """Time until the unit captures; 0: now. math.inf: not before there is news of this unit.
 
         Where the answer depends on other units, it is at most as long as a change of theirs may go unnoticed.
         """
         ...
 
-    def applies(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
+    def applies(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
         """True if the unit may apply a piece of what is waiting now."""
         ...
 
-    def holds(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
+    def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
         """True if the next batch of the unit, which leads, waits for a capture."""
         ...
 
@@ -151,10 +151,10 @@ class Stateless:
 
     kind = Kind.SWEEP
 
-    def applies(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
+    def applies(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
         return True
 
-    def holds(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
+    def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
         return False
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
@@ -164,12 +164,12 @@ class Stateless:
         """Nothing is remembered."""
 
 
-def rest_ms(sight: Sight, now_ms: float) -> float:
+def rest_ms(sight: UnitView, now_ms: float) -> float:
     """Time for which a unit that has done only empty batches still need not capture; 0: it has done others."""
     return max(0.0, REST_MS - (now_ms - sight.captured_ms)) if sight.still else 0.0
 
 
-def tick_wait_ms(sight: Sight, now_ms: float) -> float:
+def tick_wait_ms(sight: UnitView, now_ms: float) -> float:
     """Time until a timer that all units share makes the unit capture: it ticks at the multiples of interval_ms.
 
     A unit that has ended captures at once.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.services.worker.checkpoint.policies.policy import Kind, Sight, Stateless
+from holdfast.services.worker.checkpoint.policies.policy import Kind, Stateless, UnitView
 
 REFRESH_MS = 100
 MIN_BATCHES = 4
@@ -67,7 +67,7 @@ class Refresh(Stateless):
     def __init__(self) -> None:
         self._units: dict[str, Refreshing] = {}
 
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+    def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         sight = units[unit]
         elapsed_ms = now_ms - sight.captured_ms
         wait_ms = self._of(unit).wait_ms(sight.batches, elapsed_ms, sight.changed)

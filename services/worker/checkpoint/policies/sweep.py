@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from holdfast.services.worker.checkpoint.policies.policy import REST_MS, Sight, Stateless
+from holdfast.services.worker.checkpoint.policies.policy import REST_MS, Stateless, UnitView
 
 PATIENCE = 4
 """After so many intervals a unit captures whether its output was trimmed or not, so that acks and trimming continue."""
@@ -18,7 +18,7 @@ PATIENCE = 4
 class Sweep(Stateless):
     """Implements Policy."""
 
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+    def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """A unit that has ended captures at once."""
         sight = units[unit]
         if sight.batches == 0:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless, tick_wait_ms
+from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitView, tick_wait_ms
 
 
 class Synchronous(Stateless):
     """Implements Policy."""
 
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+    def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         return tick_wait_ms(units[unit], now_ms)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.services.worker.checkpoint.policies.policy import Sight, Stateless, tick_wait_ms
+from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitView, tick_wait_ms
 
 
 class WholeWorker(Stateless):
@@ -15,10 +15,10 @@ class WholeWorker(Stateless):
 
     name = "whole-worker"
 
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+    def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         return tick_wait_ms(units[unit], now_ms)
 
-    def holds(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
+    def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
         """A unit whose former run is still on its way holds nobody back: that run may wait for the batches of others.
 
         It captures once the run is valid, and holds the others back then.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from holdfast.schemas.cuts import Control, Cut, CutRecord, CutsSnapshot, Known, Range, Snapshot, decode, encode
+from holdfast.schemas.cuts import Control, Cut, CutRecord, CutsSnapshot, KnownSnapshot, Range, Snapshot, decode, encode
 from holdfast.schemas.decided import Id
 from holdfast.services.kernel.logs import cut_snapshots
 from holdfast.services.kernel.logs.cut_snapshots import base_of, newest_in
@@ -38,8 +38,8 @@ def test_a_snapshot_of_a_little_before_is_valid() -> None:
     story.cut("weather-0")
     story.cut()
     assert story.write(Snapshot(state, time_ms=7))
-    assert story.log.snapshots == (Known(1, 7),)
-    assert story.log.snapshot().snapshots == (Known(1, 7),)
+    assert story.log.snapshots == (KnownSnapshot(1, 7),)
+    assert story.log.snapshot().snapshots == (KnownSnapshot(1, 7),)
 
 
 @pytest.mark.parametrize("wrong", ["batch", "upto", "task", "paused"])
@@ -86,8 +86,8 @@ def test_one_that_is_older_than_the_last_is_not() -> None:
 def test_what_it_says_of_other_snapshots_does_not_count() -> None:
     story = Story()
     story.cut()
-    assert story.write(Snapshot(structs.replace(story.log.snapshot(), snapshots=(Known(0, 3),))))
-    assert story.log.snapshots == (Known(1, 0),)
+    assert story.write(Snapshot(structs.replace(story.log.snapshot(), snapshots=(KnownSnapshot(0, 3),))))
+    assert story.log.snapshots == (KnownSnapshot(1, 0),)
 
 
 def test_cuts_too_long_ago_are_not_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
