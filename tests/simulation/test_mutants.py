@@ -17,14 +17,14 @@ def test_the_checker_that_a_bug_names_is_the_first_to_catch_it(mutant: Mutant, p
     """In one of several histories: a change of the product changes what follows from a seed, and the coincidence that
     a bug needs may be gone from the recorded one. One history is proof that the checker sees the bug.
     """
-    place = f"mutants/{mutant.name}"
-    remembered = pytestconfig.cache.get(place, None) if pytestconfig.cache is not None else None
+    place, cache = f"mutants/{mutant.name}", getattr(pytestconfig, "cache", None)
+    remembered = cache.get(place, None) if cache is not None else None
     found = catching(mutant, None if remembered is None else (int(remembered[0]), int(remembered[1])))
     assert found is not None, f"`python -m tests.simulation.catching {mutant.name} --checker any` tells what else does"
     if (found.seed, found.run_ms) != (mutant.seed, mutant.run_ms):
         warnings.warn(f"searched for: `python -m tests.simulation.catching {mutant.name} --record`", stacklevel=1)
-        if pytestconfig.cache is not None:
-            pytestconfig.cache.set(place, [found.seed, found.run_ms])
+        if cache is not None:
+            cache.set(place, [found.seed, found.run_ms])
 
 
 def test_a_search_has_a_budget_begins_where_it_ended_last_and_ends_with_many_other_seeds() -> None:
