@@ -95,8 +95,9 @@ def test_rows_for_a_sink_whose_topic_is_gone_wait_for_it(cluster: LocalCluster, 
     assert ids(cluster, "away", 20) == Counter(range(20))
     cluster.log.delete(["away-out"])
     feed(cluster, "away-in", range(20, 60))
-    until(lambda: status(cluster, "away")["state"] == "waiting", "the job waits")
-    assert "topic away-out of a sink is gone" in status(cluster, "away")["error"]
+    gone = "topic away-out of a sink is gone"
+    until(lambda: gone in status(cluster, "away")["error"], "the job says what it waits for")
+    assert status(cluster, "away")["state"] == "waiting"
     cluster.log.create([TopicSpec("away-out", 1)])
     assert ids(cluster, "away", 40) == Counter(range(20, 60))
     until(lambda: status(cluster, "away")["state"] == "running", "the job runs again")
