@@ -81,6 +81,10 @@ def _reading(feed: Feed, door: Door) -> APIRouter:
     def lags(job: Job) -> Response:
         return _json(of(job).lags)
 
+    @router.get("/jobs/{job}/incident", summary="Its last incident, as `holdfast explain JOB --incident --json`")
+    def incident(job: Job) -> Response:
+        return _json(of(job).incident)
+
     @router.get("/jobs/{job}/results/{query}", summary="Newest rows, as `holdfast results JOB QUERY --meta` has them")
     def results(job: Job, query: str, most: Most = 50) -> Response:
         return _json(newest_rows(door, of(job).plan, query, most))

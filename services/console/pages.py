@@ -18,6 +18,7 @@ from holdfast.services.console.feed import Feed
 from holdfast.services.console.markup import Node, card, chip, element, nothing, text
 from holdfast.services.console.parts import records
 from holdfast.services.console.parts.checkpoints import checkpoints
+from holdfast.services.console.parts.incidents import incidents
 from holdfast.services.console.parts.job import job_page
 from holdfast.services.console.parts.overview import overview, story
 from holdfast.services.console.parts.takeovers import takeovers
@@ -90,6 +91,13 @@ def add_pages(console: Console) -> None:
         with _frame(console, request, "Takeovers", "/takeovers"):
             _heading("Takeovers")
             _live(console, takeovers)
+
+    @_page("/incidents")
+    async def incidents_page(request: Request) -> None:
+        await _ready(console)
+        with _frame(console, request, "Incidents", "/incidents"):
+            _heading("Incidents")
+            _live(console, incidents)
 
     @_page("/events")
     async def events_page(request: Request) -> None:
@@ -277,7 +285,7 @@ def _frame(console: Console, request: Request, title: str, current: str) -> Iter
 
 
 def _nav(console: Console, current: str) -> Node:
-    pages = [("/", "Overview"), ("/takeovers", "Takeovers"), ("/events", "Events")]
+    pages = [("/", "Overview"), ("/takeovers", "Takeovers"), ("/incidents", "Incidents"), ("/events", "Events")]
     pages += [] if console.actions.read_only else [("/submit", "Submit")]
     pages += [("/api", "API")]
     return "".join(_tab(path, label, path == current) for path, label in pages)

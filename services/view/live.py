@@ -24,6 +24,7 @@ from holdfast.services.view.cluster import OVER, ClusterView
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.door import Door
 from holdfast.services.view.happenings import Happening, told
+from holdfast.services.view.incidents import IncidentLine, incident_line
 from holdfast.services.view.lines import JobLine, JobStatus, UnitLine, WorkerLine
 from holdfast.services.view.reading import RECENT_MS, read_jobs, read_progress
 from holdfast.services.view.takeovers import Takeover, Takeovers
@@ -46,6 +47,7 @@ class LiveJob(msgspec.Struct, frozen=True):
 
     lags: records of each source's topic that no batch has taken in yet, about: offsets are counted, and a topic that is
     compacted, or written in transactions, has offsets without a record.
+    incident: the last, as `explain --incident` prints it; it may be over. None: there was none.
     """
 
     line: JobLine
@@ -54,6 +56,7 @@ class LiveJob(msgspec.Struct, frozen=True):
     units: tuple[UnitLine, ...]
     costs: JobCosts
     lags: dict[str, int] = {}
+    incident: IncidentLine | None = None
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -178,7 +181,9 @@ class LiveView:
         status = self._view.status(line, now_ms)
         line = msgspec.structs.replace(line, unprotected=status.unprotected)
         costs = self._view.costs(plan)
-        return LiveJob(line, status, plan, tuple(self._view.units(plan)), costs, self._lags(plan, costs))
+        units, last = tuple(self._view.units(plan)), self._view.incident(plan)
+        incident = None if last is None else incident_line(plan, last, units, status.retention)
+        return LiveJob(line, status, plan, units, costs, self._lags(plan, costs), incident)
 
     def _read_ends(self, lines: Sequence[JobLine]) -> None:
         """Reads ends of the topics that jobs read, from time to time."""

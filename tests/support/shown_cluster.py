@@ -53,8 +53,9 @@ class ShownCluster:
     def append(self, topic: str, value: bytes) -> None:
         self._appender.append(Partition(topic, 0), value)
 
-    def beat(self) -> None:
-        for name, state in (("worker-1", "running"), ("worker-2", "synced")):
+    def beat(self, leads: str = "running") -> None:
+        """leads: state of the copies that lead."""
+        for name, state in (("worker-1", leads), ("worker-2", "synced")):
             worker = self.memory.workers[name].identity
             copies = tuple(
                 CopyState(f"{self.memory.plan.job}@{self.memory.plan.generation}/{unit}", 5, state)

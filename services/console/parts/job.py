@@ -20,6 +20,7 @@ from holdfast.services.console.markup import (
     text,
     unknown,
 )
+from holdfast.services.console.parts import incidents
 from holdfast.services.console.parts.overview import summary
 from holdfast.services.view.cluster import natural
 from holdfast.services.view.lines import UnitLine, UnitProgress
@@ -36,6 +37,7 @@ def job_page(job: LiveJob, rates: Sequence[float]) -> Node:
         "div",
         *_notices(job),
         summary(job, rates, latency),
+        _incident(job),
         card("Graph", graph(job.plan, job.units, job.costs), aside=_key(), class_="wide"),
         _queries(job),
         _sources(job),
@@ -55,6 +57,12 @@ def _notices(job: LiveJob) -> list[Node]:
     if status.unserved:
         lines.append(("warn", f"no place for a standby of {', '.join(status.unserved)}: every worker is full"))
     return [element("p", text(said), class_=f"notice {tone}") for tone, said in lines]
+
+
+def _incident(job: LiveJob) -> Node:
+    """The incident of the job while it is under way; its page has also one that is over."""
+    line = job.incident
+    return "" if line is None or line.state == incidents.OVER else incidents.incident(line)
 
 
 def _key() -> Node:

@@ -67,6 +67,7 @@ def test_it_gives_what_the_commands_give(site: Site) -> None:
     (taken,) = get("/takeovers").json()
     assert (taken["leads"], taken["kept"], taken["first_output_ms"]) == ("worker-2", True, 56.0)
     assert get("/jobs/counted/dead-letters").json()[0]["offset"] == 7
+    assert get("/jobs/counted/incident").json() is None
     missing = get("/jobs/other")
     assert (missing.status_code, missing.json()["error"]) == (404, "no job 'other' runs")
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from typing import Any
 
 import msgspec
 import pytest
 
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Assignment
+from holdfast.schemas.incidents import Chosen, Incident
 from holdfast.schemas.plans import Problem
 from holdfast.services.console.drafts import EXAMPLE, check
 from holdfast.services.console.layering import layers
 from holdfast.services.console.parts import records
 from holdfast.services.console.parts.checkpoints import checkpoints
+from holdfast.services.console.parts.incidents import incidents
 from holdfast.services.console.parts.job import job_page
 from holdfast.services.console.parts.overview import health, overview
 from holdfast.services.console.parts.takeovers import UNDER_WAY_MS, takeovers
@@ -40,6 +45,12 @@ def picture(cluster: ShownCluster, live: LiveView) -> Picture:
     while live.behind or live.turn(0):
         live.turn(0)
     return live.picture(cluster.memory.day_ms)
+
+
+def assign(cluster: ShownCluster, **more: Any) -> None:
+    """Appends a record that recovery would write."""
+    record = Assignment("recovery-1", cluster.memory.day_ms, (), **more)
+    cluster.append(cluster.memory.cluster.assignments, assignments.encode(record))
 
 
 def words(html: str) -> str:
@@ -91,6 +102,30 @@ def test_a_takeover_under_way_grows_until_its_copy_tells_its_phases(cluster: Sho
     html = takeovers(msgspec.structs.replace(seen, time_ms=begun_ms + UNDER_WAY_MS + 1))
     assert "under-way" not in html
     assert ">unknown</span>" in html
+
+
+def test_an_incident_is_shown_with_its_plan_and_what_waits_for_what(cluster: ShownCluster, live: LiveView) -> None:
+    assert "No job that runs has had an incident" in incidents(picture(cluster, live))
+    units, plan = tuple(cluster.memory.units), cluster.memory.plan
+    happens = Incident(
+        plan.job, plan.generation, 1, ("worker-1", HOSTILE), units, planned=True,
+        chosen=(Chosen("", units[:1], 1.5),), waiting={"all": 0.25}, slots=1,
+    )  # fmt: skip
+    assign(cluster, incidents=(happens,))
+    cluster.tell("incident-planned", job=plan.job, detail="a plan is made")
+    cluster.beat("restoring")
+    seen = picture(cluster, live)
+    for html in (incidents(seen), job_page(seen.jobs[0], [])):
+        said = re.sub(r"\s+", " ", words(html))
+        assert f"Order of restoring: {units[0]}" in said
+        assert f"all waiting 1 0.25 {units[0]} {units[1]}" in said, "query, state, priority, density, slot, no slot"
+        assert "<script" not in html
+    assert "incident-planned counted" in words(incidents(seen))
+    over = msgspec.structs.replace(happens, number=2, over=True)
+    assign(cluster, incidents=(over,))
+    seen = picture(cluster, live)
+    assert ">over</span>" in incidents(seen)
+    assert "Incident of" not in job_page(seen.jobs[0], []), "it is over"
 
 
 def test_what_records_hold_is_text_on_every_page(cluster: ShownCluster, live: LiveView) -> None:
