@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from holdfast.schemas.events import Event
+from holdfast.schemas.events import Alternative, Event
 from holdfast.services.recovery.core.unit.reasons import FAILURES
 from holdfast.services.recovery.core.unit.signs import Sign
 from holdfast.services.view.happenings import copies_of, sign_of
@@ -38,6 +38,8 @@ class Takeover(msgspec.Struct, frozen=True):
     kept: the promise; null: there is none, or it is not judged yet.
     sign, move: the reason, and the reaction.
     superseded: another takeover of the unit began before this one was over.
+    alternatives: every scheme that was weighed when recovery chose this one, the chosen first; empty: it did not
+        choose, or its event is gone.
     """
 
     time_ms: int
@@ -58,6 +60,7 @@ class Takeover(msgspec.Struct, frozen=True):
     predicted_ms: dict[str, float] = {}
     kept: bool | None = None
     superseded: bool = False
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def silent_ms(self) -> float | None:
@@ -77,10 +80,13 @@ class Takeovers:
         self._leader: dict[tuple[str, str], str] = {}
         self._known: OrderedDict[Key, Takeover] = OrderedDict()
         self._last: dict[tuple[str, str], Key] = {}
+        self._weighed: dict[tuple[str, str], tuple[Alternative, ...]] = {}
 
     def read(self, event: Event) -> None:
         if event.kind in ("placed", "decided"):
             self._decided(event)
+        elif event.kind == "scheme-chosen":
+            self._weighed[event.job, event.unit] = event.alternatives
         elif (known := self._known.get(key := self._of(event))) is None:
             return
         elif event.kind == "unit-active":
@@ -111,6 +117,7 @@ class Takeovers:
         if before is not None and before.recovered_ms is None:
             self._known[self._last[unit]] = msgspec.structs.replace(before, superseded=True)
         self._last[unit] = (*unit, event.epoch)
+        weighed = self._weighed.get(unit, ())
         self._known[self._last[unit]] = Takeover(
             event.time_ms,
             event.job,
@@ -123,6 +130,7 @@ class Takeovers:
             move,
             sign == Sign.DRILL_ASKED.value,
             float(event.phases_ms.get("detection", 0.0)),
+            alternatives=weighed if weighed and weighed[0].scheme == scheme else (),
         )
         while len(self._known) > MOST:
             gone, _ = self._known.popitem(last=False)

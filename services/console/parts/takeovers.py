@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from holdfast.services.console.markup import DASH, Node, card, chip, element, milliseconds, moment, muted, nothing, text
+from holdfast.services.console.markup import (
+    DASH,
+    Node,
+    card,
+    chip,
+    element,
+    milliseconds,
+    moment,
+    muted,
+    nothing,
+    table,
+    text,
+)
 from holdfast.services.console.parts.overview import story
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.recovery.core.unit.signs import Sign
@@ -108,6 +120,7 @@ def _failure(group: Sequence[Takeover], present: Present, happenings: Sequence[H
     inner = element(
         "details",
         element("summary", text("The story, as `holdfast events` tells it")),
+        *(_choice(one) for one in group if one.alternatives),
         story(told, "Its events are gone."),
     )
     head = element(
@@ -123,6 +136,26 @@ def _failure(group: Sequence[Takeover], present: Present, happenings: Sequence[H
     return element(
         "section", head, element("div", *rows, _axis(scale), class_="bars"), inner, class_="card", aria_label=what
     )
+
+
+def _choice(one: Takeover) -> Node:
+    """Schemes that recovery weighed when it chose the one by which the unit was taken over."""
+    rows = [
+        [
+            element("strong", text(each.scheme)) if each is one.alternatives[0] else text(each.scheme),
+            milliseconds(each.takes_ms),
+            text(", ".join(f"{name} {DASH if ms is None else f'{ms:,.0f}'}" for name, ms in each.phases_ms.items())),
+            text(f"{each.cost:.2f}"),
+            text(each.rejected),
+        ]
+        for each in one.alternatives
+    ]
+    predicted = milliseconds(one.predicted_ms.get("total"))
+    beside = muted("predicted ") + predicted + muted(", took ") + milliseconds(one.total_ms)
+    promised = muted(", promised ") + milliseconds(one.promise_ms) if one.promise_ms else ""
+    said = element("p", text(f"Why {one.unit} had {one.scheme}: "), beside, promised, class_="said")
+    heads = ("scheme", "would take", "phases, ms", "cost", "why not")
+    return said + table(heads, rows, empty="", label=f"Schemes weighed for {one.unit}", numbers="lnwnw")
 
 
 def _verb(workers: int, silent: bool) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Assignment
+from holdfast.schemas.events import Alternative
 from holdfast.schemas.incidents import Chosen, Incident
 from holdfast.schemas.plans import Problem
 from holdfast.services.console.drafts import EXAMPLE, check
@@ -88,6 +89,21 @@ def test_a_takeover_comes_with_its_bars_beside_the_promise(cluster: ShownCluster
     assert 'class="mark first" style="left:19.20%"' in html
     assert 'class="mark promise" style="left:100.00%"' in html
     assert ">kept</span>" in html
+
+
+def test_the_story_of_a_takeover_says_which_schemes_were_weighed(cluster: ShownCluster, live: LiveView) -> None:
+    weighed = (
+        Alternative("hybrid", 90.0, 0.4, {"detection": 40.0, "replay": None}),
+        Alternative("passive", None, 0.1, rejected=HOSTILE),
+    )
+    cluster.tell("scheme-chosen", job=cluster.memory.plan.job, unit=cluster.unit, epoch=1, alternatives=weighed)
+    cluster.fail()
+    html = takeovers(picture(cluster, live))
+    said = re.sub(r"\s+", " ", words(html))
+    assert f"Why {cluster.unit} had hybrid: predicted 200 ms , took 130 ms , promised 500 ms" in said
+    assert "hybrid 90 ms detection 40, replay \u2013 0.40" in said
+    assert "passive \u2013 0.10 <script>" in said, "the time of passive is not known, and it was not chosen"
+    assert "<script" not in html
 
 
 def test_a_takeover_under_way_grows_until_its_copy_tells_its_phases(cluster: ShownCluster, live: LiveView) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.schemas.events import Event
+from holdfast.schemas.events import Alternative, Event
 from holdfast.services.view.takeovers import Takeovers
 
 GONE = "hybrid: the primary is gone: the secondary takes its place (worker ended) (worker-2 commits)"
@@ -38,6 +38,15 @@ def test_a_takeover_has_its_phases_and_says_whether_the_promise_was_kept() -> No
     assert (one.failed, one.leads, one.scheme, one.drill) == ("worker-1", "worker-2", "hybrid", False)
     assert (one.sign, one.move) == ("the primary is gone", "the secondary takes its place (worker ended)")
     assert (one.silent_ms, one.total_ms, one.promise_ms, one.kept) == (96.0, 130.0, 500.0, True)
+
+
+def test_a_takeover_has_the_schemes_that_were_weighed_when_its_scheme_was_chosen() -> None:
+    weighed = (Alternative("hybrid", 90.0, 0.4), Alternative("passive", 900.0, 0.1, rejected="810 ms too long"))
+    chosen = of_unit(500, "scheme-chosen", 1, alternatives=weighed)
+    assert read(PLACED, chosen, FAILED).newest()[0].alternatives == weighed
+    another = of_unit(600, "scheme-chosen", 1, alternatives=weighed[::-1])
+    assert read(PLACED, chosen, another, FAILED).newest()[0].alternatives == (), "the unit had another scheme by then"
+    assert read(PLACED, FAILED, chosen).newest()[0].alternatives == (), "a later choice says nothing of it"
 
 
 def test_a_takeover_under_way_has_no_times_yet() -> None:
