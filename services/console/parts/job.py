@@ -15,6 +15,7 @@ from holdfast.services.console.markup import (
     milliseconds,
     moment,
     muted,
+    number,
     per_s,
     table,
     text,
@@ -51,6 +52,9 @@ def _notices(job: LiveJob) -> list[Node]:
     status = job.status
     lines = [("bad", f"failed: {status.error}")] if status.state == "failed" else []
     lines += [("warn", status.error)] if status.error and status.state != "failed" else []
+    if status.out:
+        names = ", ".join(status.out)
+        lines.append(("warn", f"out, and not recovered yet: {names}; the other units give tentative results"))
     lines += [("warn", f"retention: {one}") for one in status.retention]
     lines += [("warn", f"{one['path']}: {one['message']}") for one in status.problems]
     lines += [("calm", one) for one in status.warnings]
@@ -87,10 +91,17 @@ def _queries(job: LiveJob) -> Node:
             milliseconds(one.before_ms),
             per_s(None if sink is None else rates.get(sink.name)),
             text(topic),
+            *([_fidelity(job.status.fidelity.get(one.query))] if job.status.out else []),
         ])  # fmt: skip
-    heads = ("query", "state", "since", "latency", "usual latency", "rows out", "topic")
-    inner = table(heads, rows, empty="Nothing is known of the queries yet.", label="Queries", numbers="lllnnnl")
+    out = ("fidelity",) if job.status.out else ()
+    heads = ("query", "state", "since", "latency", "usual latency", "rows out", "topic", *out)
+    inner = table(heads, rows, empty="Nothing is known of the queries yet.", label="Queries", numbers="lllnnnln")
     return card("Queries", inner)
+
+
+def _fidelity(share: float | None) -> Node:
+    shown = unknown() if share is None else number(f"{100 * share:.0f}", " %")
+    return element("span", shown, title="part of the rows that does not need the units that are out")
 
 
 def _sources(job: LiveJob) -> Node:

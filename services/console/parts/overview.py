@@ -62,6 +62,9 @@ def health(picture: Picture) -> tuple[str, list[str]]:
             warn.append(f"{plural(down, 'unit')} of {name} {'is' if down == 1 else 'are'} not up")
         if behind := [one.query for one in job.status.queries if not one.available]:
             warn.append(f"{plural(len(behind), 'query', 'queries')} of {name} {_lag(behind, job)}: {', '.join(behind)}")
+        if job.status.out:
+            shares = ", ".join(f"{query} {share:.0%}" for query, share in job.status.fidelity.items())
+            warn.append(f"job {name}: out: {', '.join(job.status.out)}; the other units give, of all rows: {shares}")
         warn += [f"job {name}: {risk}" for risk in job.status.retention]
         warn += [f"job {name}: {one}" for one in said(job.line.unprotected, job.line.units)]
     for worker in picture.workers:

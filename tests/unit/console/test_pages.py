@@ -14,7 +14,8 @@ from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Assignment
 from holdfast.schemas.events import Alternative
 from holdfast.schemas.incidents import Chosen, Incident
-from holdfast.schemas.plans import Problem
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.plans import Problem, QueryState
 from holdfast.services.console.drafts import EXAMPLE, check
 from holdfast.services.console.layering import layers
 from holdfast.services.console.parts import records
@@ -176,6 +177,22 @@ def test_health_is_said_in_words(cluster: ShownCluster, live: LiveView) -> None:
     assert tone == "warn", "the job in memory has no controller: its state is accepted, its units are not counted as up"
     assert health(Picture(1, 0, "t")) == ("bad", ["no worker was heard of in the last minute"])
     assert wrong
+
+
+def test_units_that_are_out_are_named_with_the_fidelity_of_each_query(cluster: ShownCluster, live: LiveView) -> None:
+    seen = picture(cluster, live)
+    (job,) = seen.jobs
+    assert "fidelity" not in job_page(job, [])
+    plan, unit = job.plan, cluster.unit
+    begins = Outage(plan.job, plan.generation, unit, 1, job.units[0].epoch, 5, {"all": 0.5})
+    assign(cluster, outages=(begins,))
+    seen = picture(cluster, live)
+    assert f"job counted: out: {unit}; the other units give, of all rows: all 50%" in health(seen)[1]
+    status = msgspec.structs.replace(seen.jobs[0].status, queries=(QueryState("all", available=False),))
+    said = re.sub(r"\s+", " ", words(job_page(msgspec.structs.replace(seen.jobs[0], status=status), [])))
+    assert f"out, and not recovered yet: {unit}; the other units give tentative results" in said
+    assert "all unavailable" in said
+    assert " all 50 %" in said, "topic and fidelity"
 
 
 def test_operators_stand_to_the_right_of_what_feeds_them() -> None:
