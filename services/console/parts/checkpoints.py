@@ -6,6 +6,7 @@ from holdfast.services.console.markup import (
     DASH,
     Node,
     card,
+    chip,
     count,
     element,
     figure,
@@ -19,6 +20,7 @@ from holdfast.services.console.markup import (
     text,
 )
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.recovery.core.adaptive.promise import promise
 from holdfast.services.view.cluster import natural
 from holdfast.services.view.costs import CopyCosts, Recovery
 from holdfast.services.view.live import LiveJob
@@ -42,9 +44,14 @@ def _figures(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Re
         figure("Policy", text(DASH if policy is None else policy.policy), muted(settings) if settings else ""),
         figure("Oldest checkpoint", milliseconds(max(ages, default=None)), muted("since its marker was read")),
         figure("State", size(sum(one.state_bytes for one in leaders.values())), _keys(leaders)),
-        figure("Written to Kafka", size(traffic) + element("span", text("/s"), class_="unit")),
+        figure("Written to Kafka", _size_per_s(traffic)),
+        figure("Sent between units", _size_per_s(sum(one.sent_bytes_per_s or 0.0 for one in job.costs.copies))),
         figure("Longest expected recovery", milliseconds(longest), muted("without detection and switch")),
     )
+
+
+def _size_per_s(value: float) -> Node:
+    return size(value) + element("span", text("/s"), class_="unit")
 
 
 def _keys(leaders: dict[str, CopyCosts]) -> Node:
@@ -52,6 +59,8 @@ def _keys(leaders: dict[str, CopyCosts]) -> Node:
 
 
 def _units(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Recovery]) -> Node:
+    adaptive = {one.unit for one in job.units if one.adaptive}
+    promised_ms = promise(job.plan.spec.get("fault_tolerance") or {}).recovery_ms
     rows = []
     for unit in sorted(leaders, key=natural):
         one, expected = leaders[unit], recovery.get(unit)
@@ -66,38 +75,64 @@ def _units(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Reco
             size(one.state_bytes),
             count(one.unsaved),
             milliseconds(None if expected is None else expected.expected_ms),
+            _promise(expected, promised_ms) if unit in adaptive else muted("none"),
         ])  # fmt: skip
     heads = (
         "unit", "leader", "standby", "age", "last run", "capture", "keys", "bytes, about", "unsaved records",
-        "expected recovery",
+        "expected recovery", "promise",
     )  # fmt: skip
-    inner = table(
-        heads, rows, empty="No leader has reported a checkpoint yet.", label="Checkpoints by unit", numbers="lllnnnnnnn"
-    )
+    empty, numbers = "No leader has reported a checkpoint yet.", "lllnnnnnnnn"
+    inner = table(heads, rows, empty=empty, label="Checkpoints by unit", numbers=numbers)
     return card("By unit", inner, class_="wide")
+
+
+def _promise(expected: Recovery | None, promised_ms: float) -> Node:
+    """The promise; it cannot be kept where the expected recovery alone takes longer."""
+    over = expected is not None and expected.expected_ms > promised_ms
+    said = chip("exceeded", "the expected recovery alone takes longer, without detection and switch") if over else ""
+    return milliseconds(promised_ms) + said
 
 
 def _workers(job: LiveJob) -> Node:
     sent: dict[str, float] = {}
     load: dict[str, float] = {}
+    to_peers: dict[str, float] = {}
     for one in job.costs.copies:
         sent[one.worker] = sent.get(one.worker, 0.0) + (one.checkpoint_bytes_per_s or 0.0)
+        to_peers[one.worker] = to_peers.get(one.worker, 0.0) + (one.sent_bytes_per_s or 0.0)
         load[one.worker] = load.get(one.worker, 0.0) + (one.load or 0.0)
     expected = {one.worker: one.expected_ms for one in job.costs.workers}
     taken: dict[str, float] = {}
     for one in job.costs.copies:
         if one.role == "primary":
             taken[one.worker] = taken.get(one.worker, 0.0) + (one.records_per_s or 0.0)
+    from_peers = _from_peers(job)
     rows = [
         [
             element("strong", text(worker)),
             number(f"{100 * load[worker]:.1f}", " % of a core"),
             per_s(taken.get(worker)),
-            size(sent[worker]) + element("span", text("/s"), class_="unit"),
+            _size_per_s(sent[worker]),
+            _size_per_s(to_peers[worker]),
+            _size_per_s(from_peers.get(worker, 0.0)),
             milliseconds(expected.get(worker)),
         ]
         for worker in sorted(sent, key=natural)
     ]
-    heads = ("worker", "load of this job", "records", "checkpoints sent", "recovery if it fails")
-    inner = table(heads, rows, empty="No worker has reported yet.", label="Workers of the job", numbers="lnnnn")
+    heads = (
+        "worker", "load of this job", "records", "checkpoints sent", "sent to units", "taken from units",
+        "recovery if it fails",
+    )  # fmt: skip
+    inner = table(heads, rows, empty="No worker has reported yet.", label="Workers of the job", numbers="lnnnnnn")
     return card("By worker", inner)
+
+
+def _from_peers(job: LiveJob) -> dict[str, float]:
+    """Bytes a second that the units take in from other units, by the worker that leads them."""
+    leads = {one.unit: one.worker for one in job.costs.copies if one.role == "primary"}
+    sources = {one.operator for one in job.plan.sources}
+    taken: dict[str, float] = {}
+    for one in job.costs.edges:
+        if one.direction == "in" and one.edge not in sources and one.unit in leads:
+            taken[leads[one.unit]] = taken.get(leads[one.unit], 0.0) + (one.bytes_per_s or 0.0)
+    return taken

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
-from holdfast.schemas import assignments
+from holdfast.schemas import assignments, heartbeats
 from holdfast.schemas.assignments import Assignment
+from holdfast.schemas.costs import Costs
 from holdfast.schemas.events import Alternative
+from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.incidents import Chosen, Incident
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Problem, QueryState
@@ -64,7 +66,7 @@ def words(html: str) -> str:
             found.append(data)
 
     Words().feed(html)
-    return " ".join(found)
+    return re.sub(r"\s+", " ", " ".join(found))
 
 
 def test_a_job_is_shown_with_its_leader_marked_and_its_standby(cluster: ShownCluster, live: LiveView) -> None:
@@ -100,7 +102,7 @@ def test_the_story_of_a_takeover_says_which_schemes_were_weighed(cluster: ShownC
     cluster.tell("scheme-chosen", job=cluster.memory.plan.job, unit=cluster.unit, epoch=1, alternatives=weighed)
     cluster.fail()
     html = takeovers(picture(cluster, live))
-    said = re.sub(r"\s+", " ", words(html))
+    said = words(html)
     assert f"Why {cluster.unit} had hybrid: predicted 200 ms , took 130 ms , promised 500 ms" in said
     assert "hybrid 90 ms detection 40, replay \u2013 0.40" in said
     assert "passive \u2013 0.10 <script>" in said, "the time of passive is not known, and it was not chosen"
@@ -111,12 +113,12 @@ def test_a_takeover_under_way_grows_until_its_copy_tells_its_phases(cluster: Sho
     cluster.decide()
     seen = picture(cluster, live)
     begun_ms = seen.takeovers[0].time_ms
-    html = takeovers(msgspec.structs.replace(seen, time_ms=begun_ms + 460))
+    html = takeovers(replace(seen, time_ms=begun_ms + 460))
     # The scale ends at 500 ms: detection took 40 of them, and 460 have gone by since.
     assert 'class="phase detection" style="left:0.00%;width:8.00%"' in html
     assert 'class="phase under-way" style="left:8.00%;width:92.00%"' in html
     assert ">catching up</span>" in html
-    html = takeovers(msgspec.structs.replace(seen, time_ms=begun_ms + UNDER_WAY_MS + 1))
+    html = takeovers(replace(seen, time_ms=begun_ms + UNDER_WAY_MS + 1))
     assert "under-way" not in html
     assert ">unknown</span>" in html
 
@@ -133,16 +135,36 @@ def test_an_incident_is_shown_with_its_plan_and_what_waits_for_what(cluster: Sho
     cluster.beat("restoring")
     seen = picture(cluster, live)
     for html in (incidents(seen), job_page(seen.jobs[0], [])):
-        said = re.sub(r"\s+", " ", words(html))
+        said = words(html)
         assert f"Order of restoring: {units[0]}" in said
         assert f"all waiting 1 0.25 {units[0]} {units[1]}" in said, "query, state, priority, density, slot, no slot"
         assert "<script" not in html
     assert "incident-planned counted" in words(incidents(seen))
-    over = msgspec.structs.replace(happens, number=2, over=True)
+    over = replace(happens, number=2, over=True)
     assign(cluster, incidents=(over,))
     seen = picture(cluster, live)
     assert ">over</span>" in incidents(seen)
     assert "Incident of" not in job_page(seen.jobs[0], []), "it is over"
+
+
+def test_checkpoints_stand_beside_the_promise_and_the_traffic_between_units(
+    cluster: ShownCluster, live: LiveView
+) -> None:
+    key, worker = f"{cluster.memory.plan.job}@{cluster.memory.plan.generation}/{cluster.unit}", "worker-1"
+    incarnation, now_ms = cluster.memory.workers[worker].identity.incarnation, cluster.memory.day_ms
+    for second, expected_ms in ((1, 100.0), (2, 20_000.0)):
+        inputs = {"given": (9, 9_000 * second), "given.0": (9, 2_048 * second)}
+        costs = Costs(key, inputs, sent_bytes=4_096 * second, recovery_ms=expected_ms)
+        beat = Heartbeat(worker, incarnation, now_ms + 1_000 * second, slots=4, costs=(costs,))
+        cluster.append(cluster.memory.cluster.heartbeats, heartbeats.encode(beat))
+    (job,) = picture(cluster, live).jobs
+    said = words(checkpoints(job))
+    assert "Sent between units 4.0 KiB /s" in said
+    assert "0 B /s 4.0 KiB /s 2.0 KiB /s" in said, "of the worker: checkpoints, sent to units, taken from units"
+    assert "20.0 s none" in said, "only an adaptive unit is promised anything"
+    promised = replace(job.plan, spec=job.plan.spec | {"fault_tolerance": {"recovery_time_ms": 500}})
+    adaptive = tuple(replace(one, adaptive=True) for one in job.units)
+    assert "20.0 s 500 ms exceeded" in words(checkpoints(replace(job, plan=promised, units=adaptive)))
 
 
 def test_what_records_hold_is_text_on_every_page(cluster: ShownCluster, live: LiveView) -> None:
@@ -188,8 +210,8 @@ def test_units_that_are_out_are_named_with_the_fidelity_of_each_query(cluster: S
     assign(cluster, outages=(begins,))
     seen = picture(cluster, live)
     assert f"job counted: out: {unit}; the other units give, of all rows: all 50%" in health(seen)[1]
-    status = msgspec.structs.replace(seen.jobs[0].status, queries=(QueryState("all", available=False),))
-    said = re.sub(r"\s+", " ", words(job_page(msgspec.structs.replace(seen.jobs[0], status=status), [])))
+    status = replace(seen.jobs[0].status, queries=(QueryState("all", available=False),))
+    said = words(job_page(replace(seen.jobs[0], status=status), []))
     assert f"out, and not recovered yet: {unit}; the other units give tentative results" in said
     assert "all unavailable" in said
     assert " all 50 %" in said, "topic and fidelity"
