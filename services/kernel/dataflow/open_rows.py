@@ -27,28 +27,37 @@ class OpenRows:
     """The open rows of one query and unit.
 
     soonest: the lowest watermark at which one of them is closed; NEVER: none is open.
+    published: rows so far.
+    replaced: ids that a final row has closed.
+    withdrawn: ids that a record without a value has closed.
     """
 
     soonest: int = NEVER
+    published: int = 0
+    replaced: int = 0
+    withdrawn: int = 0
     _open: dict[Id, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def copy(self) -> OpenRows:
-        return OpenRows(self.soonest, dict(self._open))
+        return OpenRows(self.soonest, self.published, self.replaced, self.withdrawn, dict(self._open))
 
     def publish(self, ids: Iterable[Id], watermark: int) -> None:
         """Tentative rows. watermark: of their batch."""
-        self._open.update(dict.fromkeys(ids, watermark))
+        found = list(ids)
+        self.published += len(found)
+        self._open.update(dict.fromkeys(found, watermark))
         self._look()
 
     def confirm(self, ids: Iterable[Id]) -> None:
-        """Final rows, and records that close."""
-        if self._open:
-            for id in ids:
-                self._open.pop(id, None)
-            self._look()
+        """Final rows."""
+        self.replaced += self._close(ids)
+
+    def withdraw(self, ids: Iterable[Id]) -> None:
+        """Records without a value."""
+        self.withdrawn += self._close(ids)
 
     def due(self, watermark: int) -> list[Id]:
         """The ids that the final result turns out not to have, in order; they are closed. watermark: of stable batches
@@ -57,8 +66,17 @@ class OpenRows:
         if watermark < self.soonest:
             return []
         passed = sorted(id for id, until in self._open.items() if until <= watermark)
-        self.confirm(passed)
+        self.withdraw(passed)
         return passed
+
+    def _close(self, ids: Iterable[Id]) -> int:
+        """Returns how many of them were open."""
+        before = len(self._open)
+        if self._open:
+            for id in ids:
+                self._open.pop(id, None)
+            self._look()
+        return before - len(self._open)
 
     def _look(self) -> None:
         self.soonest = min(self._open.values(), default=NEVER)

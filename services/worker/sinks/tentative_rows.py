@@ -19,7 +19,7 @@ from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.open_rows import MAX_OPEN, NEVER, OpenRows
-from holdfast.services.kernel.dataflow.sink_records import TENTATIVE, RowsOf
+from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, RowsOf
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import InvalidRecord, PositionGone
 from holdfast.services.log.protocol import Log, Message, Rows, Transactor
@@ -46,6 +46,7 @@ class TentativeRows:
     Args:
         sinks: by query with tentative results.
 
+    happened: called with kind and detail of an event.
     last: the newest tentative batch that was published.
     since: where the open rows begin.
     under_way: the batch in a transaction.
@@ -53,6 +54,7 @@ class TentativeRows:
 
     def __init__(self, log: Log, rows: FittingRows, unit: str, sinks: Mapping[str, OperatorPlan]) -> None:
         self._log, self._rows, self._unit, self._sinks = log, rows, unit, sinks
+        self.happened: Callable[[str, str], None] = lambda kind, detail: None
         self.last = 0
         self.since: tuple[Position, ...] = ()
         self._open = {query: OpenRows() for query in sinks}
@@ -80,7 +82,9 @@ class TentativeRows:
         status = None if key is None else ours.status(headers)
         if key is None or status is None:
             return
-        if status != TENTATIVE:
+        if status == CLOSING:
+            open.withdraw([key])
+        elif status != TENTATIVE:
             open.confirm([key])
         elif (watermark := ours.made_by(headers, self._unit)) is not None:
             open.publish([key], watermark)
@@ -131,6 +135,8 @@ class TentativeRows:
         """The records of the batch that is under way."""
         assert self.under_way is not None
         number, fidelity = self.under_way.number, self.under_way.fidelity
+        if not self.open:  # what is counted begins where the open rows do
+            self._open = {query: OpenRows() for query in self._sinks}
         since, open = self.since if self.open else self._ends(), self._copies()
         found = []
         for sink in self.under_way.sinks:
@@ -174,9 +180,25 @@ class TentativeRows:
     def committed(self) -> None:
         """The transaction is committed."""
         if self._trial is not None:
+            before = self._open
             (self.since, self._open), self._trial = self._trial, None
+            self._tell(before)
         if self.under_way is not None:
             self.last, self.under_way = self.under_way.number, None
+
+    def _tell(self, before: Mapping[str, OpenRows]) -> None:
+        """Says which queries have their first tentative rows, or that all rows are closed. before: the transaction."""
+        fidelity = {} if self.under_way is None else self.under_way.fidelity
+        for query, rows in self._open.items():
+            if rows.published and not before[query].published:
+                self.happened("tentative-begins", f"{query}: fidelity {fidelity.get(query, 0.0):.0%}")
+        if any(map(len, before.values())) and not self.open:
+            counts = [
+                f"{query}: {rows.replaced} replaced, {rows.withdrawn} withdrawn"
+                for query, rows in self._open.items()
+                if rows.published
+            ]
+            self.happened("corrected", "; ".join(counts))
 
     def _copies(self) -> dict[str, OpenRows]:
         return {query: open.copy() for query, open in self._open.items()}

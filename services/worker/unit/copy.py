@@ -55,7 +55,7 @@ class UnitCopy:
         self._image: Image | None = None
         self._spent = Spent()
         self._receiving = Receiving(self, around.data, self._spent, around.clock_ms)
-        self._opening = Opening(job, layout, around, self._reached, self._delivery_failed, self._spent)
+        self._opening = Opening(job, layout, around, self._reached, self._delivery_failed, self._spent, self._happened)
         self._attempt = self._rebuilds = self._restored_batch = 0
         self._restored_from_ms = self._missing_ms = -math.inf
         self._takeover: Takeover | None = None

@@ -29,6 +29,7 @@ class Opening:
     Args:
         done: the batch that the copy has reached.
         failed: called with the error, once for each delivery.
+        happened: called with kind and detail of an event.
         spent: by the copy so far.
     """
 
@@ -40,8 +41,9 @@ class Opening:
         done: Callable[[], int],
         failed: Callable[[Exception], None],
         spent: Spent,
+        happened: Callable[[str, str], None],
     ) -> None:
-        self._spent = spent
+        self._spent, self._happened = spent, happened
         self._layout = layout
         self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
         self.delivery: Delivery | None = None
@@ -79,7 +81,7 @@ class Opening:
             self.delivery = None
 
     def _new_delivery(self) -> Delivery:
-        return Delivery(
+        delivery = Delivery(
             self._around.log,
             self._around.deliveries,
             self._job.topics,
@@ -95,6 +97,8 @@ class Opening:
             refusals=self.refusals,
             tentative=tentative_sinks(self._layout),
         )
+        delivery.ahead.happened = self._happened
+        return delivery
 
     def _positions(self) -> Positions:
         unit, topics = self._unit, self._job.topics

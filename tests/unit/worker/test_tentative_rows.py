@@ -49,6 +49,7 @@ class Site:
     beside: Inline = field(default_factory=Inline)
     errors: list[Exception] = field(default_factory=list)
     refusals: Refusals = field(default_factory=Refusals)
+    events: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.log.create([TopicSpec("out", 2), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
@@ -62,6 +63,7 @@ class Site:
             log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter,
             refusals=self.refusals, tentative={"q": SINK},
         )  # fmt: skip
+        self.delivery.ahead.happened = lambda kind, detail: self.events.append((kind, detail))
         self.delivery.open(lambda _: None)
         self.answer()
 
@@ -175,6 +177,35 @@ def test_a_batch_is_published_once_whichever_copy_leads() -> None:
 
     site.take_over()
     assert site.delivery.ahead.open == 2, "all that was published since none was open"
+
+
+def test_events_say_that_tentative_rows_begin_and_how_all_were_corrected_whichever_copy_leads() -> None:
+    site = Site()
+    site.stable(1, {1: 2}, 1)
+    site.answer()
+    assert site.events == [], "final rows alone are no news"
+    for batch in (2, 3, 4):
+        site.line(batch, {batch: 7}, batch)
+        site.answer()
+    begins = ("tentative-begins", "q: fidelity 75%")
+    assert site.events == [begins], "once, not with each batch"
+    site.stable(2, {2: 2}, 2)
+    site.answer()
+    site.take_over()
+    site.line(5, {5: 7}, 5)
+    site.stable(3, {}, 3)
+    site.answer()
+    assert site.events == [begins], "the copy that takes over knows that they have begun, and some are open"
+    for batch in (4, 5):
+        site.stable(batch, {batch: 2}, batch)
+        site.answer()
+    assert site.events == [begins, ("corrected", "q: 3 replaced, 1 withdrawn")], "those before the takeover, too"
+
+    site.line(6, {6: 7}, 6)
+    site.answer()
+    site.stable(6, {}, 6)
+    site.answer()
+    assert site.events[2:] == [begins, ("corrected", "q: 0 replaced, 1 withdrawn")], "counted from zero again"
 
 
 def test_the_end_of_a_job_closes_what_is_just_being_published() -> None:
