@@ -54,6 +54,7 @@ def _signature(part: type[JobPart]) -> Signature:
 
 
 source = _maker(jobs.Source)
+csv_options = _maker(jobs.CsvOptions)
 query = _maker(jobs.Query)
 sink = _maker(jobs.Sink)
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from holdfast.schemas.job_operators import AnyOperator
@@ -38,6 +46,35 @@ class Renamed(JobPart):
         return {"type": self.type, "from": self.from_}
 
 
+def _sign(value: str) -> str:
+    if len(value) != 1 or not (value == "\t" or "!" <= value <= "~") or value.isalnum():
+        raise PydanticCustomError("csv_sign", "not a sign")
+    return value
+
+
+Sign = Annotated[str, AfterValidator(_sign)]
+
+
+class CsvOptions(JobPart):
+    """Form of the lines of a source of format csv, on its topic and in files for `holdfast try`."""
+
+    delimiter: Sign = ","
+    """Sign between two fields: one ASCII character other than a letter, a digit or a space; a tab is "\\t"."""
+    quote: Sign = '"'
+    """Sign around a field that holds the delimiter, a quote or a line end; a quote inside is written twice."""
+    header: Flag = True
+    """True if the first line of a file names its columns, so that they may stand in any order; false: a file begins
+    with a row, and has the columns of `fields` in their order. A record of a topic is a row in both cases."""
+    null: list[Text] = Field(default=[])
+    """Words that stand for null, as the empty field does, such as NA."""
+
+    @model_validator(mode="after")
+    def _unlike(self) -> CsvOptions:
+        if self.delimiter == self.quote:
+            raise PydanticCustomError("csv_quote", "is the delimiter, too: choose another sign")
+        return self
+
+
 FieldType = Annotated[
     Annotated[Text, Tag("type")] | Annotated[Renamed, Tag("renamed")],
     Discriminator(lambda value: "renamed" if isinstance(value, (dict, Renamed)) else "type"),
@@ -63,6 +100,9 @@ class Source(JobPart):
     """How a record's value is written; of arrow, an IPC stream or file, it holds many rows; of text, it is the value of
     the one field, a string. avro and json-schema: as a serializer of a Schema Registry writes it, with the id of its
     schema."""
+    csv: CsvOptions | None = None
+    """Of format csv: its delimiter, quote, words for null, and whether files have a header; null: commas, double
+    quotes, a header."""
     subject: Text | None = None
     """Of the Schema Registry, for avro and json-schema: its newest schema gives the fields that are left out; null: the
     topic's name and -value (TopicNameStrategy). Under RecordNameStrategy it is the full name of the record."""
@@ -112,6 +152,12 @@ class Source(JobPart):
     object, or a JSON array in the order given here). A table is read to its end before the job reads anything else,
     and is the right side of joins. event_time, allowed_lateness_s, idle_after_s,
     close_after_idle_s, max_ahead_s, on_ahead, null_records and late mean nothing for it."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A job without csv options is written as releases without this setting write it."""
+        written: dict[str, Any] = plain(self)
+        return written if self.csv is not None else {name: one for name, one in written.items() if name != "csv"}
 
     @property
     def types(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.schemas.jobs import JobSpec
     from holdfast.services.client.feeding import Feed
     from holdfast.services.client.writing import Writer
+    from holdfast.services.kernel.codecs.csv_form import CsvForm
     from holdfast.services.log.patience import Patience
     from holdfast.services.view.door import Door
 
@@ -41,7 +42,7 @@ def send(
     raw: Annotated[bool, typer.Option("--raw", help="Of a csv file, its lines, for sources of format csv.")] = False,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--column", metavar="NAME", help="With --raw: a column of the lines, in their order."),
+        typer.Option("--column", metavar="NAME", help="With --raw or --no-header: a column, in order."),
     ] = None,
     arrow: Annotated[
         bool, typer.Option("--arrow", help="Of parquet or arrow, records of many rows, for sources of format arrow.")
@@ -49,6 +50,11 @@ def send(
     null: Annotated[
         list[str] | None, typer.Option("--null", help="Of a csv file, a word that stands for null, such as NA.")
     ] = None,
+    delimiter: Annotated[str, typer.Option("--delimiter", metavar="SIGN", help="Of a csv file, between fields.")] = ",",
+    quote: Annotated[str, typer.Option("--quote", metavar="SIGN", help="Of a csv file, around fields.")] = '"',
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="Of a csv file, whether its first line names the columns.")
+    ] = True,
     create_topics: CreateTopics = False,
     partitions: Partitions = None,
     job: Annotated[
@@ -68,11 +74,25 @@ def send(
 
     if arrow and key is not None:
         raise CommandFailed("--arrow goes without --key", "a record holds many rows", USAGE)
-    if columns and not raw:
-        raise CommandFailed("--column goes with --raw", "else each record has the columns of the file", USAGE)
+    if columns and header and not raw:
+        raise CommandFailed(
+            "--column goes with --raw or --no-header", "else each record has the columns of the file", USAGE
+        )
     if job is not None and not create_topics:
         raise CommandFailed("--job goes with --create-topics", "a topic that is there keeps its settings", USAGE)
-    feed = Feed(file, raw=raw, columns=columns or (), arrow=arrow, strings=strings, null=null or ())
+    form = _form(file, delimiter, quote, header)
+    if not header and not raw and not columns:
+        raise CommandFailed("--no-header goes with --column or --raw", "--column names each column, in order", USAGE)
+    feed = Feed(
+        file,
+        raw=raw,
+        columns=columns or (),
+        arrow=arrow,
+        strings=strings,
+        null=null or (),
+        form=form,
+        header=header,
+    )
     with connected(data_dir, kafka, any_kafka=True) as door:
         count = _partitions(door, topic, file, create_topics, partitions, job)
         appender = door.log.appender("send")
@@ -81,6 +101,26 @@ def send(
             _run(feed, writer, rate, topic, as_json, door.patience)
         finally:
             appender.close()
+
+
+def _form(file: Path, delimiter: str, quote: str, header: bool) -> CsvForm:
+    from pydantic import ValidationError
+
+    from holdfast.schemas.jobs import CsvOptions
+    from holdfast.services.client.feeding import format_of
+    from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
+    from holdfast.services.planning.loading import part_problems
+
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    form = CsvForm(delimiter, quote)
+    if (form != PLAIN or not header) and format_of(file)[0] != "csv":
+        raise CommandFailed("--delimiter, --quote and --no-header go with a csv file", f"{file} is none", USAGE)
+    try:
+        CsvOptions(delimiter=delimiter, quote=quote)
+    except ValidationError as error:
+        (first, *_) = part_problems(CsvOptions, "csv", error)
+        raise CommandFailed(f"--{first.path.removeprefix('csv.')}: {first.message}", first.hint, USAGE) from None
+    return form
 
 
 def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | None, job: str | None) -> int:

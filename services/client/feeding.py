@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from holdfast.services.client.csv_text import CsvText
 from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
 from holdfast.services.kernel.codecs.texts import other_encoding, unmarked
 
 Format = Literal["ndjson", "csv", "text", "parquet", "arrow"]
@@ -42,11 +44,14 @@ class Feed:
 
     Args:
         raw: of a csv file, the lines without the header, as they are.
-        columns: with raw, the columns that a line is to have, in this order; the header says where they are.
+        columns: with raw, the columns that a line is to have, in this order; the header says where they are. Without
+            a header they name the columns of the file.
         text: the lines as they are, whatever the file's name says.
         arrow: of a parquet or arrow file, Arrow records of many rows.
         strings: of a csv file, every value as text; else a column is int, float or bool if all of it is.
         null: of a csv file, words that stand for null, as the empty field does.
+        form: of a csv file, its delimiter and its quote.
+        header: of a csv file, true if its first line names the columns.
 
     Raises:
         UnusableFile: at once or while it is read.
@@ -62,9 +67,13 @@ class Feed:
         arrow: bool = False,
         strings: bool = False,
         null: Sequence[str] = (),
+        form: CsvForm = PLAIN,
+        header: bool = True,
     ) -> None:
         self.path, self._raw, self._columns, self._arrow = path, raw, tuple(columns), arrow
-        self._strings, self._null = strings, tuple(null)
+        self._strings, self._header = strings, header
+        self._form = CsvForm(form.delimiter, form.quote, tuple(null))
+        self._csv = CsvText(form)
         self.format, self.compressed = ("text", path.suffix.lower() == ".gz") if text else format_of(path)
         if raw and self._table:
             raise UnusableFile(f"{path} has no lines", "a source of format csv reads csv files")
@@ -98,24 +107,28 @@ class Feed:
         elif self.format == "csv" and not self._raw:
             from holdfast.services.client.feeding_tables import csv_records
 
-            yield from csv_records(self.whole_lines, self.path, strings=self._strings, null=self._null)
+            yield from csv_records(self.whole_lines, self.path, self._form, self._names, strings=self._strings)
         elif self._raw and self._columns:
             from holdfast.services.client.feeding_tables import csv_lines
 
-            for text in csv_lines(self.whole_lines, self.path, self._columns, self._null):
-                yield _filled(split_quoted(text))
+            for text in csv_lines(self.whole_lines, self.path, self._form, self._names, self._columns):
+                yield _filled(self._csv.lines(text))
         else:
             yield from self._lines()
 
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The columns of a csv file without a header."""
+        return () if self._header else self._columns
+
     def _lines(self) -> Iterator[list[bytes]]:
         quoted = self.format == "csv"
+        headed = quoted and self._header
         for index, lines in enumerate(self.whole_lines(quoted)):
-            if index == 0 and not quoted:
-                lines = unmarked(lines)
-                if self.format != "text":
-                    self._check_objects(lines)
-            found = split_quoted(lines) if quoted else lines.split(b"\n")
-            if block := _filled(found[1:] if quoted and index == 0 else found):
+            if index == 0 and self.format not in ("text", "csv"):
+                self._check_objects(lines)
+            found = self._csv.lines(lines) if quoted else lines.split(b"\n")
+            if block := _filled(found[1:] if headed and index == 0 else found):
                 yield block
 
     def whole_lines(self, quoted: bool = False) -> Iterator[bytes]:
@@ -128,8 +141,9 @@ class Feed:
             while piece := text.read(BLOCK_BYTES):
                 if not rest and self.share == 0.0 and (other := other_encoding(piece[:400])):
                     raise UnusableFile(f"{self.path} is {other}, not UTF-8", f"convert it: iconv -f {other} -t UTF-8")
+                piece = piece if rest or self.share else unmarked(piece)
                 self.share = min(1.0, file.tell() / size)
-                lines, rest = _cut(rest + piece, quoted)
+                lines, rest = self._csv.cut(rest + piece) if quoted else _cut(rest + piece)
                 if lines:
                     yield from self._filled(lines, quoted)
                 elif len(rest) > MAX_RECORD_BYTES:
@@ -138,15 +152,11 @@ class Feed:
 
     def _filled(self, lines: bytes, quoted: bool) -> Iterator[bytes]:
         """The lines that hold anything. To csv's reader a blank line is a row of nulls, unless it is inside quotes."""
-        if _BLANK.search(lines):
-            if quoted and b'"' in lines:
-                *found, last = split_quoted(lines)
-                kept = [line for line in found if line.strip()]
-                self.blank += len(found) - len(kept) + bool(last and not last.strip())
-                lines = b"".join(line + b"\n" for line in kept) + (last if last.strip() else b"")
-            else:
-                lines, blank = _BLANK.subn(b"", lines)
-                self.blank += blank
+        if quoted:
+            lines, blank = self._csv.without_blank(lines)
+        else:
+            lines, blank = _BLANK.subn(b"", lines) if _BLANK.search(lines) else (lines, 0)
+        self.blank += blank
         if lines:
             yield lines
 
@@ -176,67 +186,14 @@ def format_of(path: Path) -> tuple[Format, bool]:
     return kind, compressed
 
 
-def split_quoted(lines: bytes) -> list[bytes]:
-    """Lines of csv text; a line end inside quotes ends none."""
-    found = lines.split(b"\n")
-    if b'"' not in lines:
-        return found
-    joined: list[list[bytes]] = []
-    inside = False
-    for line in found:
-        if inside:
-            joined[-1].append(line)
-        else:
-            joined.append([line])
-        inside = ends_inside(line, inside)
-    return [b"\n".join(lines) for lines in joined]
-
-
-def ends_inside(line: bytes, inside: bool) -> bool:
-    """True if a line of csv text ends inside quotes. inside: true if it begins there.
-
-    As to csv of Python and DuckDB, a quote opens a field only as its first character: in `5" pipe` it is a character.
-    """
-    at = 0
-    while True:
-        if inside:
-            at = line.find(b'"', at)
-            while at >= 0 and line[at + 1 : at + 2] == b'"':
-                at = line.find(b'"', at + 2)
-            if at < 0:
-                return True
-            inside, at = False, line.find(b",", at) + 1
-            if not at:
-                return False
-        at = _opening(line, at)
-        if at < 0:
-            return False
-        inside, at = True, at + 1
-
-
-def _opening(line: bytes, at: int) -> int:
-    """Position of the next field that begins with a quote; -1: none does. at: where a field begins."""
-    if line[at : at + 1] == b'"':
-        return at
-    found = line.find(b',"', at)
-    return found + 1 if found >= 0 else -1
-
-
 def _filled(lines: list[bytes]) -> list[bytes]:
     """Lines that hold anything, without their ends."""
     return [line for line in (line.rstrip(b"\r") for line in lines) if line]
 
 
-def _cut(text: bytes, quoted: bool) -> tuple[bytes, bytes]:
-    """The text up to the last line end, and the rest; with `quoted`, up to the last one outside quotes."""
+def _cut(text: bytes) -> tuple[bytes, bytes]:
+    """The text up to the last line end, and the rest."""
     end = text.rfind(b"\n") + 1
-    if quoted and b'"' in text:
-        begin, end, last, inside = 0, 0, end, False
-        while begin < last:
-            line_end = text.index(b"\n", begin)
-            inside = ends_inside(text[begin:line_end], inside)
-            begin = line_end + 1
-            end = end if inside else begin
     return text[:end], text[end:]
 
 

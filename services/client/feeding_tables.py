@@ -6,9 +6,7 @@ one type, whatever the first thousand rows look like.
 
 from __future__ import annotations
 
-import csv
 import io
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,62 +18,70 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from holdfast.services.client.feeding import ends_inside, split_quoted
+from holdfast.services.client.csv_text import CsvText
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
+from holdfast.services.kernel.codecs.csv_form import CsvForm
+from holdfast.services.kernel.codecs.texts import BOM
 
 Lines = Callable[[bool], Iterator[bytes]]
 """Starts to read a file from its beginning; see `Feed.whole_lines`."""
 
-_PLAIN = re.compile(rb'(?:"(?:[^"]|"")*"|[^",]*)(?:,(?:"(?:[^"]|"")*"|[^",]*))*')
-"""A line of csv in which every quote opens or closes a field, or is doubled in one."""
 _BOOLS = {"true": True, "false": False}
 
 
 # -- csv --------------------------------------------------------------------------------------------------------------
 
 
-def csv_records(lines: Lines, path: Path, *, strings: bool, null: Sequence[str]) -> Iterator[list[bytes]]:
-    """The rows of a csv file with a header. See `feeding.Feed`."""
-    table = _Csv(lines, path, null)
+def csv_records(
+    lines: Lines, path: Path, form: CsvForm, names: Sequence[str], *, strings: bool
+) -> Iterator[list[bytes]]:
+    """The rows of a csv file. names: of its columns, if it has no header. See `feeding.Feed`."""
+    table = _Csv(lines, path, form, names)
     types = {} if strings else table.types()
     for frame in table.frames():
         yield _objects(frame.with_columns(_typed(column, kind) for column, kind in types.items()))
 
 
-def csv_lines(lines: Lines, path: Path, columns: Sequence[str], null: Sequence[str] = ()) -> Iterator[bytes]:
+def csv_lines(lines: Lines, path: Path, form: CsvForm, names: Sequence[str], columns: Sequence[str]) -> Iterator[bytes]:
     """The lines of a csv file without its header, in pieces, with these columns in this order; others are left out.
 
-    Words of `null` become empty fields. A file whose header has just these columns passes as it stands without them.
+    Words of the form's `null` become empty fields. A file that has just these columns passes as it stands without them.
     Raises UnusableFile if a column is missing.
     """
-    table = _Csv(lines, path, null)
+    table = _Csv(lines, path, form, names)
     header = table.header
     if missing := [column for column in columns if column not in header]:
         hint = f"the header has: {', '.join(header)}"
         raise UnusableFile(f"{path} has no column {', '.join(missing)}", hint)
     yield from (
         table.bodies()
-        if header == list(columns) and not null
-        else (frame.select(columns).write_csv(include_header=False).encode() for frame in table.frames())
+        if header == list(columns) and not form.null
+        else (
+            frame.select(columns)
+            .write_csv(include_header=False, separator=form.delimiter, quote_char=form.quote)
+            .encode()
+            for frame in table.frames()
+        )
     )
 
 
 class _Csv:
-    """A csv file as frames of text."""
+    """A csv file as frames of text. names: of its columns, if it has no header."""
 
-    def __init__(self, lines: Lines, path: Path, null: Sequence[str]) -> None:
-        self._lines, self._path, self._null = lines, path, ["", *null]
+    def __init__(self, lines: Lines, path: Path, form: CsvForm, names: Sequence[str]) -> None:
+        self._lines, self._path, self._form, self._names = lines, path, form, list(names)
+        self._text, self._null = CsvText(form), ["", *form.null]
 
     @cached_property
     def header(self) -> list[str]:
         """The names of its columns."""
-        return self._columns(_first_line(next(self._lines(True), b""))[0])
+        return self._names or self._columns(self._text.header(next(self._lines(True), b""))[0])
 
     def bodies(self) -> Iterator[bytes]:
         """Its text without the header, in pieces."""
         for index, block in enumerate(self._lines(True)):
-            yield _first_line(block)[1] if index == 0 else block
+            yield block if index > 0 or self._names else self._text.header(block)[1]
 
     def frames(self) -> Iterator[pl.DataFrame]:
         columns, row = self.header, 1
@@ -88,7 +94,13 @@ class _Csv:
     def _frame(self, text: bytes, columns: list[str], row: int) -> pl.DataFrame:
         try:
             return pl.read_csv(
-                _plainly_quoted(text), has_header=False, new_columns=columns, infer_schema=False, null_values=self._null
+                BOM + self._text.plainly_quoted(text),  # without a mark, polars takes text that begins with x^ for zlib
+                has_header=False,
+                new_columns=columns,
+                infer_schema=False,
+                null_values=self._null,
+                separator=self._form.delimiter,
+                quote_char=self._form.quote,
             ).select(columns)
         except pl.exceptions.PolarsError as error:
             what = str(error).split("\n")[0]
@@ -98,7 +110,7 @@ class _Csv:
 
     def _columns(self, header: bytes) -> list[str]:
         try:
-            columns = next(csv.reader([header.decode("utf-8-sig")]), [])
+            columns = next(self._form.rows([header.decode("utf-8-sig")]), [])
         except UnicodeDecodeError:
             raise UnusableFile(f"{self._path} is not UTF-8", "convert it, such as with iconv") from None
         if len(set(columns)) < len(columns) or not all(columns):
@@ -117,29 +129,6 @@ class _Csv:
                     filled.add(column)
                     candidates[column] = [kind for kind in fit if _fits(values, kind)]
         return {column: kinds[0] for column, kinds in candidates.items() if kinds and column in filled}
-
-
-def _plainly_quoted(text: bytes) -> bytes:
-    """The same rows, without quotes inside of fields that begin with none: polars counts these as others, and joins or
-    refuses the lines.
-    """
-    if b'"' not in text or all(_PLAIN.fullmatch(line) for line in split_quoted(text) if b'"' in line):
-        return text
-    written = io.StringIO()
-    try:
-        csv.writer(written, lineterminator="\n").writerows(csv.reader(io.StringIO(text.decode(), newline="")))
-    except (UnicodeDecodeError, csv.Error):
-        return text
-    return written.getvalue().encode()
-
-
-def _first_line(block: bytes) -> tuple[bytes, bytes]:
-    begin, end = 0, block.find(b"\n")
-    inside = end >= 0 and ends_inside(block[:end], False)
-    while inside and end >= 0:
-        begin, end = end + 1, block.find(b"\n", end + 1)
-        inside = end >= 0 and ends_inside(block[begin:end], True)
-    return (block.rstrip(b"\r\n"), b"") if end < 0 else (block[:end].rstrip(b"\r"), block[end + 1 :])
 
 
 def _fits(values: pl.Series, kind: pl.DataType) -> bool:

@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from holdfast.schemas.jobs import Source
+from holdfast.schemas.jobs import CsvOptions, Source
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.client.feeding import Feed
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.arrow_records import encode_arrow
+from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.codecs.decoding import Decoder
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import TIME
@@ -48,8 +49,12 @@ def file_records(path: Path, source: Source, null: Sequence[str]) -> Iterator[li
     """Records of a file as the source reads them."""
     if source.format == "text":
         return Feed(path, text=True).blocks()
-    columns = tuple(source.origins.get(name, name) for name in source.types) if source.format == "csv" else ()
-    return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow", null=null).blocks()
+    if source.format != "csv":
+        return Feed(path, arrow=source.format == "arrow", null=null).blocks()
+    columns = tuple(source.origins.get(name, name) for name in source.types)
+    written = source.csv or CsvOptions()
+    form = CsvForm(written.delimiter, written.quote)
+    return Feed(path, raw=True, columns=columns, null=null, form=form, header=written.header).blocks()
 
 
 def _of_frame(name: str, source: Source, rows: pl.DataFrame) -> list[bytes]:

@@ -76,6 +76,7 @@ def _problem(error: ErrorDetails, root: type[JobPart] = JobSpec) -> Problem:
 _AT: dict[str, Location] = {
     "no_origin": ("topic",),
     "no_fields": ("fields",),
+    "csv_quote": ("quote",),
     "join_between": ("between",),
     **{f"window_{name}": (name,) for name in Window.model_fields},
 }

@@ -67,6 +67,9 @@ def _field_problems(path: str, source: Source) -> Iterator[Problem]:
         yield Problem(
             path.replace(".fields", ".subject"), f"a source of format {source.format} has none", "leave it out"
         )
+    if source.csv is not None and source.format != "csv":
+        hint = "leave it out, or set format: csv"
+        yield Problem(path.replace(".fields", ".csv"), f"a source of format {source.format} has none", hint)
     for column, kind in source.types.items():
         if column.startswith("_"):
             name = column.lstrip("_") or "name"

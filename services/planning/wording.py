@@ -130,6 +130,10 @@ _MESSAGES: dict[str, Callable[[ErrorDetails], Words]] = {
     "string_pattern_mismatch": _pattern,
     "operator_kind": _operator_kind,
     "invalid_key": lambda error: ("a key must be text", "quote it"),
+    "csv_sign": lambda error: (
+        f"{_shown(error['input'])} is {error['msg']}",
+        'one ASCII character other than a letter, a digit or a space, such as ";", "|" or "\\t"',
+    ),
     "start": lambda error: (f"{_shown(error['input'])} is {error['msg']}", 'such as "2026-01-31T12:00:00Z"'),
 }
 

@@ -15,6 +15,7 @@ import msgspec
 import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
 from holdfast.services.kernel.codecs.json_records import json_type
 from holdfast.services.kernel.codecs.texts import BOM, other_encoding, unmarked
 from holdfast.services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times, whole_number
@@ -24,16 +25,17 @@ _BOOLS = {"true": True, "false": False}
 _DATE = r"^(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})-\d{2}-\d{2}$"
 """The calendar begins with the year 1."""
 _SHOWN = 60
-_APART = (b'"', b"\n", b"\r", b"\0", BOM)
-"""Records of which one has such bytes are read one by one."""
+_APART = (b"\n", b"\r", b"\0", BOM)
+"""Records of which one has such bytes, or the quote, are read one by one."""
 csv.field_size_limit(2**30)  # the default refuses a text of 128 KiB
 
 
 class CsvReader:
     """Reads records of one stream; see JsonReader."""
 
-    def __init__(self, fields: Mapping[str, str], unit: str | None) -> None:
-        self._fields, self._unit = dict(fields), unit
+    def __init__(self, fields: Mapping[str, str], unit: str | None, form: CsvForm = PLAIN) -> None:
+        self._fields, self._unit, self._form = dict(fields), unit, form
+        self._apart, self._null = (form.quote.encode(), *_APART), frozenset(form.null)
         self._width = len(fields)
 
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], list[int], dict[int, str]]:
@@ -50,6 +52,8 @@ class CsvReader:
                 rows.append(found)
                 kept.append(index)
         columns = list(zip(*rows, strict=True)) if rows else [()] * self._width
+        if null := self._null:
+            return [[None if text in null else text or None for text in column] for column in columns], kept, refused
         return [[text or None for text in column] for column in columns], kept, refused
 
     def columns(self) -> list[Column]:
@@ -64,11 +68,11 @@ class CsvReader:
         """The columns of each record, or what is wrong with it."""
         try:
             joined = b"".join(values)  # type: ignore[arg-type]
-            if all(values) and not any(mark in joined for mark in _APART):
-                return list(csv.reader([value.decode() for value in values]))  # type: ignore[union-attr]
+            if all(values) and not any(mark in joined for mark in self._apart):
+                return list(self._form.rows([value.decode() for value in values]))  # type: ignore[union-attr]
         except (TypeError, UnicodeDecodeError):  # reported one by one
             pass
-        return [_columns(value) for value in values]
+        return [_columns(value, self._form) for value in values]
 
     def _column(self, text: str) -> Column:
         kind = field_types.dtype(text)
@@ -86,14 +90,14 @@ class CsvReader:
         return lambda values: _cast(pl.Series(values, dtype=pl.String), kind)
 
 
-def _columns(value: bytes | None) -> list[str] | str:
+def _columns(value: bytes | None, form: CsvForm) -> list[str] | str:
     """Columns of one record on its own; a quoted text may hold line breaks, a record may not hold two lines."""
     if not value:
         return "the record is empty"
     if other := other_encoding(value):
         return f"no CSV: the record is {other}, and is to be UTF-8"
     try:
-        lines = list(csv.reader(unmarked(value).decode().splitlines(keepends=True), strict=True))
+        lines = list(form.rows(unmarked(value).decode().splitlines(keepends=True), strict=True))
     except UnicodeDecodeError as error:
         return f"not UTF-8 at byte {error.start}"
     except csv.Error as error:

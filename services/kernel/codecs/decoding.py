@@ -16,6 +16,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord
+from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
 from holdfast.services.kernel.codecs.fields import TIME, with_time
 from holdfast.services.kernel.codecs.registered import KINDS, NO_SCHEMAS, Registered, RegisteredReader, Schemas
 from holdfast.services.kernel.codecs.text_columns import FORMATS, Columns, TextColumns
@@ -62,6 +63,7 @@ class Decoder:
         max_ahead_s: how far an event time may be ahead of its record's timestamp; None: any is taken.
         clamps: an event time further ahead becomes its record's timestamp; otherwise the record is refused.
         schemas: by which records of avro and json-schema were written.
+        form: of CSV.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Decoder:
         max_ahead_s: float | None = MAX_AHEAD_S,
         clamps: bool = False,
         schemas: Schemas = NO_SCHEMAS,
+        form: CsvForm = PLAIN,
     ) -> None:
         self._clamps = clamps
         self._fields, self._event_time, self._max_ahead_s = dict(fields), event_time, max_ahead_s
@@ -82,7 +85,7 @@ class Decoder:
         self._tables = ArrowReader(written) if format == "arrow" else None
         names = list(fields)
         self._registered = RegisteredReader(written, names, format, unit, schemas) if format in KINDS else None
-        self._texts = TextColumns(written, names, format, unit) if format in FORMATS else None
+        self._texts = TextColumns(written, names, format, unit, form=form) if format in FORMATS else None
 
     def decode(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
 from holdfast.services.kernel.codecs.csv_records import CsvReader
 from holdfast.services.kernel.codecs.json_records import JsonReader
 from holdfast.services.kernel.codecs.plain_texts import PlainTextReader
@@ -49,14 +50,26 @@ class TextColumns:
 
     Args:
         fields: type text by name in the record. names: of the columns, in the same order.
-        header: so many bytes before each JSON value are passed over.
+        header: so many bytes before each JSON value are passed over. form: of CSV.
     """
 
     def __init__(
-        self, fields: Mapping[str, str], names: Sequence[str], format: str, unit: str | None, header: int = 0
+        self,
+        fields: Mapping[str, str],
+        names: Sequence[str],
+        format: str,
+        unit: str | None,
+        header: int = 0,
+        form: CsvForm = PLAIN,
     ) -> None:
         self._fields = dict(zip(names, fields.values(), strict=True))
-        self._reader = JsonReader(fields, unit, header) if header else FORMATS[format](fields, unit)
+        self._reader: Reader
+        if header:
+            self._reader = JsonReader(fields, unit, header)
+        elif format == "csv":
+            self._reader = CsvReader(fields, unit, form)
+        else:
+            self._reader = FORMATS[format](fields, unit)
         self._columns = dict(zip(names, self._reader.columns(), strict=True))
 
     def read(self, values: Sequence[bytes | None]) -> Columns:

@@ -13,6 +13,7 @@ import polars as pl
 
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.change_records import OP, ChangeReader
+from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
 from holdfast.services.kernel.codecs.deletions import Deletions
 from holdfast.services.kernel.codecs.fields import DELETED, schema, with_time
@@ -44,7 +45,8 @@ class SourceDecoder:
         origins = origins_of(params)
         ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
         clamps = params.get("on_ahead") == "clamp"
-        self._rows = Decoder(fields, format, event_time, unit, origins, ahead_s, clamps, schemas)
+        form = CsvForm.of(params.get("csv"))
+        self._rows = Decoder(fields, format, event_time, unit, origins, ahead_s, clamps, schemas, form)
         self._deletions = Deletions(fields, key, unit, origins) if key else None
         self._skips_null = params.get("null_records") == "skip"
         self._schema = with_time(schema(operator.fields))

@@ -17,9 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.client import feeding
-from holdfast.services.client.feeding import Feed, split_quoted
+from holdfast.services.client.csv_text import CsvText
+from holdfast.services.client.feeding import Feed
 from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.kernel.codecs.csv_form import PLAIN
 
+CSV = CsvText(PLAIN)
 ROWS: list[dict[str, Any]] = [
     {"carrier": "UA", "delay": 4, "miles": 1.5, "late": True},
     {"carrier": "B6", "delay": None, "miles": 2.0, "late": False},
@@ -229,9 +232,9 @@ def test_cutting_never_parts_a_quoted_record(table: list[list[str]], size: int) 
     text = b"\n".join(quoted)
     found, rest = [], b""
     for start in range(0, len(text), size):
-        whole, rest = feeding._cut(rest + text[start : start + size], quoted=True)
-        found += [line for line in split_quoted(whole) if line]
-    assert found + [line for line in split_quoted(rest) if line] == quoted
+        whole, rest = CSV.cut(rest + text[start : start + size])
+        found += [line for line in CSV.lines(whole) if line]
+    assert found + [line for line in CSV.lines(rest) if line] == quoted
 
 
 STRAY = b"""id,what,n
@@ -261,7 +264,7 @@ def test_lines_of_csv_end_where_they_end_to_python(table: list[list[str]]) -> No
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(table)
     text = written.getvalue().encode().removesuffix(b"\n")
-    assert len(split_quoted(text)) == len(table)
+    assert len(CSV.lines(text)) == len(table)
 
 
 def test_a_byte_order_mark_before_ndjson_is_no_content(tmp_path: Path) -> None:
