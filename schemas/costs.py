@@ -11,6 +11,21 @@ import msgspec
 from holdfast.schemas.reading import Count
 
 
+class TentativeCounts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tentative rows of one query, in transactions that one copy has made.
+
+    published: rows.
+    replaced: keys that a final row has closed.
+    withdrawn: keys that a record without a value has closed.
+    open: keys of the unit that are not closed; of a copy that commits for it.
+    """
+
+    published: Count = 0
+    replaced: Count = 0
+    withdrawn: Count = 0
+    open: Count = 0
+
+
 class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     """Costs of one copy. Counters of time and bytes begin with its process; those of records with the job's generation.
 
@@ -38,6 +53,8 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     latencies: batches of which it is known how long they took from the arrival of their oldest record until their rows
     were out, some of each second; latency_ms: the sum. waits_since_ms: since when the oldest record waits of such a
     batch that is not out, time of day; 0: none does.
+
+    tentative: by query with tentative results.
 
     Phases, each by itself and as measured last; null: not yet. deploy_ms: loading and warming the operators.
     restore_ms: reading and applying the checkpoint log, of restore_bytes; restore_cpu_ms: CPU time of the thread that
@@ -85,3 +102,4 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_ms: Count = 0
     waits_since_ms: Count = 0
     replay_ms: float | None = None
+    tentative: dict[str, TentativeCounts] = {}

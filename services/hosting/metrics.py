@@ -53,6 +53,19 @@ LATENCY = Metric(
 )
 RESTORE_CPU = Metric("holdfast_unit_restore_cpu_seconds", "gauge", UNIT, "CPU time of the last restore")
 SINK_BYTES = Metric("holdfast_sink_bytes_total", "counter", (*UNIT, "sink"), "Bytes of rows delivered, about")
+TENTATIVE = Metric("holdfast_tentative_rows_total", "counter", (*UNIT, "query"), "Tentative rows published")
+TENTATIVE_CLOSED = Metric(
+    "holdfast_tentative_rows_closed_total",
+    "counter",
+    (*UNIT, "query", "how"),
+    "Keys of tentative rows that were closed by a final row (`replaced`), or by a record without a value (`withdrawn`)",
+)
+TENTATIVE_OPEN = Metric(
+    "holdfast_tentative_rows_open",
+    "gauge",
+    (*UNIT, "query"),
+    "Keys whose newest row is tentative, as the unit's leader counts",
+)
 RECOVERY = Metric(
     "holdfast_unit_expected_recovery_seconds",
     "gauge",
@@ -78,7 +91,7 @@ OF_COPIES = (
     COPIES, BATCH, DURABLE, CPU, RECORDS, PROCESSING, UNSAVED, STATE_KEYS, STATE_BYTES, CAPTURES, CAPTURING, APPLIES,
     APPLYING, WRITTEN, RUN, AGE, RECOVERY, SENT, PHASE, RESTORE_CPU, TRANSACTIONS, ABORTED, TRANSACTING,
     TRANSACTION_CPU, LATENCIES, LATENCY, SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG,
-    AT_RISK, REFUSED,
+    AT_RISK, REFUSED, TENTATIVE, TENTATIVE_CLOSED, TENTATIVE_OPEN,
 )  # fmt: skip
 
 
@@ -138,6 +151,12 @@ def _spent(costs: Costs) -> Iterator[Sample]:
     yield LATENCY.of(costs.latency_ms / 1000, *unit)
     for sink, size in costs.sink_bytes.items():
         yield SINK_BYTES.of(size, *unit, sink)
+    for query, rows in costs.tentative.items():
+        yield TENTATIVE.of(rows.published, *unit, query)
+        yield TENTATIVE_CLOSED.of(rows.replaced, *unit, query, "replaced")
+        yield TENTATIVE_CLOSED.of(rows.withdrawn, *unit, query, "withdrawn")
+        if costs.leads:
+            yield TENTATIVE_OPEN.of(rows.open, *unit, query)
     if costs.leads:
         yield SOURCE_RECORDS.of(costs.records, *unit)
         yield LATE.of(costs.late, *unit)

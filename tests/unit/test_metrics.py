@@ -13,7 +13,7 @@ from queue import Queue
 import pytest
 
 from holdfast.schemas.assignments import unit_key
-from holdfast.schemas.costs import Costs
+from holdfast.schemas.costs import Costs, TentativeCounts
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.schemas.plans import Status
 from holdfast.schemas.topics import Partition, TopicSpec
@@ -79,7 +79,7 @@ def costs(units: Collection[str], leads: bool = True) -> tuple[Costs, ...]:
         Costs(
             UNIT, {"flights": (5, 50)}, {"late.0": 4}, cpu_ms=1_500, state_keys=3, deploy_ms=250.0, leads=leads,
             records=9, late=1, dead=2, lost=3, transactions=4, transaction_ms=2_000, transaction_cpu_ms=500, aborted=1,
-            sink_bytes={"sink-out": 70}, restore_cpu_ms=125.0,
+            sink_bytes={"sink-out": 70}, restore_cpu_ms=125.0, tentative={"q": TentativeCounts(6, 3, 1, 2)},
         ),
     )  # fmt: skip
 
@@ -110,6 +110,12 @@ def test_a_scrape_says_what_the_process_and_its_copies_do() -> None:
         "unit_aborted_transactions_total": 1, "unit_restore_cpu_seconds": 0.125,
     }.items():  # fmt: skip
         assert f"holdfast_{name}{{{of_unit}}} {float(value)}" in lines
+    of_query = 'job="flights",query="q",unit="late-0"'
+    for name, how, value in (
+        ("rows_total", "", 6), ("rows_open", "", 2),
+        ("rows_closed_total", 'how="replaced",', 3), ("rows_closed_total", 'how="withdrawn",', 1),
+    ):  # fmt: skip
+        assert f'holdfast_tentative_{name}{{generation="1-aaaaaa",{how}{of_query}}} {float(value)}' in lines
     assert 'holdfast_sink_bytes_total{generation="1-aaaaaa",job="flights",sink="sink-out",unit="late-0"} 70.0' in lines
 
 
@@ -118,6 +124,7 @@ def test_only_the_leader_counts_for_its_job() -> None:
     names = {sample.metric.name for sample in of_copies(copies, partial(costs, leads=False))()}
     assert "holdfast_unit_records_total" in names
     assert not any(name.startswith("holdfast_job_") for name in names)
+    assert "holdfast_tentative_rows_open" not in names
 
 
 def test_a_scrape_says_how_far_a_job_is_behind_the_end_of_its_topics() -> None:

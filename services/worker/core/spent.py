@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.schemas.checkpoints import Entry
+from holdfast.schemas.costs import TentativeCounts
 from holdfast.services.worker.core.edges import EdgeCounts
 
 MANY_ENTRIES = 1_000_000
@@ -64,6 +65,7 @@ class Spent:
     transaction_cpu_ms: float = 0.0
     aborted: int = 0
     sink_bytes: dict[str, int] = field(default_factory=dict)
+    tentative: dict[str, TentativeCounts] = field(default_factory=dict)
     latencies: int = 0
     latency_ms: int = 0
     waits_since_ms: int = 0

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from holdfast.schemas.costs import TentativeCounts
+from holdfast.services.kernel.dataflow.open_rows import OpenRows
 from holdfast.services.worker.core.spent import Spent
 
 LOOKED_AT = 64
@@ -50,6 +52,16 @@ class Meter:
     def wrote(self, sink: str, values: Sequence[bytes | None]) -> None:
         """Rows of a sink, which are not looked at one by one."""
         self._written[sink] += size_about(values)
+
+    def tentative(self, query: str, rows: OpenRows, before: OpenRows) -> None:
+        """Tentative rows of a query behind a transaction, and before it."""
+        known = self._spent.tentative.get(query, TentativeCounts())
+        self._spent.tentative[query] = TentativeCounts(
+            known.published + rows.published - before.published,
+            known.replaced + rows.replaced - before.replaced,
+            known.withdrawn + rows.withdrawn - before.withdrawn,
+            len(rows),
+        )
 
 
 def size_about(values: Sequence[bytes | None]) -> int:

@@ -70,6 +70,8 @@ class TentativeRows:
             for message in self._written(Partition(at.topic, at.partition), at.offset):
                 for query, ours in of.items():
                     self._restore(self._open[query], ours, message)
+        for query, rows in self._open.items():
+            self._rows.meter.tentative(query, rows, rows)
 
     def _written(self, partition: Partition, since: int) -> Iterator[Message]:
         try:
@@ -187,9 +189,14 @@ class TentativeRows:
             self.last, self.under_way = self.under_way.number, None
 
     def _tell(self, before: Mapping[str, OpenRows]) -> None:
-        """Says which queries have their first tentative rows, or that all rows are closed. before: the transaction."""
+        """Counts, and says which queries have their first tentative rows, or that all rows are closed.
+
+        Args:
+            before: the open rows before the transaction.
+        """
         fidelity = {} if self.under_way is None else self.under_way.fidelity
         for query, rows in self._open.items():
+            self._rows.meter.tentative(query, rows, before[query])
             if rows.published and not before[query].published:
                 self.happened("tentative-begins", f"{query}: fidelity {fidelity.get(query, 0.0):.0%}")
         if any(map(len, before.values())) and not self.open:

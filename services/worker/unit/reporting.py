@@ -76,6 +76,7 @@ def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, le
         latency_ms=spent.latency_ms,
         waits_since_ms=spent.waits_since_ms,
         replay_ms=_rounded(spent.replay_ms),
+        tentative=dict(spent.tentative),
     )
 
 

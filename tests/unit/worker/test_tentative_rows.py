@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.newest import Newest, Row
+from holdfast.schemas.costs import TentativeCounts
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.delivered import decode
 from holdfast.schemas.plans import OperatorPlan
@@ -50,6 +51,7 @@ class Site:
     errors: list[Exception] = field(default_factory=list)
     refusals: Refusals = field(default_factory=Refusals)
     events: list[tuple[str, str]] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
         self.log.create([TopicSpec("out", 2), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
@@ -58,7 +60,7 @@ class Site:
     def open(self) -> None:
         log, position = self.log, Partition(TOPICS.delivered, 0)
         positions = Positions(log, "u", position, Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None)
-        meter = Meter(Spent(), lambda: 0.0, lambda: 0.0)
+        meter = Meter(self.spent, lambda: 0.0, lambda: 0.0)
         self.delivery = Delivery(
             log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter,
             refusals=self.refusals, tentative={"q": SINK},
@@ -196,6 +198,7 @@ def test_events_say_that_tentative_rows_begin_and_how_all_were_corrected_whichev
     site.stable(3, {}, 3)
     site.answer()
     assert site.events == [begins], "the copy that takes over knows that they have begun, and some are open"
+    assert site.spent.tentative == {"q": TentativeCounts(4, 1, 1, 2)}
     for batch in (4, 5):
         site.stable(batch, {batch: 2}, batch)
         site.answer()
@@ -206,6 +209,7 @@ def test_events_say_that_tentative_rows_begin_and_how_all_were_corrected_whichev
     site.stable(6, {}, 6)
     site.answer()
     assert site.events[2:] == [begins, ("corrected", "q: 0 replaced, 1 withdrawn")], "counted from zero again"
+    assert site.spent.tentative == {"q": TentativeCounts(5, 3, 2, 0)}
 
 
 def test_the_end_of_a_job_closes_what_is_just_being_published() -> None:
