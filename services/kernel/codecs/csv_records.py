@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -97,7 +98,7 @@ def _columns(value: bytes | None, form: CsvForm) -> list[str] | str:
     if other := other_encoding(value):
         return f"no CSV: the record is {other}, and is to be UTF-8"
     try:
-        lines = list(form.rows(unmarked(value).decode().splitlines(keepends=True), strict=True))
+        lines = list(form.rows(io.StringIO(unmarked(value).decode(), newline=""), strict=True))
     except UnicodeDecodeError as error:
         return f"not UTF-8 at byte {error.start}"
     except csv.Error as error:

@@ -257,7 +257,30 @@ def test_a_long_text_is_a_text() -> None:
     assert decode_csv(b"1," + b"x" * 500_000 + b",2013-01-01,,,").rows["name"].str.len_bytes().to_list() == [500_000]
 
 
-csv_cell = st.sampled_from([b"", b"1", b"x", b"2013-01-01", b"1.5", b"true", b'"', b'"a"', b'"a\nb"', b"\n", b"\xff"])
+def test_a_record_of_csv_ends_at_line_feed_and_carriage_return_and_at_no_other_sign() -> None:
+    text = "x\u2028y\x85z\x0b\x0c\x1c"
+    alone = decode_csv(f'1,"{text}",2013-01-01,,,'.encode(), f"2,{text},2013-01-01,,,".encode())
+    assert alone.refused == []
+    assert alone.rows["name"].to_list() == [text, text]
+
+
+csv_cell = st.sampled_from(
+    [
+        b"",
+        "x\u2028y".encode(),
+        b"x\x0by",
+        b"1",
+        b"x",
+        b"2013-01-01",
+        b"1.5",
+        b"true",
+        b'"',
+        b'"a"',
+        b'"a\nb"',
+        b"\n",
+        b"\xff",
+    ]
+)
 
 
 @given(st.lists(st.one_of(st.just(b""), st.lists(csv_cell, min_size=5, max_size=7).map(b",".join)), max_size=8))
