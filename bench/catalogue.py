@@ -19,6 +19,7 @@ from bench.growth import growth
 from bench.imports import imports
 from bench.isolation import isolation
 from bench.latency import latency
+from bench.nexmark.measure import nexmark
 from bench.overhead import overhead
 from bench.peers.against import against_peers
 from bench.peers.peer import PEERS
@@ -312,6 +313,14 @@ MEASURES = (
         "thread, without a cluster",
         sums,
         {f"{shape}_floats_over_ints": at_most(1.5) for shape in SHAPES},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
+        "nexmark",
+        "records/s of a core that Nexmark's queries take in, each a job file; 10,000 events in a batch and in a second "
+        "of event time; in one thread, without a cluster",
+        nexmark,
         workers=0,
         standard=False,
     ),
