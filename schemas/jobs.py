@@ -65,7 +65,7 @@ class CsvOptions(JobPart):
     header: Flag = True
     """True if the first line of a file names its columns, so that they may stand in any order; false: a file begins
     with a row, and has the columns of `fields` in their order. A record of a topic is a row in both cases."""
-    null: list[Text] = Field(default=[])
+    null_words: list[Text] = Field(default=[])
     """Words that stand for null, as the empty field does, such as NA."""
 
     @model_validator(mode="after")

@@ -25,7 +25,7 @@ from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loading import interpret, load
 
 FIELDS = {"a": "string?", "b": "string?", "c": "string?"}
 SIGNS = st.permutations([",", ";", "|", "\t", '"', "'", "^", "]", "-"]).map(lambda signs: (signs[0], signs[1]))
@@ -56,7 +56,7 @@ def test_text_that_is_written_with_the_options_reads_back(
     if header:
         writer.writerow([list(FIELDS)[at] for at in order])
     writer.writerows([row[at] for at in order] for row in table)
-    options = {"delimiter": delimiter, "quote": quote, "header": header, "null": ["x", "NN"]}
+    options = {"delimiter": delimiter, "quote": quote, "header": header, "null_words": ["x", "NN"]}
     declared = Source.model_validate({"topic": "t", "format": "csv", "csv": options, "fields": FIELDS})
     words = {"", "x", "NN", *given_null}
     with TemporaryDirectory() as folder:
@@ -83,7 +83,7 @@ def test_a_job_in_python_reads_files_and_records_by_its_options(tmp_path: Path) 
             "s": source(
                 topic="s",
                 format="csv",
-                csv=csv_options(delimiter=";", quote="'", header=False, null=["NA"]),
+                csv=csv_options(delimiter=";", quote="'", header=False, null_words=["NA"]),
                 fields={"id": "int", "what": "string?"},
             )
         },
@@ -108,13 +108,13 @@ def job(csv: Any, format: str = "csv") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("csv", "format", "path", "message", "hint"),
     [
-        ({"null": ["NA"]}, "json", "csv", "a source of format json has none", "leave it out, or set format: csv"),
+        ({"null_words": ["NA"]}, "json", "csv", "a source of format json has none", "leave it out, or set format: csv"),
         ({"delimiter": ";;"}, "csv", "csv.delimiter", "';;' is not a sign", "such as"),
         ({"delimiter": "x"}, "csv", "csv.delimiter", "'x' is not a sign", "such as"),
         ({"quote": "\u00ab"}, "csv", "csv.quote", "is not a sign", "such as"),
         ({"delimiter": '"'}, "csv", "csv.quote", "is the delimiter, too", ""),
         ({"header": "no"}, "csv", "csv.header", "expected", ""),
-        ({"null": "NA"}, "csv", "csv.null", "expected a list", "write [NA]"),
+        ({"null_words": "NA"}, "csv", "csv.null_words", "expected a list", "write [NA]"),
         ({"quotes": "'"}, "csv", "csv.quotes", "is not a setting", "quote"),
     ],
 )
@@ -132,11 +132,23 @@ def test_what_is_wrong_with_the_options_is_said_at_the_option(
 
 
 def test_the_plain_form_carries_the_options_and_without_them_is_as_it_was() -> None:
-    spec = interpret(job({"delimiter": "\t", "null": ["NA"]}))
+    spec = interpret(job({"delimiter": "\t", "null_words": ["NA"]}))
     assert JobSpec.model_validate(spec.as_plain()) == spec
-    assert check(spec, []).params["s"]["csv"] == {"delimiter": "\t", "quote": '"', "header": True, "null": ["NA"]}
+    assert check(spec, []).params["s"]["csv"] == {"delimiter": "\t", "quote": '"', "header": True, "null_words": ["NA"]}
     assert "csv" not in interpret(job(None)).as_plain()["sources"]["s"]
     assert all(f'"{name}"' in json.dumps(JobSpec.model_json_schema()) for name in ("delimiter", "quote", "header"))
+
+
+def test_a_job_file_says_the_options_without_quoting_a_key() -> None:
+    text = """
+      name: j
+      sources:
+        s: {topic: s, format: csv, csv: {delimiter: ";", header: false, null_words: [NA, "-"]}, fields: {a: int?}}
+      queries: {q: {input: s, sink: {topic: q}}}
+    """
+    declared = load(text, "job.yaml").sources["s"].csv
+    assert declared is not None
+    assert (declared.delimiter, declared.header, declared.null_words) == (";", False, ["NA", "-"])
 
 
 def test_rows_of_tabs_are_no_blank_lines_and_a_file_of_other_columns_is_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ JOB = {
     "CsvOptions.delimiter": "kernel/codecs/csv_form.py tests/unit/test_csv_options.py",
     "CsvOptions.quote": "kernel/codecs/csv_form.py tests/unit/test_csv_options.py",
     "CsvOptions.header": "client/frames.py tests/unit/test_csv_options.py",
-    "CsvOptions.null": "kernel/codecs/csv_form.py tests/unit/test_csv_options.py",
+    "CsvOptions.null_words": "kernel/codecs/csv_form.py tests/unit/test_csv_options.py",
     "Source.subject": "client/registry_fields.py",
     "Source.envelope": "kernel/dataflow/source_records.py tests/unit/test_change_records.py",
     "Source.null_records": "kernel/dataflow/source_records.py tests/unit/test_source_settings.py",

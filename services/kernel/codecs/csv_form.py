@@ -25,7 +25,7 @@ class CsvForm:
     def of(cls, settings: Mapping[str, Any] | None) -> CsvForm:
         """The form that a source's setting `csv` describes, as plain data."""
         given = settings or {}
-        return cls(given.get("delimiter", ","), given.get("quote", '"'), tuple(given.get("null", ())))
+        return cls(given.get("delimiter", ","), given.get("quote", '"'), tuple(given.get("null_words", ())))
 
     def rows(self, lines: Iterable[str], *, strict: bool = False) -> Iterator[list[str]]:
         """The fields of each row. strict: a text behind a closing quote is an error."""
