@@ -18,12 +18,14 @@ class TentativeCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     replaced: keys that a final row has closed.
     withdrawn: keys that a record without a value has closed.
     open: keys of the unit that are not closed; of a copy that commits for it.
+    fidelity: of the rows that were published last, 0 to 1.
     """
 
     published: Count = 0
     replaced: Count = 0
     withdrawn: Count = 0
     open: Count = 0
+    fidelity: float = 0.0
 
 
 class Costs(msgspec.Struct, frozen=True, omit_defaults=True):

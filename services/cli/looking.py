@@ -16,9 +16,6 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.view.losses import dropped_as_late, why_late
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from holdfast.schemas.plans import QueryState
     from holdfast.services.view.lines import JobStatus, UnitLine
     from holdfast.services.view.pipelines import PipelineLine
 
@@ -101,12 +98,6 @@ def _when(time_ms: int) -> str | None:
     return datetime.fromtimestamp(time_ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if time_ms else None
 
 
-def _available(query: QueryState) -> Text:
-    words = "available" if query.available else "catching up" if query.catching_up else "unavailable"
-    state: Text = coloured(words)
-    return state
-
-
 def status_parts(found: JobStatus) -> Iterator[Any]:
     """Tables and lines of `status`."""
     from rich.text import Text
@@ -133,8 +124,8 @@ def status_parts(found: JobStatus) -> Iterator[Any]:
     if found.queries:
         heads = ("query", "state", "since", "latency ms", "before ms", "relative")
         states = [
-            (query.query, _available(query), _when(query.since_ms), query.latency_ms, query.before_ms, query.relative)
-            for query in found.queries
+            (one.query, coloured(found.state_of(one)), _when(one.since_ms), one.latency_ms, one.before_ms, one.relative)
+            for one in found.queries
         ]
         yield drawn(heads, states)
     yield from _status_lines(found)
@@ -157,6 +148,8 @@ def _status_lines(found: JobStatus) -> Iterator[str]:
     if found.out:
         shares = ", ".join(f"{query} {share:.0%}" for query, share in found.fidelity.items())
         yield f"out, and not recovered yet: {', '.join(found.out)}; the others give, of all rows: {shares}"
+    for query, open in found.tentative.items():
+        yield f"{query}: {plural(open.rows, 'tentative row')} to be corrected, fidelity {open.fidelity:.0%}"
     for risk in found.retention:
         yield f"retention: {risk}"
     if found.skipped:

@@ -143,6 +143,7 @@ _STYLES = {
         "waiting",
         "restoring",
         "catching up",
+        "tentative",
     ),
     "red": ("failed", "stopped", "rejected", "exited", "fail", "down", "stuck", "quarantined"),
 }

@@ -114,7 +114,7 @@ class _Lines:
         changing = (
             found.generation, found.state, found.error, found.unprotected,
             [(unit.unit, unit.worker, unit.state) for unit in found.units],
-            [(query.query, query.available, query.catching_up) for query in found.queries],
+            [(query.query, found.state_of(query)) for query in found.queries],
         )  # fmt: skip
         if changing != self._last:
             self._last = changing
@@ -136,9 +136,9 @@ def line_of(found: JobStatus) -> str:
         f"{up} of {plural(len(found.units), 'unit')} up",
         *others,
         *[
-            f"query {query.query} {'catches up' if query.catching_up else 'is unavailable'}"
+            f"query {query.query} {'catches up' if state == 'catching up' else f'is {state}'}"
             for query in found.queries
-            if not query.available
+            if (state := found.state_of(query)) != "available"
         ],
         *said(found.unprotected, len(found.units)),
         f"{plural(found.records, 'record')} taken in, {found.dead:,} dead, {found.lost:,} lost",

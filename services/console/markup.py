@@ -20,7 +20,7 @@ TONES = {
     "paused": "warn", "stopped": "warn", "silent": "warn", "unplaced": "warn", "stuck": "bad", "failed": "bad",
     "faulted": "bad", "quarantined": "bad", "down": "bad", "exited": "bad", "unavailable": "bad", "rejected": "bad",
     "kept": "good", "broken": "bad", "activating": "busy", "runs": "good", "detected": "bad", "planned": "warn",
-    "exceeded": "bad",
+    "exceeded": "bad", "tentative": "warn",
 }  # fmt: skip
 """The tone of a state: good, calm, busy, warn or bad; other states are calm."""
 

@@ -32,7 +32,16 @@ from holdfast.services.kernel.logs.policies import ALIGNED, READ, in_force
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.versions import differences
 from holdfast.services.view.costs import CostsView, JobCosts
-from holdfast.services.view.lines import CopyLine, JobLine, JobStatus, PolicyLine, UnitLine, UnitProgress, WorkerLine
+from holdfast.services.view.lines import (
+    CopyLine,
+    JobLine,
+    JobStatus,
+    PolicyLine,
+    Uncorrected,
+    UnitLine,
+    UnitProgress,
+    WorkerLine,
+)
 from holdfast.services.view.losses import once_each
 from holdfast.services.view.protection import unprotected
 from holdfast.services.view.sharing import unserved
@@ -208,6 +217,7 @@ class ClusterView:
             queries=() if known is None else known.queries,
             out=tuple(sorted(out)),
             fidelity=self._assigned.fidelity(key) if out else {},
+            tentative={} if plan is None or job.state in OVER else self._tentative(plan),
             retention=() if plan is None or job.state in OVER else self.retention(plan),
             checkpoint=None if plan is None else policy_line(self.policy(plan), self.complete(plan)),
         )
@@ -332,6 +342,10 @@ class ClusterView:
         """Rates of the job's streams, as measured."""
         keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
         return self._costs.rates(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
+
+    def _tentative(self, plan: Plan) -> dict[str, Uncorrected]:
+        keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
+        return self._costs.tentative(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
 
     def _unit_line(self, plan: Plan, unit: UnitPlan) -> UnitLine:
         change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))

@@ -18,6 +18,7 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.fidelity.of_job import Rates, edge_rates
 from holdfast.services.kernel.protection.expected import of_workers
+from holdfast.services.view.lines import Uncorrected
 
 RATE_MS = 15_000
 """Rates are means over the last heartbeats that span so long a time, or less if there were none before."""
@@ -177,6 +178,22 @@ class CostsView:
                     edges += _edges(unit, counted, between)
         recovery = tuple(_recovery(unit, copies) for unit in dict.fromkeys(one.unit for one in copies if _leads(one)))
         return JobCosts(tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)))
+
+    def tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, Uncorrected]:
+        """Open tentative rows by query, of the queries that have some, as the leaders of the units count them."""
+        found: dict[str, Uncorrected] = {}
+        for unit, change in changes.items():
+            leader = None if change is None else change.committer
+            counted = None if leader is None else self._counted.get(
+                (leader.worker, unit_key(plan.job, plan.generation, unit))
+            )  # fmt: skip
+            if counted is None or not counted.last.leads:
+                continue
+            for query, one in counted.last.tentative.items():
+                if one.open:
+                    known = found.get(query, Uncorrected(0, 1.0))
+                    found[query] = Uncorrected(known.rows + one.open, min(known.fidelity, one.fidelity))
+        return found
 
     def rates(self, plan: Plan, changes: Mapping[str, Change | None]) -> Rates:
         """Records per second along the edges, as the leaders of the units count them (MECHANISMS P1)."""

@@ -116,6 +116,17 @@ class UnitProgress(msgspec.Struct, frozen=True):
     versions: str = ""
 
 
+class Uncorrected(msgspec.Struct, frozen=True):
+    """Tentative rows of a query that are not corrected yet, as the leaders of its sinks' units count them.
+
+    rows: their keys.
+    fidelity: the part of the query's output, 0 to 1, that does not need what was out when the last ones were made.
+    """
+
+    rows: int
+    fidelity: float
+
+
 class JobStatus(msgspec.Struct, frozen=True):
     """Output of `holdfast status`; records, late, dead, lost are sums over the units.
 
@@ -133,6 +144,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     retention: topics that may delete what a recovery would read again.
     out: units that no copy can continue and that have not recovered, of a job with `results: tentative`.
     fidelity: by query, the part of its output that does not need them.
+    tentative: open tentative rows of the queries that have some.
     unprotected: units without a standby, by the reason (services/view/protection.py).
     """
 
@@ -160,4 +172,11 @@ class JobStatus(msgspec.Struct, frozen=True):
     retention: tuple[str, ...] = ()
     out: tuple[str, ...] = ()
     fidelity: dict[str, float] = {}
+    tentative: dict[str, Uncorrected] = {}
     unprotected: dict[str, tuple[str, ...]] = {}
+
+    def state_of(self, query: QueryState) -> str:
+        """The state of one of its queries, in words."""
+        if query.query in self.tentative:
+            return "tentative"
+        return "available" if query.available else "catching up" if query.catching_up else "unavailable"

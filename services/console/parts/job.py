@@ -80,12 +80,11 @@ def _queries(job: LiveJob) -> Node:
     rates = {one.edge: one.records_per_s for one in job.costs.edges if one.direction == "out"}
     rows = []
     for one in job.status.queries:
-        state = "available" if one.available else "catching up" if one.catching_up else "unavailable"
         sink = sinks.get(one.query)
         topic = "" if sink is None else str(sink.params["topic"])
         rows.append([
             link(one.query, f"/jobs/{job.line.job}/results/{one.query}", "link strong"),
-            chip(state),
+            chip(job.status.state_of(one)),
             moment(one.since_ms),
             milliseconds(one.latency_ms),
             milliseconds(one.before_ms),

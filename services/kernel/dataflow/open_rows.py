@@ -12,7 +12,7 @@ window may come in a later batch than the tentative one. Source: MECHANISMS P14,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.schemas.cuts import END_WATERMARK
 
@@ -30,23 +30,25 @@ class OpenRows:
     published: rows so far.
     replaced: ids that a final row has closed.
     withdrawn: ids that a record without a value has closed.
+    fidelity: of the newest rows.
     """
 
     soonest: int = NEVER
     published: int = 0
     replaced: int = 0
     withdrawn: int = 0
+    fidelity: float = 0.0
     _open: dict[Id, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def copy(self) -> OpenRows:
-        return OpenRows(self.soonest, self.published, self.replaced, self.withdrawn, dict(self._open))
+        return replace(self, _open=dict(self._open))
 
-    def publish(self, ids: Iterable[Id], watermark: int) -> None:
+    def publish(self, ids: Iterable[Id], watermark: int, fidelity: float) -> None:
         """Tentative rows. watermark: of their batch."""
-        found = list(ids)
+        found, self.fidelity = list(ids), fidelity
         self.published += len(found)
         self._open.update(dict.fromkeys(found, watermark))
         self._look()

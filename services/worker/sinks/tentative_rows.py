@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.newest import share
 from holdfast.schemas.checkpoints import Position
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.plans import OperatorPlan
@@ -89,7 +90,7 @@ class TentativeRows:
         elif status != TENTATIVE:
             open.confirm([key])
         elif (watermark := ours.made_by(headers, self._unit)) is not None:
-            open.publish([key], watermark)
+            open.publish([key], watermark, share(dict(headers or ()).get("fidelity", b"")))
 
     # -- what waits ---------------------------------------------------------------------------------------------------
 
@@ -143,8 +144,9 @@ class TentativeRows:
         found = []
         for sink in self.under_way.sinks:
             query = sink.task.operator.params["query"]
-            made = self._rows.tentative(sink, number, fidelity.get(query, 0.0), self._unit)
-            open[query].publish(_ids(made), sink.watermark)
+            kept = fidelity.get(query, 0.0)
+            made = self._rows.tentative(sink, number, kept, self._unit)
+            open[query].publish(_ids(made), sink.watermark, kept)
             found.append(made)
         self._trial = since, open
         return found
@@ -194,11 +196,10 @@ class TentativeRows:
         Args:
             before: the open rows before the transaction.
         """
-        fidelity = {} if self.under_way is None else self.under_way.fidelity
         for query, rows in self._open.items():
             self._rows.meter.tentative(query, rows, before[query])
             if rows.published and not before[query].published:
-                self.happened("tentative-begins", f"{query}: fidelity {fidelity.get(query, 0.0):.0%}")
+                self.happened("tentative-begins", f"{query}: fidelity {rows.fidelity:.0%}")
         if any(map(len, before.values())) and not self.open:
             counts = [
                 f"{query}: {rows.replaced} replaced, {rows.withdrawn} withdrawn"

@@ -6,10 +6,14 @@ import pytest
 
 from holdfast.schemas import heartbeats
 from holdfast.schemas.assignments import PRIMARY, Copy, Flags, unit_key
-from holdfast.schemas.costs import Costs
+from holdfast.schemas.costs import Costs, TentativeCounts
 from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.plans import QueryState
 from holdfast.services.cli.costs import draw_costs
+from holdfast.services.cli.looking import status_parts
+from holdfast.services.cli.watching import line_of
 from holdfast.services.view.costs import RATE_MS, JobCosts, Recovery, _workers
+from holdfast.services.view.lines import Uncorrected
 from tests.unit.view.test_cluster_view import NOW, RUN, TOPICS, Cluster
 
 UNIT = unit_key("flights", "1-aaaaaa", "late-0")
@@ -82,6 +86,28 @@ def test_a_copy_that_counts_records_again_has_no_negative_rate(cluster: Cluster)
     beat(cluster, 0, Costs(UNIT, {"flights": (100, 10)}))
     beat(cluster, 1_000, Costs(UNIT, {"flights": (80, 8)}))
     assert found(cluster).edges[0].records_per_s == 0
+
+
+def test_a_query_with_open_tentative_rows_is_tentative_until_its_leader_says_that_all_are_corrected(
+    cluster: Cluster,
+) -> None:
+    def tentative() -> dict[str, Uncorrected]:
+        return cluster.view.status(cluster.view.jobs()[0], NOW).tentative
+
+    queries = [QueryState("late", True), QueryState("other", True)]
+    cluster.status("1-aaaaaa", "running", queries=queries)
+    assert tentative() == {}
+    counts = TentativeCounts(9, 2, 1, 6, 0.75)
+    beat(cluster, 0, Costs(UNIT, tentative={"late": counts}), worker="w2")
+    assert tentative() == {}, "a standby has none open"
+    beat(cluster, 0, Costs(UNIT, leads=True, tentative={"late": counts}))
+    assert tentative() == {"late": Uncorrected(6, 0.75)}
+    status = cluster.view.status(cluster.view.jobs()[0], NOW)
+    assert [status.state_of(one) for one in status.queries] == ["tentative", "available"]
+    assert "late: 6 tentative rows to be corrected, fidelity 75%" in list(status_parts(status))
+    assert "query late is tentative" in line_of(status)
+    beat(cluster, 1_000, Costs(UNIT, leads=True, tentative={"late": TentativeCounts(9, 8, 1, 0, 0.75)}))
+    assert tentative() == {}
 
 
 def test_a_standby_has_costs_and_no_edges_of_its_own(cluster: Cluster) -> None:

@@ -194,11 +194,13 @@ def test_events_say_that_tentative_rows_begin_and_how_all_were_corrected_whichev
     site.stable(2, {2: 2}, 2)
     site.answer()
     site.take_over()
+    assert site.spent.tentative == {"q": TentativeCounts(3, 1, 0, 2, 0.75)}, "as it reads them back"
     site.line(5, {5: 7}, 5)
     site.stable(3, {}, 3)
     site.answer()
     assert site.events == [begins], "the copy that takes over knows that they have begun, and some are open"
-    assert site.spent.tentative == {"q": TentativeCounts(4, 1, 1, 2)}
+    assert site.spent.tentative == {"q": TentativeCounts(4, 1, 1, 2, 0.75)}
+    site.take_over()
     for batch in (4, 5):
         site.stable(batch, {batch: 2}, batch)
         site.answer()
@@ -209,7 +211,7 @@ def test_events_say_that_tentative_rows_begin_and_how_all_were_corrected_whichev
     site.stable(6, {}, 6)
     site.answer()
     assert site.events[2:] == [begins, ("corrected", "q: 0 replaced, 1 withdrawn")], "counted from zero again"
-    assert site.spent.tentative == {"q": TentativeCounts(5, 3, 2, 0)}
+    assert site.spent.tentative == {"q": TentativeCounts(5, 3, 2, 0, 0.75)}
 
 
 def test_the_end_of_a_job_closes_what_is_just_being_published() -> None:
