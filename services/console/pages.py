@@ -104,10 +104,7 @@ def add_pages(console: Console) -> None:
         await _ready(console)
         with _frame(console, request, "Events", "/events"):
             _heading("Events")
-            _live(
-                console,
-                lambda picture: card("As `holdfast events` tells them", story(picture.happenings, "No events.")),
-            )
+            _live(console, _events)
 
     @_page("/submit")
     async def submit_page(request: Request) -> None:

@@ -183,8 +183,7 @@ class InputPartition:
         assert self._line is not None, "there is no line"
         held = ((number, writer.batches.get(batch)) for number, writer in self._writers.items())
         stable = {number: one for number, one in held if one is not None}
-        ended = {number for number, writer in self._writers.items() if writer.ended}
-        found = self._line.find(batch, stable, absent | ended)
+        found = self._line.find(batch, stable, self._silent(absent))
         if found is None:
             return None
         some = payloads(found)
@@ -193,13 +192,16 @@ class InputPartition:
     def following(self, batch: int, absent: Set[int]) -> int | None:
         """The first batch behind this one that the line may have; None: a writer is waited for, or nothing is here."""
         assert self._line is not None, "there is no line"
-        ended = {number for number, writer in self._writers.items() if writer.ended}
         stable = {number: writer.received for number, writer in self._writers.items()}
-        return self._line.after(batch, stable, absent | ended)
+        return self._line.after(batch, stable, self._silent(absent))
 
     def silenced(self, absent: Set[int]) -> bool:
         """Nothing is waited for here: every writer is absent, or has ended."""
-        return all(writer.ended or number in absent for number, writer in self._writers.items())
+        return self._silent(absent) >= self._writers.keys()
+
+    def _silent(self, absent: Set[int]) -> Set[int]:
+        """Writers that are not waited for: those that are absent, and those that have ended."""
+        return absent | {number for number, writer in self._writers.items() if writer.ended}
 
     def passed(self, batch: int) -> None:
         """The line has done the batch."""

@@ -37,7 +37,7 @@ class Do(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class LineView:
     """The knowledge of a copy.
 
     leads: it may fork.
@@ -69,7 +69,7 @@ class LineState:
     stood_ms: float | None = None
     banned: str = ""
 
-    def look(self, sight: Sight, now_ms: float) -> Do:
+    def look(self, sight: LineView, now_ms: float) -> Do:
         """Chooses what to do now; the state is then as if it were done, but for `processed`."""
         wanted = sight.leads and bool(sight.out) and sight.out != self.banned
         self.stood_ms = None if not sight.stands else now_ms if self.stood_ms is None else self.stood_ms
@@ -106,7 +106,7 @@ class LineState:
         self.state, self.stood_ms = State.OFF, None
         return Do.END
 
-    def due_ms(self, sight: Sight, now_ms: float) -> float:
+    def due_ms(self, sight: LineView, now_ms: float) -> float:
         """The time at which a fork is due without news; inf: never."""
         if self.state is State.LISTENS and self.stood_ms is not None and sight.stands and sight.ahead:
             return self.stood_ms + PATIENCE_MS

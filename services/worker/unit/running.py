@@ -230,8 +230,8 @@ class Running:
     @property
     def waits(self) -> str:
         """Message about the missing thing that it waits for; or empty."""
-        found = (self.outputs.waits, self.intake.cutter.waits, self.job.bound.waits if self.intake.feeds else "")
-        return "; ".join(filter(None, found)) if self.flags.commit else ""
+        cutter, full = self.intake.cutter, self.job.bound.waits if self.intake.feeds else ""
+        return "; ".join(filter(None, (self.outputs.waits, cutter.waits, full))) if self.flags.commit else ""
 
     @property
     def awaits_control(self) -> bool:

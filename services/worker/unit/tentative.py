@@ -20,7 +20,7 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.log.logger import get_logger
-from holdfast.services.worker.core.tentative import Do, LineState, Sight, State
+from holdfast.services.worker.core.tentative import Do, LineState, LineView, State
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.sinks.tentative_rows import Ahead
 from holdfast.services.worker.unit.intake import Intake
@@ -33,7 +33,7 @@ MAX_FORK_KEYS = 1_000_000
 _log = get_logger()
 
 
-class Working(Protocol):
+class LineOwner(Protocol):
     """A copy at work."""
 
     flags: Flags
@@ -53,7 +53,9 @@ class Working(Protocol):
 class TentativeLine:
     """The line of one copy, from a restored image on."""
 
-    def __init__(self, of: Working, job: JobView, layout: UnitLayout, processing: Processing, outputs: Outputs) -> None:
+    def __init__(
+        self, of: LineOwner, job: JobView, layout: UnitLayout, processing: Processing, outputs: Outputs
+    ) -> None:
         self._of, self._job, self._unit_name = of, job, layout.unit.name
         self._processing, self._outputs = processing, outputs
         self._able = self._unit_name in job.tentative and self._unit_name in job.forking
@@ -75,9 +77,7 @@ class TentativeLine:
 
     def end(self) -> None:
         """The fork is no view of the state any more, or nobody needs the line."""
-        if self._fork is not None:
-            self._fork.end()
-        self._fork = self._unit = None
+        self._drop_fork()
         self._of.intake.inputs.end_line()
         self._state.state = State.OFF
 
@@ -106,6 +106,7 @@ class TentativeLine:
                 self._process()
             case Do.JOIN:
                 self._drop_fork()
+                self._of.intake.inputs.passed(self._of.batch)
             case Do.END:
                 self.end()
             case Do.NOTHING:
@@ -116,7 +117,6 @@ class TentativeLine:
         if self._fork is not None:
             self._fork.end()
         self._fork = self._unit = None
-        self._of.intake.inputs.passed(self._of.batch)
 
     def _out(self) -> str:
         """The outages of units above, in words; empty: none is out, or the job has no tentative results."""
@@ -125,14 +125,14 @@ class TentativeLine:
         out = self._job.assigned.out(self._job.job_key)
         return " ".join(f"{name}.{one.number}" for name, one in sorted(out.items()) if name in self._above)
 
-    def _sight(self) -> Sight:
+    def _sight(self) -> LineView:
         of = self._of
         on = self._state.state is not State.OFF and self._outputs.takes_tentative
         done = max(self._state.done, of.batch)
         next = of.intake.inputs.following(done, self._writers()) if on else None
         behind = self._fork is not None and next is not None and next > done + 1 and of.batch > self._forked_at
         void = behind or (self._fork is not None and self._fork.void)
-        return Sight(self._leads, self._out(), of.batch, not of.data_wait, next is not None, void)
+        return LineView(self._leads, self._out(), of.batch, not of.data_wait, next is not None, void)
 
     @property
     def _leads(self) -> bool:

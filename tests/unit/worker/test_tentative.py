@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.services.worker.core.tentative import PATIENCE_MS, Do, LineState, Sight, State
+from holdfast.services.worker.core.tentative import PATIENCE_MS, Do, LineState, LineView, State
 
 
-def sight(stable: int = 5, *, stands: bool = True, ahead: bool = True, out: str = "a1", leads: bool = True) -> Sight:
-    return Sight(leads, out, stable, stands, ahead)
+def sight(stable: int = 5, *, stands: bool = True, ahead: bool = True, out: str = "a1", leads: bool = True) -> LineView:
+    return LineView(leads, out, stable, stands, ahead)
 
 
 def forked() -> LineState:
@@ -54,4 +54,4 @@ def test_a_line_ends_with_the_lead_and_for_good_when_it_has_failed() -> None:
     assert line.look(sight(), 900) is Do.NOTHING
     assert line.look(sight(out="a2"), 901) is Do.LISTEN, "another outage"
     line = forked()
-    assert line.look(Sight(True, "a1", 5, True, True, void=True), 200) is Do.END
+    assert line.look(LineView(True, "a1", 5, True, True, void=True), 200) is Do.END
