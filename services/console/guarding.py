@@ -84,6 +84,8 @@ class Guard:
             await self._enter(scope, send, urlencode([pair for pair in query if pair[0] != "token"]))
         elif self._is_token(self._brought(headers)):
             await self._app(scope, receive, _secured(send))
+        elif scope["path"] == "/favicon.ico":  # a browser asks by itself, and notes a refusal as an error of the page
+            await _refuse(scope, send, 204, "")
         else:
             await _refuse(scope, send, 401, REFUSED)
 
