@@ -150,9 +150,19 @@ def _tree(revision: str) -> Iterator[Path]:
         if made.returncode:
             raise SystemExit(f"bench against: {revision}: {made.stderr.strip()}")
         try:
+            _link_packages(tree)
             yield tree
         finally:
             subprocess.run([*git, "remove", "--force", str(tree)], capture_output=True)
+
+
+def _link_packages(tree: Path) -> None:
+    """Gives an older revision, whose packages lay at the top alone, the names that the installed command imports."""
+    for name in ("services", "schemas"):
+        link = tree / "holdfast" / name
+        if (tree / name).is_dir() and not link.exists():
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(Path("..", name))
 
 
 def _report(figures: dict[tuple[str, str], list[tuple[float, float]]], revision: str) -> None:
