@@ -23,7 +23,7 @@ QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage",
 )  # fmt: skip
-START_S, ANSWER_S = 60.0, 60.0
+START_S, ANSWER_S = 300.0, 300.0
 
 
 def program() -> str | None:
@@ -90,7 +90,7 @@ class Browser:
             raise RuntimeError(f"{script}: {found['exceptionDetails']}")
         return found["result"].get("value")
 
-    def until(self, script: str, what: str, timeout_s: float = 60.0) -> None:
+    def until(self, script: str, what: str, timeout_s: float = ANSWER_S) -> None:
         """Raises TimeoutError if the expression does not become true."""
         deadline_s = time.monotonic() + timeout_s
         while not self.value(script):

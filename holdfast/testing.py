@@ -37,6 +37,7 @@ from holdfast.services.client.frames import Given, records
 from holdfast.services.client.in_memory_cluster import InMemoryCluster
 from holdfast.services.client.local_run import complete, of_files
 from holdfast.services.client.trials import allowed_modules, frames, letters
+from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.logger import drop_below
@@ -63,6 +64,7 @@ class JobRun:
 
     def __init__(self, job: JobSpec, at: datetime | None = None) -> None:
         drop_below(logging.ERROR)
+        lazy_modules.resolve(load=False)  # the process of the tests may have threads
         restrict(None)  # another run in this process may have allowed its own modules alone
         self._spec = of_files(complete(job))
         self._cluster = InMemoryCluster(self._spec, allowed_modules(self._spec), at=at)

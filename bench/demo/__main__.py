@@ -26,13 +26,16 @@ from bench.demo import check as demo_check
 from bench.demo import data as demo_data
 from bench.demo.check import Verdict
 from bench.demo.failing import advice
-from bench.demo.pace import SHARE, Kill, figures, pace, silences
+from bench.demo.pace import AGAIN_S, SHARE, Kill, figures, lasts_s, pace, patience_s, silences
 from bench.demo.watched import Watched
 from bench.feeder import Feeder
 from bench.followed import MeasureFailed
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.log.opening import open_log
+from holdfast.services.log.opening import open_waiting
+from holdfast.services.log.patience import SETTING as PATIENCE
+from holdfast.services.log.patience import Patience
 from holdfast.services.log.protocol import Appender, Log
 from holdfast.services.view.door import Door, Whereabouts
 from holdfast.services.view.lines import CopyLine, UnitLine
@@ -41,12 +44,10 @@ from holdfast.services.view.reading import named_job, read_all
 JOBS = Path(__file__).parents[2] / "compose" / "jobs"
 READY_S = 300.0
 """Two sessions of Spark start, and rehearse the query."""
-AGAIN_S = 90.0
-"""A unit that is not as before its worker was killed by then never will be."""
 PROBE = 8_000
 """Flights that are fed at once, to see how many the machine takes in its first second."""
-FEEDS_S = 75.0
-"""The flights of a year last so long at least, however fast the machine is."""
+DRAINS_S = 300.0
+"""A job is drained by then, as `holdfast cancel` has it."""
 LOOK_S = 0.5
 """Between two looks at the cluster, which cost processor time that a takeover needs."""
 Row = tuple[int, bytes]
@@ -68,7 +69,6 @@ class Demo:
     partitions, kills = 2, 3
     standby: tuple[str, ...] = ("synced", "running")
     """States of a standby that takes over at once."""
-    patience: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, workers: int, rate: int | None, *, watch: bool = False) -> None:
         self._folder, self._workers, self._rate = folder, workers, rate
@@ -77,6 +77,7 @@ class Demo:
         self._struck_by: list[Kill] = []
         self._began_s = time.monotonic()
         self._opened: Log | None = None
+        self._up_s = 0.0
         self._watched_by = Watched(self._command("console", "--json", "--port", "0"), self._say) if watch else None
 
     def run(self) -> dict[str, Any]:
@@ -86,7 +87,9 @@ class Demo:
         lines = {name: frame.write_ndjson().encode().splitlines() for name, frame in frames.items()}
         flights = lines.pop("flights")
         try:
+            began_s = time.monotonic()
             self._call("up", "--detach", "--workers", str(self._workers))
+            self._up_s = time.monotonic() - began_s
             if self._watched_by is not None:
                 self._watched_by.begin()
             for name, some in lines.items():
@@ -94,11 +97,11 @@ class Demo:
                 self._call("send", name, str(path), "--create-topics", "--partitions", "1")
                 self._say(f"  {len(some):,} records of {name}")
             self._create("flights", partitions=self.partitions)
-            self._call("submit", str(JOBS / f"{self.job}.yaml"), "--create-topics", *self.patience)
+            self._call("submit", str(JOBS / f"{self.job}.yaml"), "--create-topics", *self._timeout())
             self._await_job()
             started = time.time()
             fed, rate = self._feed(flights)
-            self._call("cancel", self.job, "--drain")
+            self._call("cancel", self.job, "--drain", *self._timeout(DRAINS_S))
             took = time.time() - started
             messages = self._results()
             verdict = self._judge(messages, self._expected(frames | {"flights": frames["flights"].head(fed)}))
@@ -135,7 +138,7 @@ class Demo:
 
     def _await_job(self) -> None:
         """Until the struck unit has a standby that could take over."""
-        self._await(self._ready, "the job runs, with a standby", AGAIN_S)
+        self._await(self._ready, "the job runs, with a standby")
 
     def _is_struck(self, unit: UnitLine) -> bool:
         return any(task.startswith(f"{self.struck}-") for task in unit.tasks)
@@ -146,14 +149,14 @@ class Demo:
             began_s = time.monotonic()
             for index, flight in enumerate(flights[:PROBE]):
                 appender.append(Partition("flights", index % self.partitions), flight)
-            appender.flush(AGAIN_S)
-        self._await(lambda: self._counted() > 0, "the first results", AGAIN_S)
+            appender.flush(self._patience_s)
+        self._await(lambda: self._counted() > 0, "the first results")
         first_s = time.monotonic()
         while (count := self._counted()) < PROBE and time.monotonic() - first_s < 1:
             time.sleep(0.05)
         taken_s = time.monotonic() - began_s
-        self._await(lambda: self._counted() >= PROBE, f"results of {PROBE:,} flights", AGAIN_S)
-        rate = self._rate or pace(count, taken_s, len(flights) - PROBE, FEEDS_S)
+        self._await(lambda: self._counted() >= PROBE, f"results of {PROBE:,} flights")
+        rate = self._rate or pace(count, taken_s, len(flights) - PROBE, lasts_s(self._up_s, 2 * self.kills))
         self._say(
             f"In its first second of results this machine took {count / taken_s:,.0f} flights a second; it is fed "
             f"{rate:,} a second{'' if self._rate is None else ', as --rate says'}."
@@ -171,8 +174,8 @@ class Demo:
             for way in (TAKEOVER, RESTART):
                 if way == RESTART:
                     unit = self._unit().unit
-                    self._call("scheme", self.job, unit, self.unprotected)
-                    self._await(self._alone, "the unit has no standby", AGAIN_S)
+                    self._call("scheme", self.job, unit, self.unprotected, *self._timeout())
+                    self._await(self._alone, "the unit has no standby")
                 for number in range(1, self.kills + 1):
                     self._kill(way, number)
                     if fed + len(feeder.sent_ms) >= len(flights):
@@ -184,11 +187,11 @@ class Demo:
         leader = self._unit().copies[0]
         killed_ms = int(time.time() * 1000)
         self._call("kill", leader.worker)
-        self._await(lambda: self._gone(leader), f"another copy than that of {leader.worker} leads", AGAIN_S)
+        self._await(lambda: self._gone(leader), f"another copy than that of {leader.worker} leads")
         ready = self._ready if way == TAKEOVER else self._alone
-        self._await(ready, "the unit is as it was before", AGAIN_S)
+        self._await(ready, "the unit is as it was before")
         known = self._counted()
-        self._await(lambda: self._counted() > known, "further results", AGAIN_S)
+        self._await(lambda: self._counted() > known, "further results")
         self._struck_by.append(Kill(way, killed_ms, int(time.time() * 1000)))
         times = [time_ms for time_ms, _ in self._rows(self.watched)]
         (silent_ms,) = silences(self._struck_by[-1:], times)[way]
@@ -222,12 +225,21 @@ class Demo:
         newest = {row["origin"]: row["n"] for row in map(json.loads, self._values(self.watched))}
         return sum(newest.values())
 
-    def _await(self, reached: Callable[[], bool], what: str, seconds: float) -> None:
+    @property
+    def _patience_s(self) -> float:
+        return patience_s(self._up_s)
+
+    def _timeout(self, usual_s: float = AGAIN_S) -> list[str]:
+        """Option of a command that waits for so long by itself: longer where the machine is slow."""
+        return ["--timeout", f"{self._patience_s:.0f}"] if self._patience_s > usual_s else []
+
+    def _await(self, reached: Callable[[], bool], what: str, least_s: float = AGAIN_S) -> None:
         """Raises MeasureFailed when the time is over."""
+        seconds = max(least_s, self._patience_s)
         deadline = time.monotonic() + seconds
         while not reached():
             if time.monotonic() > deadline:
-                raise MeasureFailed(f"this did not happen within {seconds:g} s: {what}")
+                raise MeasureFailed(f"this did not happen within {seconds:.0f} s: {what}")
             time.sleep(LOOK_S)
 
     def _values(self, topic: str) -> list[bytes]:
@@ -257,7 +269,8 @@ class Demo:
     def _log(self) -> Log:
         if self._opened is None:
             described = json.loads((self._folder / "cluster" / "cluster.json").read_text())
-            self._opened = open_log(described["bootstrap_servers"], ClusterTopics().prefix, "demo")
+            patience = Patience(self._patience_s, self._say)
+            self._opened = open_waiting(described["bootstrap_servers"], ClusterTopics().prefix, "demo", patience)
         return self._opened
 
     def _close(self) -> None:
@@ -285,7 +298,8 @@ class Demo:
 
     def _call(self, *words: str) -> None:
         self._say(f"[bold]$ holdfast {' '.join(words)}[/bold]")
-        if subprocess.run(self._command(*words), check=False).returncode != 0:
+        patient = {PATIENCE: os.environ.get(PATIENCE, f"{self._patience_s:.0f}")}
+        if subprocess.run(self._command(*words), check=False, env={**os.environ, **patient}).returncode != 0:
             raise MeasureFailed(f"holdfast {words[0]} failed, see above")
 
     def _say(self, text: str) -> None:
@@ -300,7 +314,6 @@ class SparkDemo(Demo):
     sinks = ("models",)
     partitions, kills, rate = 1, 1, 6_000
     standby = ("synced",)
-    patience = ("--timeout", "300")
 
     def _frames(self) -> dict[str, pl.DataFrame]:
         os.environ["HOLDFAST_PLUGINS"] = f"compose.jobs.{self.job}"
@@ -335,6 +348,7 @@ def main() -> int:
     parser.add_argument("--watch", action="store_true", help="with the console, which stays open until Ctrl-C")
     parser.add_argument("--keep", action="store_true", help="keep the data directory")
     options = parser.parse_args()
+    lazy_modules.resolve(load=False)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster is stopped in good order
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     keep = options.keep

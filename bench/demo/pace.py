@@ -1,4 +1,4 @@
-"""Pace of the demo's feeding, and costs of its kills: pure."""
+"""Pace of the demo's feeding, its patience with a slow machine, and costs of its kills: pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,26 @@ from bench.followed import MeasureFailed
 
 SHARE = 0.4
 """Share of the rate that the machine took in its first second: a takeover needs room to make up for its pause, and a
-full
-machine has none."""
+full machine has none."""
 LEAST_PER_S = 200
+AGAIN_S = 90.0
+"""A unit that is not as before its worker was killed by then never will be, where a cluster starts in 20 s."""
+STARTS = 4
+"""A unit is waited for so many times as long as the start of the cluster took, which started all the workers."""
+FEEDS_S = 75.0
+"""The flights of a year last so long at least, however fast the machine is."""
+SETTLES_S = 5.0
+"""Between two kills, beside the start of a worker."""
+
+
+def patience_s(up_s: float) -> float:
+    """Seconds in which a unit must be as it was before. up_s: what the start of the cluster took."""
+    return max(AGAIN_S, STARTS * up_s)
+
+
+def lasts_s(up_s: float, kills: int) -> float:
+    """Seconds for which the flights of a year must last: a worker starts after each kill."""
+    return max(FEEDS_S, kills * (up_s + SETTLES_S))
 
 
 def pace(taken: int, seconds: float, left: int, lasts_s: float) -> int:

@@ -7,7 +7,6 @@ Usually it is the only one; services/node/brokers.py starts several that replica
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import hashlib
 import os
@@ -16,7 +15,6 @@ import string
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from holdfast.services.node import fencing, ports
+from holdfast.services.node import fencing, formatting, ports
 from holdfast.services.node.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
 from holdfast.services.node.disk import put
 from holdfast.services.node.java import Java, JavaMissing, find_java
@@ -140,7 +138,7 @@ class EmbeddedKafka:
         java, artifacts = find_java(), require("kafka")
         archive = _archive(java, artifacts)
         flags = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
-        self._start(_command(java, artifacts, *flags), timeout_s)
+        self._start(_command(java, artifacts, *flags), artifacts.directory, timeout_s)
 
     def prepare_port(self) -> int:
         """Chooses the port for the next start, so that other nodes can learn it. Raises BrokerFailed."""
@@ -188,7 +186,9 @@ class EmbeddedKafka:
         """
         java, artifacts = find_java(), require("kafka")
         recorded = self.data_dir / "classes.jsa"
-        self._start(_command(java, artifacts), START_TIMEOUT_S, f"-XX:ArchiveClassesAtExit={recorded}")
+        self._start(
+            _command(java, artifacts), artifacts.directory, START_TIMEOUT_S, f"-XX:ArchiveClassesAtExit={recorded}"
+        )
         self.stop()
         if not recorded.exists():
             raise BrokerFailed(f"Java wrote no class-data archive:\n{self._log_tail()}")
@@ -198,14 +198,14 @@ class EmbeddedKafka:
         beside.rename(archive)
         return archive
 
-    def _start(self, command: list[str], timeout_s: float, *flags: str) -> None:
+    def _start(self, command: list[str], jars: Path, timeout_s: float, *flags: str) -> None:
         if self.running:
             raise BrokerRunning(f"the broker of {self.data_dir} runs already")
         deadline = time.monotonic() + timeout_s
         self._fence_former(deadline)
         lock = self._lock()
         try:
-            self._format(command)
+            self._format(command, jars)
             for _ in range(ATTEMPTS):
                 self._configure(self._choose_port())
                 self._answered = False
@@ -239,18 +239,23 @@ class EmbeddedKafka:
         os.close(lock)
         raise BrokerRunning(f"another process runs a broker on {self.data_dir}")
 
-    def _format(self, command: list[str]) -> None:
-        """Write the cluster's identity and feature levels, once; it takes half a second."""
+    def _format(self, command: list[str], jars: Path) -> None:
+        """Write the cluster's identity and feature levels, once."""
         if self._formatted.exists():
             return
-        shutil.rmtree(self.data_dir / "data", ignore_errors=True)  # of a first start that was cut short
+        shutil.rmtree(data := self.data_dir / "data", ignore_errors=True)  # of a first start that was cut short
+        cluster = formatting.new_id() if self.quorum is None else self.quorum.cluster
+        if not formatting.write(data, self.node, cluster, jars):
+            self._format_by_tool(command, cluster)
+            formatting.keep(data, jars)
+        put(self._formatted, f"{cluster}\n")
+
+    def _format_by_tool(self, command: list[str], cluster: str) -> None:
         self._configure(self._choose_port())
-        cluster = new_cluster_id() if self.quorum is None else self.quorum.cluster
         storage_tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"]
         log = self._log.with_name("format.out")
         if Child([*command, *storage_tool], log=log, directory=self.data_dir).wait(START_TIMEOUT_S) != 0:
             raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{tail(log)}")
-        put(self._formatted, f"{cluster}\n")
 
     def _fence_former(self, deadline: float) -> None:
         """Fences a former broker that did not end by itself; where there are several, the others have taken over from
@@ -348,13 +353,6 @@ def _archive(java: Java, artifacts: ArtifactSet) -> Path:
     """Java only takes an archive that it made itself from the same class path; another is ignored with a warning."""
     maker = hashlib.sha256(f"{java.path} {java.build} {JVM_FLAGS} {artifacts.class_path}".encode())
     return artifacts.directory / f"classes-{maker.hexdigest()[:12]}.jsa"
-
-
-def new_cluster_id() -> str:
-    """16 random bytes as Kafka writes them; one that starts with "-" would be taken for an option."""
-    while (cluster := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
-        pass
-    return cluster
 
 
 def main() -> int:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.node import fencing
-from holdfast.services.node.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum, new_cluster_id
+from holdfast.services.node.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum
+from holdfast.services.node.formatting import new_id
 
 
 class Brokers:
@@ -90,7 +91,7 @@ class Brokers:
 
     def _form_quorum(self) -> None:
         """Ports and identity, which all nodes must know before any of them starts."""
-        identity = self.nodes[0].identity or new_cluster_id()
+        identity = self.nodes[0].identity or new_id()
         quorum = Quorum({node.node: node.prepare_port() for node in self.nodes}, identity)
         for node in self.nodes:
             node.quorum = quorum

@@ -12,6 +12,8 @@ from tests.support.commands import HOLDFAST
 from tests.support.readme import Step, job_files, steps
 
 PATIENCE_S = 240
+WRITTEN = ("flights.ndjson", ".holdfast")
+"""Files of the README's own printf, and the data directory, in which logs stay."""
 
 
 @pytest.mark.kafka
@@ -23,6 +25,7 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
     try:
         for step in steps():
             follows(step, tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} <= {*job_files(), *WRITTEN}, "nothing else is left"
     finally:
         typed("holdfast down --purge", tmp_path)
 

@@ -34,6 +34,7 @@ from holdfast.services.planning.loading import load
 from holdfast.services.planning.plan import make_plan
 from holdfast.services.worker.isolated.isolation import Isolation
 from holdfast.services.worker.process.loop import Worker
+from tests.support.deadlines import HANG_S
 from tests.support.sleepers import ChangingLog, Sleepers
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class MemoryCluster:
             image=lambda _: MemoryImage(),
             deliveries=Delayed(self._delivery_turns) if self._delivery_turns else Inline(),
             restores=Inline(),
-            isolation=Isolation(),
+            isolation=Isolation(patience_s=HANG_S, loading_s=HANG_S),
             spans=spans,
             left=left,
             schemas=self._schemas,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.processor_limit import LIMIT_S, processor_limit
 
+TESTS = Path(__file__).parents[1]
 SHORT_S = 0.2
 BUSY = f"import time\nwhile time.process_time() < {2 * SHORT_S}: pass"
 
@@ -45,3 +50,36 @@ def test_a_test_without_a_cluster_has_this_limit_and_no_other(request: pytest.Fi
     mark = request.node.get_closest_marker("timeout")
     assert mark is not None
     assert mark.args == (0,), "pytest-timeout looks at a clock"
+
+
+IN_MEMORY = ("unit", "scenario", "golden", "simulation", "records")
+NAMES = re.compile(r"(DEADLINE|TIMEOUT)_S$")
+WAITS = re.compile(r"_S = |timeout=")
+"""Only a file with one of these is parsed: to parse them all takes a second."""
+SOON_S = 1.0
+"""A wait for what must not come: a machine that is slow makes such a test weaker, and none fail."""
+
+
+def waits(tree: ast.Module) -> Iterator[tuple[int, float]]:
+    """Seconds of a clock for which a test waits, and in which line: those of a constant, and those of a time-out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and NAMES.search(node.targets[0].id):
+            given: ast.expr | None = node.value
+        elif isinstance(node, ast.keyword) and node.arg == "timeout":
+            given = node.value
+        else:
+            continue
+        if isinstance(given, ast.Constant) and isinstance(given.value, int | float):
+            yield given.lineno, given.value
+
+
+def test_what_waits_for_a_thread_or_a_process_waits_until_it_hangs() -> None:
+    found = [
+        f"{path.relative_to(TESTS)}:{line}: {seconds:g} s of a clock; HANG_S of tests/support/deadlines.py is for this"
+        for folder in IN_MEMORY
+        for path in sorted((TESTS / folder).rglob("*.py"))
+        if WAITS.search(text := path.read_text(encoding="utf-8"))
+        for line, seconds in waits(ast.parse(text))
+        if SOON_S < seconds < LIMIT_S
+    ]
+    assert not found, "\n".join(found)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.deadlines import HANG_S
 from tests.support.proxy import BACK, THERE, Proxy
 
 SILENCE_S = 0.2
-DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def answer(client: socket.socket) -> None:
 
 @pytest.mark.parametrize("ways", [(), (THERE,), (BACK,)])
 def test_what_is_sent_while_it_is_cut_arrives_when_it_is_healed(proxy: Proxy, ways: tuple[str, ...]) -> None:
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=DEADLINE_S) as client:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=HANG_S) as client:
         client.sendall(b"before")
         assert client.recv(6, socket.MSG_WAITALL) == b"before"
         proxy.cut(*ways)
@@ -49,7 +49,7 @@ def test_what_is_sent_while_it_is_cut_arrives_when_it_is_healed(proxy: Proxy, wa
         with pytest.raises(TimeoutError):
             client.recv(1)
         proxy.heal()
-        client.settimeout(DEADLINE_S)
+        client.settimeout(HANG_S)
         assert client.recv(9, socket.MSG_WAITALL) == b"meanwhile"
 
 
@@ -60,12 +60,12 @@ def test_a_connection_opened_while_it_is_cut_is_there_when_it_is_healed(proxy: P
         with pytest.raises(TimeoutError):
             client.recv(1)
         proxy.heal()
-        client.settimeout(DEADLINE_S)
+        client.settimeout(HANG_S)
         assert client.recv(5, socket.MSG_WAITALL) == b"hello"
 
 
 def test_closed_it_ends_what_goes_through_it(proxy: Proxy) -> None:
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=DEADLINE_S) as client:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=HANG_S) as client:
         client.sendall(b"x")
         assert client.recv(1) == b"x"
         proxy.close()

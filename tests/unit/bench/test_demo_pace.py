@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.demo.failing import LINES, advice, end_of_log
-from bench.demo.pace import LEAST_PER_S, SHARE, Kill, figures, pace, silences
+from bench.demo.pace import AGAIN_S, FEEDS_S, LEAST_PER_S, SHARE, Kill, figures, lasts_s, pace, patience_s, silences
 from bench.followed import MeasureFailed
 
 
@@ -23,6 +23,13 @@ def test_it_feeds_a_share_of_what_the_first_second_has_shown(
     taken: int, seconds: float, left: int, expected: int
 ) -> None:
     assert pace(taken, seconds, left, 75.0) == expected
+
+
+def test_a_machine_that_starts_slowly_is_waited_for_and_fed_for_as_long_as_its_workers_take() -> None:
+    assert (patience_s(10.0), lasts_s(5.0, 6)) == (AGAIN_S, FEEDS_S)
+    assert patience_s(100.0) == 400.0
+    slow = pace(8_000, 1.0, 300_000, lasts_s(100.0, 6))
+    assert 300_000 / slow >= 6 * 100.0, "the flights are not over before the last kill"
 
 
 def test_without_a_result_there_is_no_pace() -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from holdfast.services.node.cluster_files import Cluster, ClusterFiles, WorkerProcess
+from tests.support.deadlines import HANG_S
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"
-DEADLINE_S = 60.0
 STALL_S = 4.0
 """So long that it is seen although this process may be held up."""
 
@@ -38,7 +38,7 @@ class Stage:
 
     def call(self, *words: str) -> tuple[int, str]:
         process = self.start(*words)
-        out, _ = process.communicate(timeout=DEADLINE_S)
+        out, _ = process.communicate(timeout=HANG_S)
         return process.returncode, out
 
     @property
@@ -62,7 +62,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -72,7 +72,7 @@ def until(condition: Callable[[], Any]) -> None:
 def test_a_stalled_worker_stands_still_and_then_goes_on(stage: Stage) -> None:
     process = stage.start("stall", "worker-1", "--seconds", str(STALL_S), "--json")
     until(lambda: stage.stopped)
-    out, _ = process.communicate(timeout=DEADLINE_S)
+    out, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0
     assert not stage.stopped
     told = json.loads(out)
@@ -86,7 +86,7 @@ def test_with_a_duty_it_stops_and_goes(stage: Stage) -> None:
         until(lambda: stage.stopped)
         until(lambda: not stage.stopped)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=DEADLINE_S)
+    process.communicate(timeout=HANG_S)
     assert not stage.stopped
 
 
@@ -95,7 +95,7 @@ def test_it_goes_on_when_the_command_is_ended(stage: Stage, number: signal.Signa
     process = stage.start("stall", "worker-1", "--seconds", "60")
     until(lambda: stage.stopped)
     process.send_signal(number)
-    out, _ = process.communicate(timeout=DEADLINE_S)
+    out, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
     assert "stopped early" in out
     assert not stage.stopped
@@ -106,7 +106,7 @@ def test_a_worker_that_ends_meanwhile_is_said(stage: Stage) -> None:
     until(lambda: stage.stopped)
     stage.worker.kill()
     stage.worker.wait()
-    out, _ = process.communicate(timeout=DEADLINE_S)
+    out, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
     assert "has just ended" in out
 

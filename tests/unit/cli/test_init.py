@@ -20,8 +20,8 @@ from holdfast.services.cli import job_names, trying_again
 from holdfast.services.cli.__main__ import COMPLETE
 from holdfast.services.cli.commands import COMMANDS, app
 from holdfast.services.cli.completion import VARIABLE
+from tests.support.deadlines import HANG_S
 
-DEADLINE_S = 60.0
 ROWS = "user,at,amount\n" + "".join(f"{'ab'[n % 2]},2026-01-01T0{n % 5}:00:00Z,{n}\n" for n in range(20))
 
 
@@ -148,8 +148,8 @@ def test_try_watch_runs_again_and_ends_plainly_on_ctrl_c(tmp_path: Path) -> None
         os.killpg(process.pid, signal.SIGINT)
         assert process.stdout is not None
         out = process.stdout.read()
-        assert process.wait(DEADLINE_S) == 0
-        reading.join(DEADLINE_S)
+        assert process.wait(HANG_S) == 0
+        reading.join(HANG_S)
     finally:
         process.kill()
     assert len(out.splitlines()) == 10 + 2, "two users in five hours, then in one day"
@@ -158,7 +158,7 @@ def test_try_watch_runs_again_and_ends_plainly_on_ctrl_c(tmp_path: Path) -> None
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + DEADLINE_S
+    until_s = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < until_s
         threading.Event().wait(0.05)

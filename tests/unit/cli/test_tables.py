@@ -38,7 +38,7 @@ def widest(text: str) -> int:
     )
 )
 def test_any_table_fits(table: tuple[list[str], list[list[object]]]) -> None:
-    assert widest(piped([terminal.drawn(*table)])) <= terminal.PIPED_WIDTH
+    assert widest(piped([terminal.drawn(*table, title=f"{LONG} of {LONG}")])) <= terminal.PIPED_WIDTH
 
 
 def piped(parts: list[object]) -> str:

@@ -68,6 +68,8 @@ READING: dict[str, list[str]] = {
     "acls": ["--apply"],
 }
 """By command that reads topics: how it is called here. It may fail for want of a controller, the same way each time."""
+WRITTEN = {"init": {"more.ndjson.yaml"}}
+"""Files that a command is asked to write, by command. No other one stays in the folder in which it is typed."""
 LISTING = {"acls", "check", "topics", "send"}
 """Of these, the ones that read no partition; the others list topics, too, by the same call."""
 ALONE = {
@@ -246,7 +248,11 @@ def run(
         log = Restless(copy.deepcopy(filled), refusals)
         monkeypatch.setattr(opening, "KafkaLog", lambda *_: log)
         given = [one.format(job="job.yaml", records="more.ndjson") for one in READING[command]]
-        return CliRunner().invoke(app, [command, *given, "--kafka", "there:9092"]), log
+        before = set(tmp_path.rglob("*"))
+        found = CliRunner().invoke(app, [command, *given, "--kafka", "there:9092"])
+        left = {path.name for path in set(tmp_path.rglob("*")) - before}
+        assert left <= WRITTEN.get(command, set()), f"holdfast {command} leaves files in the user's folder"
+        return found, log
 
     return run
 

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
 from bench.browser import Browser, program
+from tests.support.deadlines import HANG_S
 
 PATCHED = """(async () => {
   const script = performance.getEntriesByType('resource').find((one) => one.name.endsWith('/live.js')).name;
@@ -48,7 +49,7 @@ def served() -> Iterator[tuple[str, Path]]:
         yield url, Path(folder)
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(HANG_S)
         process.stdout.close()
 
 

@@ -13,9 +13,8 @@ from holdfast.services.console.feed import REST_S, Feed
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.view import live as views
 from holdfast.services.view.live import LiveView, Picture
+from tests.support.deadlines import HANG_S
 from tests.support.shown_cluster import ShownCluster
-
-WAIT_S = 30.0
 
 
 class Site:
@@ -50,17 +49,17 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 def test_it_reads_only_while_somebody_looks(site: Site) -> None:
     assert not site.begun.acquire(timeout=0.05), "nobody has looked"
-    first, second = site.feed.wait(WAIT_S), site.feed.wait(WAIT_S)
+    first, second = site.feed.wait(HANG_S), site.feed.wait(HANG_S)
     assert first is not None
     assert second is not None
-    assert site.begun.acquire(timeout=WAIT_S)
+    assert site.begun.acquire(timeout=HANG_S)
     site.now_s += REST_S + 1
-    assert site.ended.acquire(timeout=WAIT_S), "it rests"
+    assert site.ended.acquire(timeout=HANG_S), "it rests"
     assert not site.begun.acquire(blocking=False), "several looks made one view"
-    again = site.feed.wait(WAIT_S)
+    again = site.feed.wait(HANG_S)
     assert again is not None
     assert again.number > second.number
-    assert site.begun.acquire(timeout=WAIT_S)
+    assert site.begun.acquire(timeout=HANG_S)
 
 
 def test_it_says_that_kafka_is_away_and_continues_when_it_is_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,21 +72,21 @@ def test_it_says_that_kafka_is_away_and_continues_when_it_is_back(site: Site, mo
     with monkeypatch.context() as broken:
         broken.setattr(site.cluster.door.log, "offsets", away)
         assert site.feed.look() is None
-        assert told.wait(WAIT_S)
+        assert told.wait(HANG_S)
         assert site.feed.wait(0.2) is None
         assert site.feed.broken == "no broker answers"
-    assert site.feed.wait(WAIT_S) is not None
+    assert site.feed.wait(HANG_S) is not None
     assert site.feed.broken == ""
 
 
 def test_pictures_go_on_while_kafka_owes_an_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert site.feed.wait(WAIT_S) is not None
+    assert site.feed.wait(HANG_S) is not None
     log, answers, asked, taken = site.cluster.door.log, threading.Event(), threading.Event(), threading.Semaphore(0)
     known, take = log.offsets, LiveView.picture
 
     def late(*of: object) -> dict[Partition, int]:
         asked.set()
-        assert answers.wait(WAIT_S)
+        assert answers.wait(HANG_S)
         return known(*of)  # type: ignore[arg-type]
 
     def picture(live: LiveView, *of: int) -> Picture:
@@ -102,13 +101,13 @@ def test_pictures_go_on_while_kafka_owes_an_answer(site: Site, monkeypatch: pyte
         slow.setattr(log, "offsets", late)
         slow.setattr(views, "SAID_S", 0.0)
         site.now_s += 1.0
-        assert asked.wait(WAIT_S)
+        assert asked.wait(HANG_S)
         for _ in range(3):
-            assert taken.acquire(timeout=WAIT_S), "pictures come"
+            assert taken.acquire(timeout=HANG_S), "pictures come"
         assert site.feed.broken.startswith("Kafka has not answered for ")
     answers.set()
     while taken.acquire(blocking=False):
         pass
     for _ in range(3):
-        assert taken.acquire(timeout=WAIT_S)
+        assert taken.acquire(timeout=HANG_S)
     assert site.feed.broken == ""

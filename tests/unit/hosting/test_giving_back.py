@@ -12,8 +12,8 @@ import pytest
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.giving_back import EVERY_S, GivingBack
 from holdfast.services.hosting.watchdog import Watchdog
+from tests.support.deadlines import HANG_S
 
-DEADLINE_S = 120.0
 FREED_MIB, LEFT_MIB = 60, 20
 HOLED = f"""
 import threading
@@ -54,11 +54,11 @@ def test_the_watchdog_gives_back_from_its_own_thread() -> None:
     dog = Watchdog(Doing(), 60.0, set, giving_back=GivingBack(given.set, lambda: next(now_s) * EVERY_S))
     dog.start()
     try:
-        assert given.wait(DEADLINE_S)
+        assert given.wait(HANG_S)
     finally:
         dog.stop()
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has another malloc")
 def test_a_heap_with_holes_goes_back_to_the_machine() -> None:
-    subprocess.run([sys.executable, "-c", HOLED], check=True, timeout=DEADLINE_S)
+    subprocess.run([sys.executable, "-c", HOLED], check=True, timeout=HANG_S)

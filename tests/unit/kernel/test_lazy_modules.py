@@ -26,6 +26,8 @@ BEFORE = {
     "worker/isolated/__main__.py": ("main", "serve"),
     "cli/whereabouts.py": ("connected", "opened"),
     "cli/trying.py": ("_run", "LocalRun"),
+    "cli/init.py": ("_tried", "LocalRun"),
+    "../holdfast/testing.py": ("__init__", "InMemoryCluster"),
 }
 """Functions that resolve before they call what has threads, or runs users' code, which may."""
 WITHOUT_POLARS = (

@@ -18,8 +18,8 @@ from holdfast.services.log.kafka_client import Cluster
 from holdfast.services.log.kafka_transactor import COMMIT_S, LIBRARY_S, TRANSACTION_S, KafkaTransactor, _Session
 from holdfast.services.log.protocol import Rows
 from tests.support.commands import until
+from tests.support.deadlines import HANG_S
 
-DEADLINE_S = 120.0
 FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", fatal=True))
 LOST = KafkaError(KafkaError._TRANSPORT, "disconnected")
 UNDELIVERED = KafkaException(KafkaError(KafkaError._INCONSISTENT, "1 message failed", txn_requires_abort=True))
@@ -69,7 +69,7 @@ class Silent(Library):
         return 0
 
     def commit_transaction(self, timeout: float) -> None:
-        self.answers.wait(DEADLINE_S)
+        self.answers.wait(HANG_S)
         super().commit_transaction(timeout)
 
 
@@ -133,7 +133,7 @@ def test_the_library_is_asked_to_commit_once_however_long_that_takes(
     silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked again it would take the answer to one step for that to the next one."""
-    monkeypatch.setattr(kafka_transactor, "COMMIT_S", DEADLINE_S)
+    monkeypatch.setattr(kafka_transactor, "COMMIT_S", HANG_S)
     looked = silent.poll
 
     def answers_after_five_looks(timeout: float) -> int:
@@ -150,7 +150,7 @@ def test_the_library_is_asked_to_commit_once_however_long_that_takes(
 def test_a_connection_that_is_lost_is_noticed_while_the_library_still_waits(
     silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_transactor, "COMMIT_S", DEADLINE_S)
+    monkeypatch.setattr(kafka_transactor, "COMMIT_S", HANG_S)
     transactor = holding(silent)
     session = transactor._session
     assert session is not None

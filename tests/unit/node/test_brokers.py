@@ -17,8 +17,7 @@ from holdfast.services.node.broker_keeper import DEAF_S, BrokerKeeper
 from holdfast.services.node.brokers import Brokers
 from holdfast.services.node.disk import Disk
 from holdfast.services.node.processes import Child
-
-DEADLINE_S = 120.0
+from tests.support.deadlines import HANG_S
 
 
 class Node:
@@ -31,7 +30,7 @@ class Node:
 
     def start(self, timeout_s: float) -> None:
         if self._all_start is not None:
-            self._all_start.wait(DEADLINE_S)
+            self._all_start.wait(HANG_S)
         if self.fails:
             raise OSError("no room")
         self.running = True
@@ -59,7 +58,7 @@ def test_where_all_have_ended_they_are_fenced_once() -> None:
     for one in threads:
         one.start()
     for one in threads:
-        one.join(DEADLINE_S)
+        one.join(HANG_S)
     assert all(node.running for node in nodes)
     assert brokers.count == 1
 
@@ -119,7 +118,7 @@ def test_a_broker_whose_port_stays_closed_is_killed(hung: ClosedPort, monkeypatc
     looks_of(hung, monkeypatch, 0.0, DEAF_S - 1)
     assert hung.running
     looks_of(hung, monkeypatch, 0.0, DEAF_S)
-    assert hung.child.wait(DEADLINE_S) == -signal.SIGKILL
+    assert hung.child.wait(HANG_S) == -signal.SIGKILL
 
 
 def test_a_broker_that_listens_or_is_starting_is_left_alone(hung: ClosedPort, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ from holdfast.services.node.saying import say
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import StartFailed, Supervisor
 from tests.support.commands import until
+from tests.support.deadlines import HANG_S
 
-DEADLINE_S = 120.0
 FULL = "/dev/full"
 
 
@@ -54,7 +54,7 @@ class Running:
 
     def stop(self) -> None:
         self.supervisor.ask_to_stop()
-        self.thread.join(DEADLINE_S)
+        self.thread.join(HANG_S)
 
 
 @pytest.fixture
@@ -82,11 +82,11 @@ def test_a_write_that_fails_does_not_end_the_supervisor_and_is_tried_again(
     fault = Fault()
     monkeypatch.setattr(target[0] if isinstance(target, list) else target, method, fault)
     running.thread.start()
-    until(lambda: fault.calls > 1, "it is tried again", DEADLINE_S)
+    until(lambda: fault.calls > 1, "it is tried again", HANG_S)
     assert running.thread.is_alive()
     assert "No space left on device" in running.supervisor.disk.trouble
     fault.mended = True
-    until(lambda: not running.supervisor.disk.trouble, "it succeeds", DEADLINE_S)
+    until(lambda: not running.supervisor.disk.trouble, "it succeeds", HANG_S)
     assert running.told == ["disk-full", "disk-has-room"], "each once"
     assert running.thread.is_alive()
 
@@ -95,16 +95,16 @@ def test_a_member_that_cannot_be_started_is_tried_again(running: Running, monkey
     fault = Fault()
     monkeypatch.setattr(running.supervisor.controllers[0], "_start", fault)
     running.thread.start()
-    until(lambda: fault.calls > 1, "it is tried again", DEADLINE_S)
+    until(lambda: fault.calls > 1, "it is tried again", HANG_S)
     assert running.thread.is_alive()
 
 
 def test_a_disk_that_gets_full_is_told_before_anything_fails(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "shortage", lambda _: "no room: 7 bytes free")
     running.thread.start()
-    until(lambda: running.told == ["disk-full"], "it is told", DEADLINE_S)
+    until(lambda: running.told == ["disk-full"], "it is told", HANG_S)
     monkeypatch.setattr(disk, "shortage", lambda _: "")
-    until(lambda: running.told == ["disk-full", "disk-has-room"], "it is told", DEADLINE_S)
+    until(lambda: running.told == ["disk-full", "disk-has-room"], "it is told", HANG_S)
 
 
 def test_what_the_supervisor_says_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_a_process_starts_where_no_log_can_be_made(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "x.log"
     with open_log(log) as output:
         assert output.name == os.devnull
-    assert Child([sys.executable, "-c", "print('x')"], log=log).wait(DEADLINE_S) == 0
+    assert Child([sys.executable, "-c", "print('x')"], log=log).wait(HANG_S) == 0
 
 
 def test_a_log_is_bounded_also_where_there_is_no_room_to_put_it_aside(

@@ -18,9 +18,9 @@ from holdfast.schemas.heartbeats import At
 from holdfast.services.node.lifeline import Lifeline, lifeline
 from holdfast.services.node.log_limits import LogLimits
 from holdfast.services.node.processes import Child, dying_status, service_command, tail
+from tests.support.deadlines import HANG_S
 from tests.support.processes import Watched, parent_of_one
 
-DEADLINE_S = 60.0
 ATTEMPTS = 50
 MUCH_BYTES = 200 * 1024 * 1024
 MOST_TRIES = 5
@@ -68,12 +68,12 @@ def told() -> Iterator[tuple[int, Callable[[], str]]]:
 
 
 def test_exit_status_and_signal_are_told(start: Start) -> None:
-    assert start("raise SystemExit(3)").wait(DEADLINE_S) == 3
+    assert start("raise SystemExit(3)").wait(HANG_S) == 3
     stopped = start("import signal; signal.pause()")
     assert stopped.running
     assert stopped.returncode is None
     stopped.kill()
-    assert stopped.wait(DEADLINE_S) == -signal.SIGKILL
+    assert stopped.wait(HANG_S) == -signal.SIGKILL
     assert stopped.returncode == -signal.SIGKILL
     assert not stopped.running
 
@@ -86,7 +86,7 @@ def test_end_is_told_within_ten_milliseconds(start: Start, tmp_path: Path) -> No
         note = tmp_path / f"died-{attempt}"
         program = f"import os, time; open({str(note)!r}, 'w').write(str(time.monotonic())); os._exit(0)"
         start(program, on_exit=lambda child, ended=ended: ended.put(time.monotonic()))
-        least_ms = min(least_ms, (ended.get(timeout=DEADLINE_S) - float(note.read_text())) * 1000)
+        least_ms = min(least_ms, (ended.get(timeout=HANG_S) - float(note.read_text())) * 1000)
         if least_ms < 10:
             return
     raise AssertionError(f"{least_ms:.1f} ms and more")
@@ -100,7 +100,7 @@ def test_waiting_has_a_deadline(start: Start) -> None:
 
 def test_signal_to_an_ended_child_does_nothing(start: Start) -> None:
     child = start("pass")
-    child.wait(DEADLINE_S)
+    child.wait(HANG_S)
     child.terminate()
     assert child.stop() == 0
 
@@ -120,34 +120,34 @@ def test_stop_kills_a_child_that_does_not_listen(start: Start, told: tuple[int, 
 def test_environment_is_laid_over_ours(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OURS", "kept")
     program = "import os; print(os.environ['OURS'], os.environ['PYTHONHASHSEED'])"
-    start(program, environment={"PYTHONHASHSEED": "0"}).wait(DEADLINE_S)
+    start(program, environment={"PYTHONHASHSEED": "0"}).wait(HANG_S)
     assert tail(tmp_path / "child.log") == "kept 0"
 
 
 def test_a_child_that_crashes_says_where(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONFAULTHANDLER", raising=False)
     child = start("import ctypes; ctypes.string_at(0)")
-    assert child.wait(DEADLINE_S) == -signal.SIGSEGV
+    assert child.wait(HANG_S) == -signal.SIGSEGV
     assert "Segmentation fault" in (said := (tmp_path / "child.log").read_text())
     assert "ctypes" in said
 
 
 def test_a_module_of_ours_can_be_run(start: Start, tmp_path: Path) -> None:
     child = Child(service_command("this"), log=tmp_path / "this.log", directory=tmp_path)
-    assert child.wait(DEADLINE_S) == 0
+    assert child.wait(HANG_S) == 0
     assert "Namespaces" in tail(tmp_path / "this.log", lines=1)
 
 
 def test_a_program_that_does_not_exist_ends_with_a_reason_in_its_log(tmp_path: Path) -> None:
     child = Child(["/no/such/program"], log=tmp_path / "child.log")
-    assert child.wait(DEADLINE_S) != 0
+    assert child.wait(HANG_S) != 0
     assert "/no/such/program" in tail(tmp_path / "child.log")
 
 
 def test_a_large_log_is_put_aside_at_the_next_start(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "child.log"
     for _ in range(3):
-        start("print('some twenty letters')", limits=LogLimits(10)).wait(DEADLINE_S)
+        start("print('some twenty letters')", limits=LogLimits(10)).wait(HANG_S)
     assert tail(log) == "some twenty letters"
     assert tail(log.with_name("child.log.1")) == "some twenty letters"
 
@@ -162,14 +162,14 @@ def test_what_a_child_started_ends_with_it(start: Start, told: tuple[int, Callab
     )
     watched = Watched(int(line()))
     os.kill(child.pid, signal.SIGKILL)
-    assert watched.ended_within(DEADLINE_S)
+    assert watched.ended_within(HANG_S)
 
 
 def test_a_child_outlives_the_thread_that_started_it_but_not_the_process(tmp_path: Path) -> None:
     with parent_of_one(PARENT, str(tmp_path / "child.log")) as (parent, child):
         assert not child.ended_within(0.2)  # the thread that asked for it has ended
         parent.send_signal(signal.SIGKILL)
-        assert child.ended_within(DEADLINE_S)
+        assert child.ended_within(HANG_S)
 
 
 def test_many_threads_can_start_children_at_once(start: Start) -> None:
@@ -179,7 +179,7 @@ def test_many_threads_can_start_children_at_once(start: Start) -> None:
     ]
     for thread in threads:
         thread.start()
-    assert [ended.get(timeout=DEADLINE_S) for _ in threads] == [0] * 8
+    assert [ended.get(timeout=HANG_S) for _ in threads] == [0] * 8
 
 
 HOLDS = "from holdfast.services.worker.process.lifeline import hold; import os, signal; hold(); "
@@ -197,8 +197,8 @@ def test_a_lifeline_tells_of_a_process_before_its_memory_is_gone(start: Start) -
     line.watch(lambda: deaths.put(child.returncode))
     _until(lambda: "held" in tail(child.log))
     child.kill()
-    assert deaths.get(timeout=DEADLINE_S) is None
-    assert child.wait(DEADLINE_S) == -signal.SIGKILL
+    assert deaths.get(timeout=HANG_S) is None
+    assert child.wait(HANG_S) == -signal.SIGKILL
 
 
 def test_a_lifeline_tells_of_a_process_that_ends_by_itself(start: Start) -> None:
@@ -207,7 +207,7 @@ def test_a_lifeline_tells_of_a_process_that_ends_by_itself(start: Start) -> None
     died = threading.Event()
     start(HOLDS, environment=line.variable, keep_open=line.descriptors)
     line.watch(died.set)
-    assert died.wait(DEADLINE_S)
+    assert died.wait(HANG_S)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_a_lifeline_says_what_the_process_was_at_and_how_it_ends(start: Start, d
         deaths: queue.SimpleQueue[tuple[tuple[At, ...], int | None]] = queue.SimpleQueue()
         child = start(program, environment=line.variable, keep_open=line.descriptors)
         line.watch(partial(_tell, deaths, line, child))
-        left, known = deaths.get(timeout=DEADLINE_S)
+        left, known = deaths.get(timeout=HANG_S)
         assert left == (At("j@1-abcdef/u-0", 7),)
-        assert child.wait(DEADLINE_S) == status
+        assert child.wait(HANG_S) == status
         if known is not None:
             break
     assert known == status
@@ -249,13 +249,13 @@ def test_a_lifeline_that_nobody_took_hold_of_tells_nothing(start: Start) -> None
     died = threading.Event()
     child = start("pass", environment=line.variable, keep_open=line.descriptors)
     line.watch(died.set)
-    assert child.wait(DEADLINE_S) == 0
+    assert child.wait(HANG_S) == 0
     _until(lambda: not any(thread.name == "lifeline" for thread in threading.enumerate()))
     assert not died.is_set()
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

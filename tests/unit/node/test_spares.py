@@ -15,8 +15,8 @@ from holdfast.services.node.members import Member
 from holdfast.services.node.processes import service_command
 from holdfast.services.node.spares import Spare, Spares
 from tests.support.commands import until
+from tests.support.deadlines import HANG_S
 
-DEADLINE_S = 60.0
 WORKER = """
 import os, signal
 from holdfast.services.worker.process.lifeline import hold
@@ -53,7 +53,7 @@ class Fleet:
         return self.spares.pid
 
     def next_told(self) -> tuple[str, str, int]:
-        return self.told.get(timeout=DEADLINE_S)
+        return self.told.get(timeout=HANG_S)
 
 
 @pytest.fixture
@@ -118,4 +118,4 @@ def test_one_that_ends_by_itself_is_not_made_again_at_once(fleet: Fleet, monkeyp
 def test_a_worker_that_is_not_wanted_ends_without_a_word() -> None:
     spare = Spare(service_command("holdfast.services.worker"))
     os.close(spare._telling)
-    assert spare.child.wait(DEADLINE_S) == 0
+    assert spare.child.wait(HANG_S) == 0

@@ -35,6 +35,7 @@ from holdfast.services.worker.isolated import messages
 from holdfast.services.worker.isolated.code import MOST_CRASHES, CodeCrashed, IsolatedCode
 from holdfast.services.worker.isolated.code_process import CodeProcess
 from holdfast.services.worker.isolated.isolation import Isolation
+from tests.support.deadlines import HANG_S
 from tests.support.isolated import FIELDS
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,6 @@ pytestmark = pytest.mark.slow
 MODULE = "tests.support.isolated"
 TASK = "o-0"
 PATIENT = Isolation(patience_s=600.0)
-DEADLINE_S = 120.0
 
 
 def planned(name: str, isolation: str = "process", key: Sequence[str] = (), **params: Any) -> OperatorPlan:
@@ -115,7 +115,7 @@ def gone(pid: int) -> bool:
         return True
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    found = bool(poll.poll(DEADLINE_S * 1000))
+    found = bool(poll.poll(HANG_S * 1000))
     os.close(descriptor)
     return found
 
