@@ -137,12 +137,14 @@ def _print(cluster: Cluster, as_json: bool) -> None:
     if as_json:
         print_json({
             "bootstrap_servers": cluster.bootstrap_servers,
-            "console": None,
+            "console": cluster.console or None,
             "data_dir": cluster.data_dir,
             "metrics": cluster.metrics,
         })  # fmt: skip
     else:
         say(f"ready: Kafka at {cluster.bootstrap_servers}, data in {cluster.data_dir}")
+        if cluster.console:
+            say(f"console: `holdfast console` opens {cluster.console}")
         if cluster.metrics:
             name, first = next(iter(cluster.metrics.items()))
             processes = plural(len(cluster.metrics), "process", "processes")

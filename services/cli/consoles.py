@@ -18,6 +18,7 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def console(
+    ctx: typer.Context,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_535, envvar=f"{SETTINGS}PORT", help="Its port; 0 = any that is free.")
     ] = PORT,
@@ -40,11 +41,15 @@ def console(
     read_only: Annotated[
         bool, typer.Option("--read-only", envvar=f"{SETTINGS}READ_ONLY", help="Show everything, change nothing.")
     ] = False,
+    inherited: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
 ) -> None:
-    """Show the cluster and its jobs in a browser, until Ctrl-C; prints the address, with a token.
+    """Show the cluster and its jobs in a browser; prints the address, with a token.
+
+    A cluster of `holdfast up` on this machine serves it already: then its address is opened. Otherwise, and with an
+    option that says how it is to be served, it is served until Ctrl-C.
 
     It shows jobs as graphs with the rates of their edges, takeovers phase by phase, checkpoints, results and dead
     letters, and a form submits jobs. A person with the token may do what the commands do, unless it is --read-only.
@@ -57,21 +62,26 @@ def console(
 
     from holdfast.services.cli.faults import kill_worker, stall_worker
     from holdfast.services.cli.whereabouts import connected, data_directory
-    from holdfast.services.console.actions import Machine
-    from holdfast.services.console.guarding import TOKEN_FILE, read_token
-    from holdfast.services.console.serving import Served, serve
+    from holdfast.services.console.guarding import read_token
 
     directory = data_directory(data_dir)
+    at = "" if inherited is not None or _asks_for_its_own(ctx) else _of_cluster(directory)
+    if at:
+        url = f"{at}?token={read_token(directory)}"
+        _tell(url, directory, read_only=read_only, as_json=as_json)
+        _open(url)
+        return
+
+    from holdfast.services.console.actions import Machine
+    from holdfast.services.console.serving import Served, serve
+
     with connected(data_dir, kafka) as door:
         served = Served(
             port, address, tuple(name or ()), read_only, read_token(directory), _allowed(directory, data_dir)
         )
-        served = served.bound()
-        shown = {"address": served.url, "token_file": str(directory / TOKEN_FILE), "read_only": read_only}
-        if as_json:
-            print_json(shown)
-        else:
-            say(f"console: {served.url}")
+        served = served.bound() if inherited is None else served.adopted(inherited)
+        if inherited is None:  # else the output is a log, which no token goes into
+            _tell(served.url, directory, read_only=read_only, as_json=as_json)
         if address not in LOCAL:
             note("others reach it, and its token goes over the network in the clear: put TLS before it")
         machine = None
@@ -81,6 +91,39 @@ def console(
                 lambda worker, seconds: stall_worker(worker, seconds, data_dir),
             )
         serve(door, served, machine)
+
+
+def _asks_for_its_own(ctx: typer.Context) -> bool:
+    """True if an option says how or where it is to be served."""
+    given = (ctx.get_parameter_source(name) for name in ("port", "address", "name", "read_only", "kafka"))
+    return any(source is not None and source.name == "COMMANDLINE" for source in given)
+
+
+def _of_cluster(directory: Path) -> str:
+    """Address of the console that a cluster on this machine serves; empty: none."""
+    from holdfast.services.node.cluster_files import ClusterFiles
+
+    cluster = ClusterFiles(directory).running()
+    return "" if cluster is None else cluster.console
+
+
+def _tell(url: str, directory: Path, *, read_only: bool, as_json: bool) -> None:
+    from holdfast.services.console.guarding import TOKEN_FILE
+
+    if as_json:
+        print_json({"address": url, "token_file": str(directory / TOKEN_FILE), "read_only": read_only})
+    else:
+        say(f"console: {url}")
+
+
+def _open(url: str) -> None:
+    """Opens a browser where there is a screen and a person."""
+    import os
+    import sys
+    import webbrowser
+
+    if sys.stdout.isatty() and (sys.platform == "darwin" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}):
+        webbrowser.open(url)
 
 
 def _allowed(directory: Path, data_dir: Path | None) -> tuple[str, ...]:

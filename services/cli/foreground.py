@@ -62,6 +62,7 @@ def _draw(supervisor: Supervisor) -> Table:
         table.add_row(member.name, state, _number(member.pid), str(member.restarts or ""), zone)
     up_s = int(time.time() - cluster.started_ms / 1000)
     metrics = f", metrics from {next(iter(cluster.metrics.values()))} on" if cluster.metrics else ""
+    metrics = f"{metrics}, console at {cluster.console}" if cluster.console else metrics
     up = f"up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}{metrics}, Ctrl-C stops it"
     table.caption = Text(up, justify="left")
     return table

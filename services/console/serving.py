@@ -51,6 +51,11 @@ class Served:
             ) from None
         return replace(self, bound_to=made, port=made.getsockname()[1])
 
+    def adopted(self, number: int) -> Served:
+        """With a socket that another process has opened and this one inherits, by its descriptor."""
+        taken = socket.socket(fileno=number)
+        return replace(self, bound_to=taken, port=taken.getsockname()[1])
+
     @property
     def url(self) -> str:
         """Address to open on this machine, with the token."""

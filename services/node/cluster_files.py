@@ -34,6 +34,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
     plugins: modules that python operators may come from, comma separated. host: as its processes are named, empty
     beside an embedded Kafka. secret_file: with the cluster's secret. metrics: where each process serves its metrics.
+    console: address of the console, without its token; empty: it is not served.
     """
 
     state: str
@@ -50,6 +51,7 @@ class Cluster(msgspec.Struct, frozen=True):
     host: str = ""
     secret_file: str = ""
     metrics: dict[str, str] = {}
+    console: str = ""
 
 
 class WorkerProcess(msgspec.Struct, frozen=True):

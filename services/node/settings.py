@@ -154,6 +154,12 @@ class Settings(LogSettings):
         "the ports after it; 0: none",
     )
     metrics_address: str = Field("127.0.0.1", description="address of this machine at which metrics are served")
+    console: bool = Field(
+        True, description="`holdfast up` serves the console, which starts once a browser asks for it; off: it does not"
+    )
+    console_port: int = Field(
+        8460, ge=0, le=65_535, description="of the console at 127.0.0.1; another one if it is taken, or 0"
+    )
     traces: bool = Field(
         False,
         description="workers send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the "

@@ -31,6 +31,7 @@ from holdfast.services.node.brokers import Brokers, brokers_in
 from holdfast.services.node.claiming import Claim
 from holdfast.services.node.clashes import running_at
 from holdfast.services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.console_door import ConsoleDoor
 from holdfast.services.node.disk import Disk, shortage
 from holdfast.services.node.java import JavaMissing
 from holdfast.services.node.lineup import Lineup, Own
@@ -129,6 +130,10 @@ class Supervisor:
         self._claim: Claim | None = None
         self.disk = Disk(self.files.data_dir, self._report)
         self._unpublished_s = math.inf
+        self._console: ConsoleDoor | None = None
+        if service is None and settings.console and ConsoleDoor.available():
+            log, limits = self.files.logs / "console.log", settings.log_limits
+            self._console = ConsoleDoor(self.files.data_dir, settings.console_port, log, limits)
 
     # -- what a person does -------------------------------------------------------------------------------------------
 
@@ -186,6 +191,8 @@ class Supervisor:
         self._stopping.set()
         self.state = "stopping"
         self._changed()
+        if self._console is not None:
+            self._console.close()
         for group in ([*self._drivers.members, *self.workers], [*self.recoveries, *self.controllers]):
             for member in group:
                 member.ask_to_stop()
@@ -233,6 +240,7 @@ class Supervisor:
             host=self.naming.host,
             secret_file=self._secret_file,
             metrics=self._lineup.metrics.where,
+            console="" if self._console is None else self._console.url,
         )
 
     @property
@@ -287,6 +295,11 @@ class Supervisor:
             from holdfast.services.node.spark_demand import SparkDemand  # loads much, which other services do without
 
             self._drivers.follow(SparkDemand(log, self.topics))
+        if self._console is not None:
+            try:
+                self._console.open()
+            except OSError as error:
+                say(f"the console is not served: {error.strerror or error}")
         self.state = "ready"
         self._publish()
 

@@ -233,6 +233,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "reassign_least_ms": "node/lineup.py",
         "exit_notices": "node/supervisor.py",
         "spare": "node/supervisor.py tests/unit/node/test_supervisor.py",
+        "console": "node/supervisor.py tests/unit/node/test_supervisor.py",
+        "console_port": "node/supervisor.py tests/unit/node/test_console_door.py",
         "metrics_port": "node/lineup.py",
         "metrics_address": "node/lineup.py",
         "keep_ended_jobs": "node/lineup.py",

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from holdfast.services.cli.foreground import _draw
 from holdfast.services.node.restarts import DELAYS_S
+from holdfast.services.node.service import Service
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import YIELD_S, Supervisor
 
@@ -47,3 +48,11 @@ def test_workers_have_a_spare_unless_the_settings_say_otherwise(tmp_path: Path) 
     with_one, without = (Supervisor(Settings(home=tmp_path, spare=spare), workers=1) for spare in (True, False))
     assert with_one.workers[0].spare.__qualname__ == "Spares.take"
     assert without.workers[0].spare() is None
+
+
+def test_a_cluster_serves_a_console_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+    opened = [
+        Supervisor(Settings(home=tmp_path, console=console, console_port=8_461), workers=1, service=service)._console
+        for console, service in ((True, None), (False, None), (True, Service.WORKER))
+    ]
+    assert [door is not None for door in opened] == [True, False, False]
