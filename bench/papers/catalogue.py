@@ -7,6 +7,7 @@ from bench.papers.c6 import C3, C6
 from bench.papers.figure import Figure
 from bench.papers.m4 import M4, M5, M6
 from bench.papers.p0 import P0
+from bench.papers.p7 import P7, P8, P9
 from bench.papers.p12 import P12
 from bench.papers.p14 import P13, P14
 from bench.papers.q5 import Q5
@@ -47,6 +48,9 @@ FIGURES: tuple[Figure, ...] = (
     M5,
     M6,
     P0,
+    P7,
+    P8,
+    P9,
     P12,
     P13,
     P14,

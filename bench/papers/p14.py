@@ -62,9 +62,10 @@ def _line(data: Data, name: str) -> Series:
 
 def _checks_three(data: Data) -> list[Check]:
     ratio = fmean(data[f"{share:g}"]["sa_over_dp"] for share in SHARES)
-    first = data[f"{SHARES[0]:g}"]
+    first, least = data[f"{SHARES[0]:g}"], min(data[f"{share:g}"]["least"] for share in SHARES)
     return [
         at_least("mean of structure-aware over exact", ratio, 0.95, shape=True),
+        at_least("the least of it, of one topology and share", least, 0.25),
         at_least(
             "structure-aware over greedy at the smallest share", _over(first["sa"], first["greedy"]), 1.0, shape=True
         ),

@@ -1,0 +1,115 @@
+"""A tree of tasks of which some fail, and how long each takes until it is as far as it was, by technique.
+
+Sixteen sources merge 16-8-4-2-1; the sources live, each of the fifteen other tasks has a worker. A task does its
+batches one after the other, and each as soon as every task that it reads has sent it: `done` is that recurrence. What
+differs between the techniques is where a task begins, and what is left of the batches that it had sent. Time counts
+from detection until the progress is that of the failure at every failed task. Source: MECHANISMS P10 to P13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+BATCH_S = 0.1
+LEVELS = (8, 4, 2, 1)
+TASKS = tuple((level, task) for level, count in enumerate(LEVELS) for task in range(count))
+CPU_S = 100e-6
+"""Processor time of a record: at 1,000 records/s of each source a task, which reads two of them, is busy a fifth."""
+RESTORE_S, RESTORE_RECORD_S = 0.2, 20e-6
+"""A copy that is made, and what each record of its windows takes of that."""
+CAPTURE_RECORD_S = 10e-6
+"""A record of the windows, in a checkpoint."""
+SWITCH_S, SEND_RECORD_S = 0.1, 20e-6
+"""A replica that takes over, and each record that it sends again."""
+Task = tuple[int, int]
+"""Level, and place in it."""
+
+
+class Technique(Enum):
+    """By the names of the figures."""
+
+    ACTIVE = "active replication"
+    CHECKPOINT = "checkpoint"
+    SOURCE = "source replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """rate_per_s: of each source; a task puts out half of what it takes in, so that all levels have the same rates.
+
+    window_s: of the records that are a task's state. every_s: between two checkpoints, or two times at which a primary
+    tells its replica how far it is.
+    """
+
+    rate_per_s: float = 1_000.0
+    window_s: float = 10.0
+    every_s: float = 5.0
+
+    @property
+    def load(self) -> float:
+        """Share of a processor that a task takes."""
+        return 2 * self.rate_per_s * CPU_S
+
+    @property
+    def state(self) -> float:
+        """Records of a task's windows."""
+        return 2 * self.rate_per_s * self.window_s
+
+    @property
+    def checkpoint_share(self) -> float:
+        """Share of a processor that checkpoints of all the state take."""
+        return self.state * CAPTURE_RECORD_S / self.every_s
+
+
+def recovered_s(technique: Technique, setting: Setting, failed: Sequence[Task], seed: int) -> float:
+    """Time until all of them are where they were."""
+    chance = Random(seed)
+    ages_s = {task: chance.uniform(0, setting.every_s) for task in TASKS}
+    if technique is Technique.ACTIVE:
+        return max(SWITCH_S + ages_s[task] * setting.rate_per_s * SEND_RECORD_S for task in failed)
+    if technique is Technique.CHECKPOINT:
+        restored_s = RESTORE_S + setting.state * RESTORE_RECORD_S
+        behind = {task: _batches(ages_s[task]) for task in failed}
+        return max(done(setting, behind, restored_s, kept=True).values())
+    again = {task for one in failed for task in above(one)}
+    return max(done(setting, dict.fromkeys(again, _batches(setting.window_s)), RESTORE_S, kept=False).values())
+
+
+def done(setting: Setting, behind: Mapping[Task, int], restored_s: float, *, kept: bool) -> dict[Task, float]:
+    """By task that repeats batches, when it has done the last one before the failure.
+
+    behind: how many it repeats. restored_s: when each begins. kept: what a task had sent until its own checkpoint is
+    there once it is restored, and what tasks that have not failed had sent is there anyway; else every task above
+    repeats all.
+    """
+    each_s = BATCH_S * setting.load
+    most = max(behind.values(), default=0)
+    sent: dict[Task, list[float]] = {}
+    for level in range(len(LEVELS)):
+        for task in [one for one in behind if one[0] == level]:
+            first = most - behind[task]
+            sent[task] = [restored_s if kept else float("inf")] * first
+            at_s = restored_s
+            for batch in range(first, most):
+                arrived_s = max((sent[one][batch] for one in reads(task) if one in sent), default=0.0)
+                at_s = max(at_s, arrived_s) + each_s
+                sent[task].append(at_s)
+    return {task: times[-1] if behind[task] else restored_s for task, times in sent.items()}
+
+
+def reads(task: Task) -> tuple[Task, ...]:
+    """Tasks that it reads; those of the first level read sources."""
+    level, place = task
+    return ((level - 1, 2 * place), (level - 1, 2 * place + 1)) if level else ()
+
+
+def above(task: Task) -> set[Task]:
+    """The task, and all that lead to it."""
+    return {task}.union(*(above(one) for one in reads(task)))
+
+
+def _batches(seconds: float) -> int:
+    return round(seconds / BATCH_S)
