@@ -32,6 +32,7 @@ from holdfast.services.log.opening import gate, look_at_secret, open_log, refuse
 from holdfast.services.log.protocol import Log
 from holdfast.services.log.rights import Rights
 from holdfast.services.log.service_log import close_service_log, open_service_log
+from holdfast.services.log.starting import await_answers
 
 HISTORY_MS = 60_000
 """A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
@@ -62,6 +63,7 @@ async def run(settings: ControllerSettings) -> int:
     durability = Durability(settings.replication_factor, settings.min_insync_replicas)
     log = open_log(settings.kafka, settings.cluster, settings.controller, report=True)
     log.create(durability.of(topics.specs()))
+    await_answers(log, topics)
     look_at_secret(log, topics)
     time_ms = steady_time_ms()
     conductor = Conductor(

@@ -25,6 +25,7 @@ from holdfast.services.log.logger import get_logger
 from holdfast.services.log.metrics import of_process, of_refusals
 from holdfast.services.log.opening import look_at_secret, open_log, refused_by
 from holdfast.services.log.protocol import Log
+from holdfast.services.log.starting import await_answers
 
 _log = get_logger()
 
@@ -63,6 +64,7 @@ def open_cluster(settings: HostSettings, name: str) -> tuple[Log, ClusterTopics]
     topics = ClusterTopics(settings.cluster)
     log = open_log(settings.kafka, settings.cluster, name, report=True)
     log.create(topics.specs())
+    await_answers(log, topics)
     look_at_secret(log, topics)
     return log, topics
 

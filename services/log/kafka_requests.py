@@ -16,6 +16,8 @@ from holdfast.services.log.kafka_client import ANSWER_S, Cluster, error_of
 from holdfast.services.log.login import LoginRefused
 
 FIRST_PATIENCE_S, PATIENCE_GROWTH = 0.25, 1.5
+SLOW, TRIES = 2, 2
+"""A first try waits so many times as long as answers take, and there is time for so many such tries."""
 LOOK_AGAIN_S, LOOK_SELDOM_S = 0.01, 0.2
 _LEAST_S = 0.1
 
@@ -67,6 +69,8 @@ class Requests:
     def __init__(self, cluster: Cluster, name: str) -> None:
         self._cluster = cluster
         self.admin = cluster.admin(f"{name}-admin")
+        self._pace_s = 0.0
+        """Time in which brokers answer, of late."""
 
     def follow(self, ask: Callable[[float], _T]) -> _T:
         """Asks again, with fresh metadata, while leaders move: after a restart what the client knows is outdated.
@@ -74,19 +78,30 @@ class Requests:
         ask: gets the seconds to wait for an answer, more with each try: a request to a broker that has died waits until
         the broker is back, though another one leads by then. An end that stays below a known one is a log that has lost
         its tail: StateCorrupted, once; then what is there is where it begins again.
+
+        Where brokers are slow, the first try waits longer, too: on a full machine a request takes seconds, and one that
+        is given up sooner each time never gets its answer.
         """
-        deadline, pause_s, patience_s = time.monotonic() + ANSWER_S, LOOK_AGAIN_S, FIRST_PATIENCE_S
+        patience_s = max(FIRST_PATIENCE_S, min(SLOW * self._pace_s, ANSWER_S))
+        deadline, pause_s = time.monotonic() + max(ANSWER_S, TRIES * patience_s), LOOK_AGAIN_S
         while True:
+            began_s = time.monotonic()
             try:
-                return ask(min(patience_s, max(_LEAST_S, deadline - time.monotonic())))
+                found = ask(min(patience_s, max(_LEAST_S, deadline - began_s)))
             except Moved as moved:
                 if time.monotonic() > deadline:
                     self._fail_if_lost(moved)
                     raise
+            else:
+                self._pace_s = max(time.monotonic() - began_s, self._pace_s / 2)
+                return found
+            began_s = time.monotonic()
             with suppress(Retriable):
-                self.metadata(max(_LEAST_S, min(patience_s, deadline - time.monotonic())))
+                self.metadata(max(_LEAST_S, min(patience_s, deadline - began_s)))
+            # Any broker can answer that: it is no broker that has died, but all of them, or this machine, that is slow.
+            self._pace_s = max(time.monotonic() - began_s, self._pace_s)
             time.sleep(pause_s)
-            pause_s, patience_s = min(2 * pause_s, LOOK_SELDOM_S), PATIENCE_GROWTH * patience_s
+            pause_s, patience_s = min(2 * pause_s, LOOK_SELDOM_S), min(PATIENCE_GROWTH * patience_s, ANSWER_S)
 
     def _fail_if_lost(self, moved: Moved) -> None:
         if isinstance(moved, WentBack):

@@ -26,6 +26,7 @@ from holdfast.services.log.listening import listen
 from holdfast.services.log.logger import get_logger
 from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
 from holdfast.services.log.service_log import close_service_log, open_service_log
+from holdfast.services.log.starting import await_answers
 from holdfast.services.log.trimming import trim
 from holdfast.services.recovery.core.placement.reassignment import SHARES, Reassignment
 from holdfast.services.recovery.replica import ECHO_MS, Replica
@@ -51,6 +52,7 @@ async def run(settings: RecoverySettings) -> int:
     topics = ClusterTopics(settings.cluster)
     log = open_log(settings.kafka, settings.cluster, settings.recovery, report=True)
     log.create(Durability(settings.replication_factor, settings.min_insync_replicas).of(topics.specs()))
+    await_answers(log, topics)
     look_at_secret(log, topics)
     kinds = {
         Partition(topics.plans, 0): "plans",  # before the commands that concern them
