@@ -91,6 +91,11 @@ def renamed(type: str, name: str) -> jobs.Renamed:
     return jobs.Renamed.model_validate({"type": type, "from": name})
 
 
+def metadata(type: str, metadata: str) -> jobs.Metadata:
+    """A field that is metadata of the record. type: as of any field; metadata: such as key, or header.NAME."""
+    return jobs.Metadata(type=type, metadata=metadata)
+
+
 def models() -> Iterator[type[JobPart]]:
     """Every model that a job is made of."""
     for home in _HOMES:

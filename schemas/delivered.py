@@ -10,6 +10,9 @@ import msgspec
 from holdfast.schemas.checkpoints import Position
 from holdfast.schemas.reading import Count, Strict
 
+NO_ROW = b"null"
+"""A record of a sink that has no value, as JSON."""
+
 
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     """Unit `unit` has committed the rows of every batch up to `batch`.

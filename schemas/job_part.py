@@ -62,6 +62,8 @@ def _docstrings(part: type) -> Iterator[tuple[str, str]]:
 
 Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+Pattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*-]{1,249}$")]
+"""The name of a topic, or a pattern with * for any letters."""
 Text = Annotated[str, Field(min_length=1)]
 
 # Strict: YAML has types, and `parallelism: yes` is a mistake, not a 1.

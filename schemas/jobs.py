@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from holdfast.schemas.job_operators import AnyOperator
-from holdfast.schemas.job_part import Flag, JobPart, Name, Number, Seconds, Tasks, Text, Topic, Whole
+from holdfast.schemas.job_part import Flag, JobPart, Name, Number, Pattern, Seconds, Tasks, Text, Topic, Whole
 from holdfast.schemas.job_settings import FaultTolerance, Placement
 
 
@@ -44,6 +44,26 @@ class Renamed(JobPart):
     @model_serializer
     def _as_written(self) -> dict[str, str]:
         return {"type": self.type, "from": self.from_}
+
+
+METADATA = ("key", "timestamp", "topic", "partition", "offset", "headers", "header.NAME")
+"""Metadata of a record."""
+
+
+def _metadata(value: str) -> str:
+    if value in METADATA[:-1] or (value.startswith("header.") and value != "header."):
+        return value
+    raise PydanticCustomError("metadata", "not metadata of a record")
+
+
+class Metadata(JobPart):
+    """A field that is metadata of the record and no part of its value."""
+
+    type: Text
+    """Its type: string or bytes for key and header.NAME, timestamp for timestamp, string for topic, int for partition
+    and offset, "list<struct<name: string, value: string?>>" (or bytes?) for headers; `?`: may be absent."""
+    metadata: Annotated[Text, AfterValidator(_metadata)]
+    """key, timestamp, topic, partition, offset, headers, or header.NAME: the value of the last header of that name."""
 
 
 def _sign(value: str) -> str:
@@ -76,9 +96,16 @@ class CsvOptions(JobPart):
 
 
 FieldType = Annotated[
-    Annotated[Text, Tag("type")] | Annotated[Renamed, Tag("renamed")],
-    Discriminator(lambda value: "renamed" if isinstance(value, (dict, Renamed)) else "type"),
+    Annotated[Text, Tag("type")] | Annotated[Renamed, Tag("renamed")] | Annotated[Metadata, Tag("metadata")],
+    Discriminator(lambda value: _form_of(value)),
 ]
+
+
+def _form_of(value: Any) -> str:
+    """The tag of the form in which a field is declared."""
+    if isinstance(value, Metadata) or (isinstance(value, dict) and "metadata" in value):
+        return "metadata"
+    return "renamed" if isinstance(value, (dict, Renamed)) else "type"
 
 
 REGISTERED = ("avro", "json-schema")
@@ -94,6 +121,9 @@ class Source(JobPart):
 
     topic: Topic | None = None
     """The user's topic."""
+    topics: Annotated[list[Pattern], Field(min_length=1)] | None = None
+    """Several topics in place of one, each named, or by a pattern with * for any letters, which stands for the topics
+    that there are when the job is submitted. Each is read as a source of its own, and the source is their union."""
     path: Text | None = None
     """A file (ndjson, csv, parquet, arrow, of format text any; .gz) for `holdfast try`."""
     format: Literal["json", "csv", "text", "arrow", "avro", "json-schema"] = "json"
@@ -113,8 +143,9 @@ class Source(JobPart):
     no row. In a table a change of op d deletes the row. null: a record is a row."""
     fields: dict[Text, FieldType] = Field(default={})
     """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
-    `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}. May be left out
-    for avro and json-schema: those of the registry are then written into the job when it is submitted."""
+    `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}. One that is
+    metadata of the record: {type: string, metadata: key}. Those of the value may be left out for avro and json-schema:
+    those of the registry are then written into the job when it is submitted."""
     event_time: Text | None = None
     """When it happened: a column, or a polars SQL expression of columns; null: the record's own timestamp."""
     unit: Literal["s", "ms", "us", "ns"] | None = None
@@ -155,9 +186,9 @@ class Source(JobPart):
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A job without csv options is written as releases without this setting write it."""
+        """A job without csv options and lists of topics is written as releases without these settings write it."""
         written: dict[str, Any] = plain(self)
-        return written if self.csv is not None else {name: one for name, one in written.items() if name != "csv"}
+        return {name: one for name, one in written.items() if one is not None or name not in ("csv", "topics")}
 
     @property
     def types(self) -> dict[str, str]:
@@ -169,12 +200,25 @@ class Source(JobPart):
         """Name in the record by column, of those that have another one there."""
         return {name: one.from_ for name, one in self.fields.items() if isinstance(one, Renamed)}
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Metadata by column, of those that are no part of the record's value."""
+        return {name: one.metadata for name, one in self.fields.items() if isinstance(one, Metadata)}
+
+    @property
+    def in_value(self) -> dict[str, str]:
+        """Type text by column, of those that the record's value holds."""
+        return {name: kind for name, kind in self.types.items() if not isinstance(self.fields[name], Metadata)}
+
     @model_validator(mode="after")
     def _from_somewhere(self) -> Source:
-        if self.topic is None and self.path is None:
+        if self.topic is None and self.topics is None and self.path is None:
             raise PydanticCustomError("no_origin", "reads from nowhere: neither topic nor path is given")
-        if not self.fields and self.format not in REGISTERED:
-            raise PydanticCustomError("no_fields", "is missing or empty: a source has at least one field")
+        if self.topic is not None and self.topics is not None:
+            raise PydanticCustomError("two_origins", "are given, and a topic, too: name all in topics")
+        if not self.in_value and self.format not in REGISTERED:
+            metadata = " that is no metadata" if self.fields else ""
+            raise PydanticCustomError("no_fields", f"is missing or empty: a source has at least one field{metadata}")
         return self
 
 
@@ -189,11 +233,23 @@ class Sink(JobPart):
     """The record's key, whose murmur2 chooses the partition, as Kafka's own producers do. json: the columns that
     identify a row, as a JSON array, ["user-1"]; text: the one column that does, as it is, user-1; any other word: the
     column of that name, as text. Rows that nothing identifies have no key under json."""
+    headers: dict[Text, Text] = Field(default={})
+    """Column by header: a record of format json has these headers, too, each with the value of its row as text, bytes
+    as they are; a null gives no header. The columns stay in the row."""
+    delete_when: Text | None = None
+    """A condition on the columns of a row: where it is true, the record has no value, so that it deletes the row of its
+    key in a compacted topic or a table. Rows need a key and format json; null: every record is a row."""
     partitions: Annotated[Whole, Field(ge=1, le=10_000)] | None = None
     """Partitions with which `--create-topics` makes it; null: as many as the query's tasks."""
     commit_interval_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 0
     """Time between two transactions of the query's unit, the smallest of its queries: rows gather meanwhile, and go
     earlier once 32 MiB wait or the job ends; 0: one for every batch that has rows."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A sink without headers and deletions is written as releases without these settings write it."""
+        written: dict[str, Any] = plain(self)
+        return {name: one for name, one in written.items() if one or name not in ("headers", "delete_when")}
 
 
 class Query(JobPart):

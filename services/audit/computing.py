@@ -58,7 +58,10 @@ class Taken:
 
 
 class Row(NamedTuple):
-    """A record as a sink's topic must hold it. partition -1: where the key sends it. A tuple: hashed for every row."""
+    """A record as a sink's topic must hold it. A tuple: hashed for every row.
+
+    value: empty where the record has none. partition -1: where the key sends it.
+    """
 
     value: bytes
     key: bytes | None = None
@@ -338,7 +341,8 @@ def sink_rows(task: TaskLayout, rows: pl.DataFrame, batch: int) -> list[Row]:
     """A sink task's records (PROTOCOL 9)."""
     found = sink_records(task, rows, batch)
     keys, partitions = found.keys or repeat(None), found.partitions or repeat(-1)
-    return [Row(value, key, partition) for value, key, partition in zip(found.values, keys, partitions, strict=False)]
+    values = (value or b"" for value in found.values)
+    return [Row(value, key, partition) for value, key, partition in zip(values, keys, partitions, strict=False)]
 
 
 def _deliver(batch: int, produced: Produced, outcome: Outcome) -> None:

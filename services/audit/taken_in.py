@@ -13,7 +13,9 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.audit.computing import Taken
 from holdfast.services.audit.recorded import Recorded
 from holdfast.services.audit.recording import Recording
+from holdfast.services.kernel.codecs.metadata import NOTHING_WANTED, Wanted
 from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Records
+from holdfast.services.kernel.dataflow.source_records import wanted_of
 from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
 from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import task_name
@@ -71,6 +73,7 @@ class Sources:
         self._starts: dict[Partition, int] = {}
         self._first: dict[Partition, int] = {}
         self._recorded: dict[str, Recorded] = {}
+        self._wanted: dict[str, Wanted] = {}
         known = log.describe({source.topic for source in recording.plan.sources})
         for source in recording.plan.sources:
             if source.topic not in known:
@@ -84,9 +87,11 @@ class Sources:
             self._starts |= starts
             positions = {partition: max(offset, starts[partition]) for partition, offset in first.items()}
             recorded = Recorded(log, f"replay-{source.operator}", positions, ends)
+            wanted = wanted_of(recording.plan.spec["sources"].get(source.operator) or {})
             for index in range(len(source.owners)):
                 self._topics[f"{source.operator}-{index}"] = source.topic
                 self._recorded[f"{source.operator}-{index}"] = recorded
+                self._wanted[f"{source.operator}-{index}"] = wanted
 
     def close(self) -> None:
         for recorded in set(self._recorded.values()):
@@ -100,7 +105,8 @@ class Sources:
             raise self._gone()
         try:
             found = [(recorded.below(p, r.stop), r) for p, r in ranges]
-            return Taken(cut, [NO_RECORDS if r.lost else records_of(messages) for messages, r in found])
+            wanted = self._wanted[task]
+            return Taken(cut, [NO_RECORDS if r.lost else records_of(messages, wanted) for messages, r in found])
         except StateCorrupted as error:
             raise CommandFailed(f"retention was faster: {error}", _LONGER) from None
 
@@ -125,9 +131,15 @@ _STATE = "what was delivered stands; a job submitted again can be replayed from 
 _LONGER = "a longer retention.ms of the topic keeps a job replayable; of a compacted one, min.compaction.lag.ms"
 
 
-def records_of(messages: Sequence[Message]) -> Records:
+def records_of(messages: Sequence[Message], wanted: Wanted = NOTHING_WANTED) -> Records:
+    """wanted: metadata that columns of the source hold."""
     values = [message.value() for message in messages]
     keys = {at: messages[at].key() for at, value in enumerate(values) if value is None} if None in values else {}
     return Records(
-        [message.offset() for message in messages], values, [message.timestamp()[1] for message in messages], keys
+        [message.offset() for message in messages],
+        values,
+        [message.timestamp()[1] for message in messages],
+        keys,
+        [message.key() for message in messages] if wanted.keys else (),
+        [message.headers() for message in messages] if wanted.headers else (),
     )

@@ -77,7 +77,7 @@ def _with_meta(row: bytes, partition: int, message: Message, *, keyed: bool) -> 
     from holdfast.services.view.rows import with_meta
 
     shown, headers = with_meta(row, partition, message), dict(message.headers() or ())
-    if keyed:
+    if keyed or message.value() is None:
         shown["key"] = (message.key() or b"").decode(errors="replace")
         if "fidelity" in headers:
             shown["fidelity"] = share(headers["fidelity"])

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from holdfast.schemas.delivered import NO_ROW
 from holdfast.schemas.jobs import CsvOptions, Source
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.client.feeding import Feed
@@ -51,7 +52,7 @@ def file_records(path: Path, source: Source, null: Sequence[str]) -> Iterator[li
         return Feed(path, text=True).blocks()
     if source.format != "csv":
         return Feed(path, arrow=source.format == "arrow", null=null).blocks()
-    columns = tuple(source.origins.get(name, name) for name in source.types)
+    columns = tuple(source.origins.get(name, name) for name in source.in_value)
     written = source.csv or CsvOptions()
     form = CsvForm(written.delimiter, written.quote)
     return Feed(path, raw=True, columns=columns, null=null, form=form, header=written.header).blocks()
@@ -61,15 +62,15 @@ def _of_frame(name: str, source: Source, rows: pl.DataFrame) -> list[bytes]:
     """A frame has the source's columns, by the names that the job has for them; other columns are left out."""
     if source.envelope is not None:
         raise UnusableFile(f"source '{name}' reads change records, which are not made of frames", "give mappings")
-    if absent := [column for column in source.types if column not in rows.columns]:
+    if absent := [column for column in source.in_value if column not in rows.columns]:
         hint = suggest(absent[0], rows.columns)
         raise UnusableFile(f"the frame for source '{name}' has no column {', '.join(absent)}", hint)
     try:
-        typed = rows.select(*source.types).cast(field_types.schema(source.types))
+        typed = rows.select(*source.in_value).cast(field_types.schema(source.in_value))
     except pl.exceptions.PolarsError as error:
         raise UnusableFile(f"the frame for source '{name}': {str(error).splitlines()[0]}") from None
-    written = {source.origins.get(column, column): kind for column, kind in source.types.items()}
-    typed = typed.rename(dict(zip(source.types, written, strict=True)))
+    written = {source.origins.get(column, column): kind for column, kind in source.in_value.items()}
+    typed = typed.rename(dict(zip(source.in_value, written, strict=True)))
     if source.format == "text":
         return [text.encode() for text in typed.to_series().to_list() if text is not None]
     if source.format == "json":
@@ -80,7 +81,8 @@ def _of_frame(name: str, source: Source, rows: pl.DataFrame) -> list[bytes]:
 
 
 def rows_of(sink: OperatorPlan, rows: Sequence[bytes]) -> pl.DataFrame:
-    """The rows of a query, each a JSON object, as a frame of the query's types."""
+    """The rows of a query, each a JSON object, as a frame of the query's types; deletions are left out."""
+    rows = [row for row in rows if row != NO_ROW]
     fields = {name: field_types.optional(text) for name, text in sink.fields.items()}
     decoded = Decoder(fields).decode(rows, [0] * len(rows))
     assert not decoded.refused, decoded.refused[0]

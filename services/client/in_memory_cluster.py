@@ -7,11 +7,12 @@ one millisecond a turn, so the same input always gives the same output. Source: 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
 from holdfast.schemas import commands, plans
+from holdfast.schemas.delivered import NO_ROW
 from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat
 from holdfast.schemas.heartbeats import encode as encode_beat
 from holdfast.schemas.jobs import JobSpec
@@ -252,7 +253,8 @@ class InMemoryCluster:
         return self.log.offsets(partitions, "end")
 
     def rows(self, plan: Plan, seen: Mapping[Partition, int] | None = None) -> dict[str, list[bytes]]:
-        """Rows that every query has delivered, as JSON records, in the order of its topic.
+        """Rows that every query has delivered, as JSON records, in the order of its topic; a record without a value is
+        null.
 
         Args:
             seen: where to begin, by partition; others are read from their start.
@@ -260,9 +262,10 @@ class InMemoryCluster:
         found: dict[str, list[bytes]] = {}
         for operator in plan.operators:
             if operator.kind == "sink":
-                query, rows = operator.params["query"], json_rows(operator)
+                query, read = operator.params["query"], json_rows(operator)
+                rows: Callable[[bytes | None], Sequence[bytes]] = lambda value, read=read: (  # type: ignore[misc]  # noqa: E731
+                    [NO_ROW] if value is None else read(value)
+                )
                 kept = [self.log.scan(one, (seen or {}).get(one)) for one in self.delivered(query)]
-                found[query] = [
-                    row for messages in kept for message in messages for row in rows(message.value() or b"")
-                ]
+                found[query] = [row for messages in kept for message in messages for row in rows(message.value())]
         return found

@@ -43,6 +43,7 @@ def complete(spec: JobSpec) -> JobSpec:
     plain = spec.as_plain()
     for name, source in plain["sources"].items():
         source["topic"] = source["topic"] or f"source.{name}"
+        source.pop("topics", None)  # the rows of a file stand for those of all
     for name, query in plain["queries"].items():
         query["sink"] = query["sink"] or {"topic": f"query.{name}"}
     return JobSpec.model_validate(plain)
@@ -51,14 +52,26 @@ def complete(spec: JobSpec) -> JobSpec:
 def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
     """The job with rows of files where it reads records that name a schema of a registry: rows of a file name none.
 
+    Key and headers of a record are columns of the file.
+
     Args:
         of_bytes: sources that are given records as their topic holds them.
     """
     plain = spec.as_plain()
     for name, source in plain["sources"].items():
-        if source["format"] in REGISTERED and name not in of_bytes:
+        if name in of_bytes:
+            continue
+        if source["format"] in REGISTERED:
             source |= {"format": "json", "subject": None}
+        if source["format"] != "text":
+            source["fields"] = {column: _of_file(one) for column, one in source["fields"].items()}
     return JobSpec.model_validate(plain)
+
+
+def _of_file(field: Any) -> Any:
+    """The field as a file has it: a column for the key and for headers, which no row of a file has beside it."""
+    what = field.get("metadata", "") if isinstance(field, dict) else ""
+    return field["type"] if what in ("key", "headers") or what.startswith("header.") else field
 
 
 class LocalRun:

@@ -12,6 +12,7 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import TopicSpec
 from holdfast.services.controller.spark_analysis import Describer
 from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.planning import several_topics
 from holdfast.services.planning.plan import make_plan
 from holdfast.services.planning.spark_inputs import operators
 from holdfast.services.planning.user_topics import source_topic
@@ -55,10 +56,11 @@ def missing_topics(
         tasks = {} if operators(spec) else plan(spec, None, prefix, allow).sink_partitions
     except JobRejected:
         return []  # the cluster reports every problem
+    each = several_topics.whole(spec, present, prefix).spec
     wanted = {
-        source_topic(spec, name): partitions or source.parallelism
-        for name, source in spec.sources.items()
-        if source.topic is not None
+        source_topic(each, name): partitions or source.parallelism
+        for name, source in each.sources.items()
+        if source.topic is not None and "*" not in source.topic
     }
     for query in spec.queries.values():
         if query.sink is not None:
@@ -71,6 +73,9 @@ def missing_topics(
 
 
 def topic_config(topic: str, spec: JobSpec) -> dict[str, str]:
-    """Settings of a topic that a job reads: a table's keeps the newest record of each key, and so is compacted."""
+    """Settings of a topic of a job: that of a table, or of rows that are deleted by key, keeps the newest record of
+    each key, and so is compacted.
+    """
     tables = [source for source in spec.sources.values() if source.topic == topic and source.table is not None]
-    return {"cleanup.policy": "compact"} if tables else {}
+    sinks = [query.sink for query in spec.queries.values() if query.sink is not None and query.sink.topic == topic]
+    return {"cleanup.policy": "compact"} if tables or any(sink.delete_when for sink in sinks) else {}

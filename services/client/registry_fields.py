@@ -66,11 +66,20 @@ class _Unknown(Exception):
 
 
 def _leaves_out(source: dict[str, Any]) -> bool:
-    return source.get("format") in REGISTERED and not source.get("fields")
+    return source.get("format") in REGISTERED and len(_metadata(source)) == len(source.get("fields") or ())
+
+
+def _metadata(source: dict[str, Any]) -> dict[str, Any]:
+    """Declared fields that are metadata of the records, which no schema has."""
+    declared = source.get("fields")
+    found = declared.items() if isinstance(declared, dict) else ()
+    return {name: one for name, one in found if isinstance(one, dict) and "metadata" in one}
 
 
 def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> Any:
-    subject = source.get("subject") or f"{source.get('topic')}-value"
+    topics = source.get("topics")
+    first = topics[0] if isinstance(topics, list) and topics else source.get("topic")
+    subject = source.get("subject") or f"{first}-value"
     version = patience.ask(f"the Schema Registry at {registry.url} to answer", lambda: registry.newest(subject))
     if version is None:
         raise _Unknown(f"the registry has no subject {subject}", "`subject` names another one; or declare the fields")
@@ -81,7 +90,7 @@ def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> A
     fields = _of(version.schema, subject, version)
     if source.get("envelope"):
         fields = _of_row(fields, f"version {version.version} of {subject}")
-    return {_column(name): _declared(name, text) for name, text in fields.items()}
+    return {_column(name): _declared(name, text) for name, text in fields.items()} | _metadata(source)
 
 
 def _of(schema: WriterSchema, subject: str, version: Version) -> dict[str, str]:

@@ -23,7 +23,7 @@ from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.kernel.logs.policies import ALIGNED
 from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import At, Log
-from holdfast.services.planning import user_topics
+from holdfast.services.planning import several_topics, user_topics
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.plan import make_plan
 
@@ -50,7 +50,8 @@ class Drafter:
         """Raises JobRejected with every problem, and Retriable when the broker does not answer."""
         spec = interpret(_decoded(value))
         topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
-        read = {source.topic for source in spec.sources.values() if source.topic is not None}
+        each = several_topics.whole(spec, topics, self._prefix).spec
+        read = {source.topic for source in each.sources.values() if source.topic is not None}
         # First which topics they are, then their offsets: one that is created again in between is found out.
         ids = {name: found.id for name, found in self._log.describe(read & topics.keys()).items()}
         try:
@@ -59,7 +60,7 @@ class Drafter:
                 generation=generation,
                 id=id,
                 topics=topics,
-                first=self._first(spec, topics),
+                first=self._first(each, topics),
                 prefix=self._prefix,
                 versions=self._versions,
                 allow=self._allow,
@@ -76,7 +77,7 @@ class Drafter:
                 raise Retriable(f"the job could not be planned: {error!r}; it is tried again") from error
             hint = "this is a defect of holdfast; its log has the details"
             raise JobRejected([Problem("job", f"cannot be planned: {error!r}", hint)]) from error
-        return msgspec.structs.replace(plan, warnings=(*plan.warnings, *self._warnings(spec, topics)))
+        return msgspec.structs.replace(plan, warnings=(*plan.warnings, *self._warnings(each, topics)))
 
     def _first(self, spec: JobSpec, topics: Mapping[str, int]) -> dict[str, dict[int, int]]:
         """The offset from which each partition of each source topic is read."""

@@ -238,16 +238,16 @@ class KafkaTransactor:
         producer.begin_transaction()
         produce = producer.produce
         for one in rows:
-            headers = listed(one.headers)
+            headers = map(listed, one.each_headers()) if one.own_headers is not None else repeat(listed(one.headers))
             count = len(one.values)
             keys = repeat(None, count) if one.keys is None else one.keys
             partitions = repeat(-1, count) if one.partitions is None else one.partitions
-            for value, key, partition in zip(one.values, keys, partitions, strict=True):
+            for value, key, partition, some in zip(one.values, keys, partitions, headers, strict=False):
                 try:
-                    produce(one.topic, value, key, partition, headers=headers)
+                    produce(one.topic, value, key, partition, headers=some)
                 except BufferError:
                     _wait_for_room(producer)
-                    produce(one.topic, value, key, partition, headers=headers)
+                    produce(one.topic, value, key, partition, headers=some)
 
     def _commit(self, session: _Session) -> None:
         try:

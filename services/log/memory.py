@@ -433,8 +433,8 @@ class MemoryTransactor:
         for one in rows:
             keys = one.keys or [None] * len(one.values)
             partitions = one.partitions or [-1] * len(one.values)
-            for value, key, index in zip(one.values, keys, partitions, strict=True):
-                self._log.put(Partition(one.topic, index), value, key, one.headers)
+            for value, key, index, headers in zip(one.values, keys, partitions, one.each_headers(), strict=True):
+                self._log.put(Partition(one.topic, index), value, key, headers)
 
     def close(self) -> None:
         pass

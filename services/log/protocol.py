@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Literal, Protocol
 
 from holdfast.schemas.topics import Partition, TopicSpec
@@ -106,13 +107,23 @@ class Appender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records for one topic, by column. partitions None: each key chooses (murmur2)."""
+    """Records for one topic, by column. partitions None: each key chooses (murmur2).
+
+    headers: of every record; own_headers: behind these, of each.
+    """
 
     topic: str
     values: Sequence[bytes | None]
     keys: Sequence[bytes | None] | None = None
     partitions: Sequence[int] | None = None
     headers: Headers | None = None
+    own_headers: Sequence[Headers] | None = None
+
+    def each_headers(self) -> Iterator[Headers | None]:
+        """Headers of each record."""
+        if self.own_headers is None:
+            return repeat(self.headers, len(self.values))
+        return ([*(self.headers or ()), *own] for own in self.own_headers)
 
 
 class Transactor(Protocol):

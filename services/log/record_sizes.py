@@ -6,7 +6,7 @@ it at all. Both assume that the producer does not compress.
 
 from __future__ import annotations
 
-from holdfast.services.log.protocol import Rows
+from holdfast.services.log.protocol import Headers, Rows
 
 CLIENT_BYTES = 16 * 1024 * 1024 - 256
 """Largest record that the Kafka client takes, whatever the topic does."""
@@ -20,19 +20,28 @@ def largest(rows: Rows) -> int:
         return 0
     value = max(len(one) if one is not None else 0 for one in rows.values)
     key = 0 if rows.keys is None else max(len(one) if one is not None else 0 for one in rows.keys)
-    return size_alone(value, key, rows)
+    if rows.own_headers is None:
+        return size_alone(value, key, rows)
+    return size_alone(value, key, rows, max(rows.own_headers, key=_size)) + _COUNT
 
 
-def size_alone(value: int, key: int | None, rows: Rows) -> int:
+_COUNT = 4
+"""Most bytes by which the numbers of headers of two records differ."""
+
+
+def size_alone(value: int, key: int | None, rows: Rows, own: Headers = ()) -> int:
     """Bytes of a batch that holds one record, to the byte: what a broker compares with max.message.bytes.
 
     Args:
-        value, key: their lengths; None: no key. rows: for its headers.
+        value, key: their lengths; None: no key. rows: for the headers of every record. own: headers of this one.
     """
-    headers = rows.headers or ()
-    body = 3 + _prefixed(value) + (1 if key is None else _prefixed(key)) + _varint(len(headers))
-    body += sum(_prefixed(len(name.encode())) + _prefixed(len(content)) for name, content in headers)
+    headers = [*(rows.headers or ()), *own]
+    body = 3 + _prefixed(value) + (1 if key is None else _prefixed(key)) + _varint(len(headers)) + _size(headers)
     return _BATCH_HEADER + _varint(body) + body
+
+
+def _size(headers: Headers) -> int:
+    return sum(_prefixed(len(name.encode())) + _prefixed(len(content)) for name, content in headers)
 
 
 def _prefixed(length: int) -> int:

@@ -95,7 +95,7 @@ def _describe_all(checked: Checked, describe: Describe) -> None:
         elif name not in spec.operators:
             if isinstance(inputs[0], Stream):
                 streams[name] = inputs[0]
-                checked.problems += sinks.key_problems(spec, name, inputs[0])
+                checked.problems += sinks.problems(spec, name, inputs[0])
         elif not known & _paths(checked, name):
             found = _describe_one(checked, name, [one for one in inputs if one is not None], describe)
             if found is not None:

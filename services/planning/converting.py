@@ -14,7 +14,7 @@ import yaml
 
 from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.job_part import JobPart
-from holdfast.schemas.jobs import JobSpec, Renamed
+from holdfast.schemas.jobs import JobSpec, Metadata, Renamed
 
 _WIDTH = 120
 _INDENT = "    "
@@ -47,11 +47,15 @@ def _functions(value: Any) -> set[str]:
     """Every function that the text calls."""
     if isinstance(value, JobPart):
         inner = set().union(*(_functions(one) for one in _settings(value).values()), set())
-        return inner | {"renamed" if isinstance(value, Renamed) else function_name(type(value))}
+        return inner | {_FIELDS.get(type(value)) or function_name(type(value))}
     if isinstance(value, Mapping | list):
         parts = value.values() if isinstance(value, Mapping) else value
         return set().union(*(_functions(one) for one in parts), set())
     return set()
+
+
+_FIELDS: dict[type[JobPart], str] = {Renamed: "renamed", Metadata: "metadata"}
+"""Functions of a field, whose names are not those of their models, or whose settings are not named."""
 
 
 def _settings(part: JobPart) -> dict[str, Any]:
@@ -66,6 +70,9 @@ def _text(value: Any, used: set[str], depth: int, taken: int) -> str:
     if isinstance(value, Renamed):
         used.add("renamed")
         return f"renamed({_literal(value.type)}, {_literal(value.from_)})"
+    if isinstance(value, Metadata):
+        used.add("metadata")
+        return f"metadata({_literal(value.type)}, {_literal(value.metadata)})"
     if isinstance(value, JobPart):
         name = function_name(type(value))
         used.add(name)

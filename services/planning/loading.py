@@ -75,6 +75,7 @@ def _problem(error: ErrorDetails, root: type[JobPart] = JobSpec) -> Problem:
 
 _AT: dict[str, Location] = {
     "no_origin": ("topic",),
+    "two_origins": ("topics",),
     "no_fields": ("fields",),
     "csv_quote": ("quote",),
     "join_between": ("between",),
@@ -87,10 +88,14 @@ _EMPTY = "''"
 """An empty key, shown."""
 
 
+_FIELDS = ("type", "renamed", "metadata")
+"""Forms of a field: steps of pydantic's locations that the file does not have."""
+
+
 def _path(loc: Location) -> str:
     """`operators.late.filter.input` of pydantic is `operators.late.input` of the file: its third step is the kind."""
     steps = loc[:2] + loc[3:] if loc[0] == "operators" and len(loc) > 2 and loc[2] != "[key]" else loc
-    if steps[:1] + steps[2:3] == ("sources", "fields") and len(steps) > 4 and steps[4] in ("type", "renamed"):
+    if steps[:1] + steps[2:3] == ("sources", "fields") and len(steps) > 4 and steps[4] in _FIELDS:
         steps = steps[:4] + steps[5:]
     path = ""
     for step in steps:

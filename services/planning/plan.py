@@ -17,7 +17,7 @@ from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.planning import hosting, parallelism, replicating, tentative, units, user_topics
+from holdfast.services.planning import hosting, parallelism, replicating, several_topics, tentative, units, user_topics
 from holdfast.services.planning.checking import Checked, Describe, check, resolve
 from holdfast.services.planning.fusing import Fused, fuse
 from holdfast.services.planning.graph import sink_name
@@ -57,34 +57,36 @@ def make_plan(
     Raises:
         JobRejected: with every problem.
     """
-    checked = check(spec, allow, describe)
-    problems = [*checked.problems, *user_topics.conflicts(spec, prefix), *parallelism.problems(checked)]
+    whole = several_topics.whole(spec, topics, prefix)
+    try:
+        checked = check(whole.spec, allow, describe)
+        names = JobTopics(prefix, spec.name, generation)
+        draft = _drafted(checked, topics, first, ids or {}, names, whole.problems)
+        return draft.plan(id, versions)
+    except JobRejected as rejected:
+        raise JobRejected(whole.as_written(rejected.problems)) from None
+
+
+def _drafted(
+    checked: Checked,
+    topics: Mapping[str, int] | None,
+    first: Mapping[str, Mapping[int, int]],
+    ids: Mapping[str, str],
+    names: JobTopics,
+    found: Sequence[Problem],
+) -> _Draft:
+    """found: problems that are known already."""
+    spec = checked.spec
+    problems = [*checked.problems, *user_topics.conflicts(spec, names.prefix), *parallelism.problems(checked)]
     if topics is not None:
         problems += user_topics.absences(spec, checked.graph, topics)
-    if checked.problems:
+    if checked.problems or found:
         # Without every stream there are no tasks and no units to find more problems in.
         raise JobRejected(problems)
-    draft = _Draft(checked, topics, first, ids or {}, JobTopics(prefix, spec.name, generation))
+    draft = _Draft(checked, topics, first, ids, names)
     if problems := [*problems, *draft.problems()]:
         raise JobRejected(problems)
-    made = Plan(
-        job=spec.name,
-        generation=generation,
-        id=id,
-        spec=spec.as_plain(),
-        operators=draft.operators(),
-        edges=draft.edges,
-        units=(*draft.units, *draft.drivers),
-        sources=draft.sources(),
-        sink_partitions=draft.sink_partitions,
-        interval_ms=draft.interval_ms,
-        versions=dict(versions),
-        spark=draft.spark,
-        warnings=(*checked.warnings, *draft.warnings()),
-    )
-    if problems := [*replicating.problems(made)]:
-        raise JobRejected(problems)
-    return structs.replace(made, warnings=(*made.warnings, *units.gap_warnings(made), *replicating.warnings(made)))
+    return draft
 
 
 class _Draft:
@@ -120,6 +122,27 @@ class _Draft:
         self._frames = frames_per_batch(self.edges, self.tasks)
         self.interval_ms = max(self._spec.batch_interval_ms, -(-self._frames * 1000 // FRAMES_PER_S))
 
+    def plan(self, id: Id, versions: Mapping[str, str]) -> Plan:
+        """The plan. Raises JobRejected."""
+        made = Plan(
+            job=self._spec.name,
+            generation=self._names.generation,
+            id=id,
+            spec=self._spec.as_plain(),
+            operators=self.operators(),
+            edges=self.edges,
+            units=(*self.units, *self.drivers),
+            sources=self.sources(),
+            sink_partitions=self.sink_partitions,
+            interval_ms=self.interval_ms,
+            versions=dict(versions),
+            spark=self.spark,
+            warnings=(*self._asked.warnings, *self.warnings()),
+        )
+        if problems := [*replicating.problems(made)]:
+            raise JobRejected(problems)
+        return structs.replace(made, warnings=(*made.warnings, *units.gap_warnings(made), *replicating.warnings(made)))
+
     # -- operators ----------------------------------------------------------------------------------------------------
 
     def operators(self) -> tuple[OperatorPlan, ...]:
@@ -150,6 +173,8 @@ class _Draft:
             "partitions": self.sink_partitions[topic],
             "commit_interval_ms": 0 if sink is None else sink.commit_interval_ms,
             **({"tentative": True} if query in self._tentative else {}),
+            **({"headers": dict(sink.headers)} if sink is not None and sink.headers else {}),
+            **({"delete_when": sink.delete_when} if sink is not None and sink.delete_when else {}),
         }
 
     def _sink_partitions(self, query: str) -> int:

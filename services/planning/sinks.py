@@ -1,4 +1,4 @@
-"""Sinks: what the key of their records may be.
+"""Sinks: what the key, the headers and the deletions of their records may be.
 
 Source: JOBS "queries".
 """
@@ -7,31 +7,87 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.schemas.jobs import JobSpec
+import polars as pl
+
+from holdfast.schemas.jobs import JobSpec, Sink
 from holdfast.schemas.plans import Problem
-from holdfast.services.kernel.codecs.fields import dtype
+from holdfast.services.kernel.codecs.fields import dtype, schema
+from holdfast.services.kernel.expressions.advice import in_words
+from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
+from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning.graph import sink_name
 
+RESERVED = ("batch", "status", "query", "job", SKIPPED, "fidelity", "unit", "watermark", "replay-of")
+"""Headers of holdfast."""
 
-def key_problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
-    """Problems of the key of the sink of this name. rows: what its query delivers."""
+
+def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
+    """Problems of the sink of this name. rows: what its query delivers."""
     for query, one in spec.queries.items():
-        if sink_name(query) != name or one.sink is None or one.sink.key == "json":
-            continue
-        path, key = f"queries.{query}.sink.key", one.sink.key
-        if one.sink.format == "arrow":
-            yield Problem(path, "a record of format arrow holds many rows and has no key", "leave it out")
-        elif key == "text" and len(rows.row_key) != 1:
-            identified = f"by {', '.join(rows.row_key)}" if rows.row_key else "by no column"
-            yield Problem(
-                path, f"text is one column, and rows of {one.input} are identified {identified}", _choice(rows)
-            )
-        elif key != "text" and key not in rows.fields:
-            yield Problem(path, f"there is no column '{key}'", suggest(key, ["json", "text", *rows.fields]))
-        elif key != "text" and dtype(rows.fields[key]).is_nested():
-            yield Problem(path, f"'{key}' is a {rows.fields[key]}, which is no key", _choice(rows))
+        if sink_name(query) == name and one.sink is not None:
+            path = f"queries.{query}.sink"
+            yield from _key_problems(f"{path}.key", one.input, one.sink, rows)
+            yield from _header_problems(f"{path}.headers", one.sink, rows)
+            yield from _deletion_problems(f"{path}.delete_when", one.input, one.sink, rows)
+
+
+def _key_problems(path: str, given: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
+    key = sink.key
+    if key == "json":
+        return
+    if sink.format == "arrow":
+        yield Problem(path, "a record of format arrow holds many rows and has no key", "leave it out")
+    elif key == "text" and len(rows.row_key) != 1:
+        yield Problem(
+            path, f"text is one column, and rows of {given} are identified {_identified(rows)}", _choice(rows)
+        )
+    elif key != "text" and key not in rows.fields:
+        yield Problem(path, f"there is no column '{key}'", suggest(key, ["json", "text", *rows.fields]))
+    elif key != "text" and dtype(rows.fields[key]).is_nested():
+        yield Problem(path, f"'{key}' is a {rows.fields[key]}, which is no key", _choice(rows))
+
+
+def _header_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
+    if sink.headers and sink.format == "arrow":
+        yield Problem(path, "a record of format arrow holds many rows and has no headers of a row", "leave them out")
+        return
+    for header, column in sink.headers.items():
+        if header in RESERVED:
+            yield Problem(f"{path}.{header}", "is a header of holdfast", "choose another name")
+        elif column not in rows.fields:
+            yield Problem(f"{path}.{header}", f"there is no column '{column}'", suggest(column, rows.fields))
+        elif dtype(rows.fields[column]).is_nested():
+            message = f"'{column}' is a {rows.fields[column]}, which is no header"
+            yield Problem(f"{path}.{header}", message, _choice(rows))
+
+
+def _deletion_problems(path: str, given: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
+    """A record without a value must have a key, and whether it has one must be known of every row."""
+    text = sink.delete_when
+    if text is None:
+        return
+    if sink.format == "arrow":
+        yield Problem(path, "a record of format arrow holds many rows and deletes none", "format: json")
+    elif sink.key == "json" and not rows.row_key:
+        message = f"rows of {given} are identified {_identified(rows)}, so a record without a value names none"
+        yield Problem(path, message, f"`key` names the column that does; {_choice(rows)}")
+    columns = schema(rows.fields)
+    try:
+        kind = result_type(compile_expression(text, columns), columns)
+    except ExpressionError as error:
+        yield from (Problem(path, one) for one in error.mistakes)
+        return
+    if kind != pl.Boolean:
+        yield Problem(path, f"is {in_words(kind)}, not true or false", "compare it with something")
+    elif may_fail(text):
+        message = "may fail on a row, and a sink has no dead letters of expressions"
+        yield Problem(path, message, "compute it in a select before, and name that column here")
+
+
+def _identified(rows: Stream) -> str:
+    return f"by {', '.join(rows.row_key)}" if rows.row_key else "by no column"
 
 
 def _choice(rows: Stream) -> str:

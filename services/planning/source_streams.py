@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.jobs import ENVELOPED, REGISTERED, JobSpec, Source
 from holdfast.schemas.plans import Problem
-from holdfast.services.kernel.codecs import fields
+from holdfast.services.kernel.codecs import fields, metadata
 from holdfast.services.kernel.codecs.change_records import OP
 from holdfast.services.kernel.dataflow import event_time
 from holdfast.services.kernel.operators import catalogue
@@ -28,11 +28,11 @@ def stream(source: Source) -> Stream:
 
 def source_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, source in spec.sources.items():
-        if not source.fields:
+        if not source.in_value:
             hint = "`holdfast submit` writes those of the registry into the job; or declare the fields"
             yield Problem(f"sources.{name}.fields", "are not known: they are left out, and no registry was asked", hint)
         yield from _field_problems(f"sources.{name}.fields", source)
-        if source.format == "text" and [*map(fields.required, source.types.values())] != ["string"]:
+        if source.format == "text" and [*map(fields.required, source.in_value.values())] != ["string"]:
             hint = "one field that holds the whole record, such as fields: {line: string}"
             yield Problem(f"sources.{name}.fields", "a source of format text has one field of type string", hint)
         yield from _envelope_problems(f"sources.{name}", source)
@@ -79,6 +79,9 @@ def _field_problems(path: str, source: Source) -> Iterator[Problem]:
             fields.dtype(kind)
         except ValueError as error:
             yield Problem(f"{path}.{column}", str(error), _hint(kind))
+            continue
+        if (what := source.metadata.get(column)) is not None:
+            yield from (Problem(f"{path}.{column}", *one) for one in metadata.mistakes(what, kind))
 
 
 def _envelope_problems(path: str, source: Source) -> Iterator[Problem]:
@@ -97,7 +100,7 @@ def _envelope_problems(path: str, source: Source) -> Iterator[Problem]:
 def _origin_problems(path: str, source: Source) -> Iterator[Problem]:
     """A name in the record gives one column; of CSV no record has names."""
     named: dict[str, str] = {}
-    for column in source.types:
+    for column in source.in_value:
         origin = source.origins.get(column, column)
         if origin in named:
             yield Problem(f"{path}.{column}", f"'{origin}' of the record is also '{named[origin]}'", "name it once")

@@ -24,7 +24,7 @@ def operators(spec: JobSpec) -> dict[str, Spark]:
 def directly_behind(spec: JobSpec, name: str) -> bool:
     """True if Spark can read the user's topic itself."""
     source = spec.sources.get(operators(spec)[name].input)
-    if source is None or source.format != "json" or source.origins or source.envelope is not None:
+    if source is None or source.format != "json" or source.origins or source.metadata or source.envelope is not None:
         return False
     if source.on_ahead != "dead-letter":
         return False

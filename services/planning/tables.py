@@ -41,6 +41,12 @@ def _key_problems(path: str, source: Source, key: list[str]) -> Iterator[Problem
             yield Problem(at, f"there is no field '{column}'", suggest(column, source.types))
         elif column in key[:index]:
             yield Problem(at, f"'{column}' is named twice", "name it once")
+        elif (what := source.metadata.get(column)) is not None and (what != "key" or len(key) > 1):
+            message = f"'{column}' is {what} of the record: of metadata only the key, alone, names a row"
+            yield Problem(at, message, "name columns of the value, or one column that is the record's key")
+        elif what is not None and source.envelope is not None:
+            message = f"'{column}' is the record's key, and the row of a deletion of {source.envelope} is in its value"
+            yield Problem(at, message, "name columns of the row")
         elif fields.required(source.types[column]).startswith(("list<", "struct<")):
             yield Problem(at, f"'{column}' is a {source.types[column]}, which is no key", "choose a plain column")
     if source.start != "earliest":

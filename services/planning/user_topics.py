@@ -28,6 +28,7 @@ def sink_topic(spec: JobSpec, query: str) -> str:
 def named(spec: JobSpec) -> set[str]:
     """Every topic of the user that a job names."""
     read = {source.topic for source in spec.sources.values() if source.topic}
+    read |= {one for source in spec.sources.values() for one in source.topics or () if "*" not in one}
     return read | {query.sink.topic for query in spec.queries.values() if query.sink is not None}
 
 

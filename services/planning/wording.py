@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from holdfast.schemas.job_operators import OPERATORS, kinds
 from holdfast.schemas.job_part import JobPart
-from holdfast.schemas.jobs import JobSpec, Renamed
+from holdfast.schemas.jobs import METADATA, JobSpec, Metadata, Renamed
 from holdfast.schemas.topics import NAME
 from holdfast.services.kernel.suggestions import did_you_mean, suggest
 
@@ -134,6 +134,10 @@ _MESSAGES: dict[str, Callable[[ErrorDetails], Words]] = {
         f"{_shown(error['input'])} is {error['msg']}",
         'one ASCII character other than a letter, a digit or a space, such as ";", "|" or "\\t"',
     ),
+    "metadata": lambda error: (
+        f"{_shown(error['input'])} is {error['msg']}",
+        did_you_mean(str(error["input"]), METADATA) or f"one of {', '.join(METADATA)}",
+    ),
     "start": lambda error: (f"{_shown(error['input'])} is {error['msg']}", 'such as "2026-01-31T12:00:00Z"'),
 }
 
@@ -174,7 +178,11 @@ def _step(at: Any, step: int | str) -> Any:
         return None if field is None else field.annotation
     if get_origin(at) in (dict, list):
         return get_args(at)[-1]
-    return Renamed if step == "renamed" else OPERATORS.get(str(step))
+    return _FIELDS.get(str(step)) or OPERATORS.get(str(step))
+
+
+_FIELDS: dict[str, type[JobPart]] = {"renamed": Renamed, "metadata": Metadata}
+"""Forms of a field."""
 
 
 def _plain(at: Any) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.dead_letters import decode as decode_dead
+from holdfast.schemas.delivered import NO_ROW
 from holdfast.schemas.plans import OperatorPlan, Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.errors import USAGE, CommandFailed
@@ -33,14 +34,14 @@ def sink_of(plan: Plan, query: str) -> OperatorPlan:
 def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
     """A record's rows as JSON; a record that is not of the query's format is null."""
     if sink.params.get("format") != "arrow":
-        return [value or b"null"]
+        return [value or NO_ROW]
     from holdfast.services.kernel.codecs.arrow_records import UnfitRecord
     from holdfast.services.kernel.dataflow.sink_records import json_rows
 
     try:
         return json_rows(sink)(value or b"")
     except UnfitRecord:
-        return [b"null"]
+        return [NO_ROW]
 
 
 def with_meta(row: bytes, partition: int, message: Message) -> dict[str, Any]:

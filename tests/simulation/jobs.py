@@ -64,7 +64,7 @@ class _Drawing:
     def __init__(self, random: Random, profile: Profile) -> None:
         self.random = random
         self._kinds, self._fresh = profile.operators or OPERATORS, profile.fresh
-        self._idle_after_s, self._behind = profile.idle_after_s, profile.behind
+        self._idle_after_s, self._behind, self._metadata = profile.idle_after_s, profile.behind, profile.metadata
         self.operators: dict[str, dict[str, Any]] = {}
         self.streams: list[_Stream] = []
         self.read: set[str] = set()
@@ -89,6 +89,9 @@ class _Drawing:
                 "idle_after_s": self.random.choice((2, 30, None)),
                 "parallelism": tasks,
             }
+            if self._metadata:
+                seen = {"seen": {"type": "int", "metadata": "offset"}, "from": {"type": "int", "metadata": "partition"}}
+                sources[name]["fields"] = SOURCE_FIELDS | seen
             if self._idle_after_s is not None:
                 sources[name]["idle_after_s"] = self._idle_after_s
             self.streams.append(_Stream(name, dict(SOURCE_FIELDS)))
@@ -212,6 +215,31 @@ class _Drawing:
         self.read.add(taken.name)
         return {"top": {"k": 2, "by": "x"}, "input": taken.name}, _Stream(name, taken.fields)
 
+    def _items(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        """A row for each item of a list."""
+        taken = self._input("k", "x")
+        if taken is None:
+            return None
+        made = self.random.choice(("ARRAY[x, x + 1]", "STRING_TO_ARRAY(CAST(x AS VARCHAR), '1')"))
+        self.operators[f"{name}-lists"] = {"select": ["k", f"{made} AS xs"], "input": taken.name}
+        items = {"column": "xs", "into": "item", "position": "x", "keep_empty": self.random.random() < 0.5}
+        return {"unnest": items, "input": f"{name}-lists"}, _Stream(name, {"k": "string?", "x": "int?"})
+
+    def _as_of(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        sides = [self._input("k", "x"), self._input("k", "x")]
+        left, right = sides
+        if left is None or right is None or left.name == right.name:
+            return None
+        joined = {"left": left.name, "right": right.name, "on": ["k"], "kind": self.random.choice(("inner", "left"))}
+        within = {"within_s": 0.5} if self.random.random() < 0.5 else {}
+        return {"asof_join": joined | within}, _Stream(name, {"k": "string?", "x": "int"})
+
+    def _forgotten(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        drawn = self._totals(name)
+        if drawn is not None:
+            drawn[0]["forget_after_s"] = self.random.choice((0.2, 0.5, 2))
+        return drawn
+
 
 DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | None]] = {
     "filter": _Drawing._filter,
@@ -221,8 +249,12 @@ DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | N
     "join": _Drawing._join,
     "union": _Drawing._union,
     "top": _Drawing._top,
+    "items": _Drawing._items,
+    "as-of": _Drawing._as_of,
+    "forgotten": _Drawing._forgotten,
 }
-OPERATORS = tuple(DRAWN)
+OPERATORS = ("filter", "select", "totals", "windows", "join", "union", "top")
+"""The kinds of ordinary histories."""
 OTHER_JOINS = 0.4
 """Share of the jobs with a join of streams that have one of another kind."""
 STRICT = "strict"

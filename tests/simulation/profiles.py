@@ -58,6 +58,8 @@ class Profile:
     """Share of operators that read a stream that nobody reads yet."""
     idle_after_s: float | None = None
     """Setting of every source; None: drawn."""
+    metadata: bool = False
+    """Sources have offset and partition of their records as columns."""
     table: bool = False
     """Every job joins one of its streams with a table."""
     spark: bool = False
@@ -411,6 +413,14 @@ PROFILES: Mapping[str, Profile] = {
         replicas=2,
         incidents=True,
         tentative=True,
+    ),
+    "memories": Profile(
+        {"strike": 4, "lag": 4, "crash": 2},
+        ("items", "as-of", "as-of", "forgotten", "forgotten", "filter"),
+        strikes=("checkpoints dies", "checkpoints again", "cuts dies", "data dies"),
+        fresh=0.5,
+        metadata=True,
+        idle_after_s=0.5,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

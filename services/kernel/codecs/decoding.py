@@ -18,6 +18,7 @@ from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord
 from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
 from holdfast.services.kernel.codecs.fields import TIME, with_time
+from holdfast.services.kernel.codecs.metadata import Metadata, MetadataColumns
 from holdfast.services.kernel.codecs.registered import KINDS, NO_SCHEMAS, Registered, RegisteredReader, Schemas
 from holdfast.services.kernel.codecs.text_columns import FORMATS, Columns, TextColumns
 
@@ -64,6 +65,7 @@ class Decoder:
         clamps: an event time further ahead becomes its record's timestamp; otherwise the record is refused.
         schemas: by which records of avro and json-schema were written.
         form: of CSV.
+        about: reads the columns that are metadata of the records; None: there are none.
     """
 
     def __init__(
@@ -77,13 +79,15 @@ class Decoder:
         clamps: bool = False,
         schemas: Schemas = NO_SCHEMAS,
         form: CsvForm = PLAIN,
+        about: MetadataColumns | None = None,
     ) -> None:
-        self._clamps = clamps
+        self._clamps, self._about = clamps, about
         self._fields, self._event_time, self._max_ahead_s = dict(fields), event_time, max_ahead_s
-        written = {origins.get(name, name): kind for name, kind in fields.items()}
+        names = [name for name in fields if about is None or name not in about.names]
+        written = {origins.get(name, name): fields[name] for name in names}
         self._nothing = with_time(field_types.schema(fields)).to_frame()
         self._tables = ArrowReader(written) if format == "arrow" else None
-        names = list(fields)
+        self._in_value = names
         self._registered = RegisteredReader(written, names, format, unit, schemas) if format in KINDS else None
         self._texts = TextColumns(written, names, format, unit, form=form) if format in FORMATS else None
 
@@ -92,17 +96,19 @@ class Decoder:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
         unknown: Collection[int] | None = None,
+        metadata: Metadata | None = None,
     ) -> Decoded:
         """Decodes records: one row for each record that fits, for Arrow records many.
 
         Args:
             timestamps_ms: of the records; negative = none.
             unknown: ids of schemas that count as unknown; None: the registry is asked.
+            metadata: of the records, where columns hold some.
         """
         if not values:
             return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
         if self._tables is not None:
-            return self._decode_tables(self._tables, values, timestamps_ms)
+            return self._decode_tables(self._tables, values, timestamps_ms, metadata)
         found: Columns | Registered
         lacking: tuple[int, ...] = ()
         if self._registered is not None:
@@ -117,18 +123,35 @@ class Decoder:
             refused.setdefault(int(kept[position]), reason)
 
         stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
-        rows = pl.DataFrame([*found.columns, self._times(found.columns, stamps_us, refuse).alias(TIME)])
+        columns = self._with_metadata(found.columns, metadata, kept, refuse)
+        rows = pl.DataFrame([*columns, self._times(columns, stamps_us, refuse).alias(TIME)])
         if refused and not (fits := ~np.isin(kept, list(refused))).all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]
         return Decoded(rows, kept, sorted(refused.items()), lacking)
 
+    def _with_metadata(
+        self, columns: list[pl.Series], metadata: Metadata | None, kept: np.ndarray, refuse: Refuse
+    ) -> list[pl.Series]:
+        """The columns of the values, and those of the metadata of the same records, in the order of the fields."""
+        if self._about is None:
+            return columns
+        assert metadata is not None
+        whole = np.array_equal(kept, np.arange(len(metadata.offsets)))
+        found = self._about.read(metadata if whole else metadata.at(kept), refuse)
+        found |= zip(self._in_value, columns, strict=True)
+        return [found[name] for name in self._fields]
+
     def _decode_tables(
-        self, reader: ArrowReader, values: Sequence[bytes | None], timestamps_ms: Sequence[int]
+        self,
+        reader: ArrowReader,
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+        metadata: Metadata | None,
     ) -> Decoded:
         """Decodes tables. A bad row refuses its whole record: only whole records can be dead-lettered and sent
         again.
         """
-        names = list(self._fields)
+        names = self._in_value
         tables, heights, refused = (
             [_named(reader.nothing, names)],
             np.zeros(len(values), dtype=np.int64),
@@ -148,7 +171,8 @@ class Decoder:
             refused.setdefault(record, f"{reason} in row {position - int(first[record])}")
 
         stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
-        rows = rows.with_columns(self._times(rows.get_columns(), stamps_us, refuse).alias(TIME))
+        columns = self._with_metadata(rows.get_columns(), metadata, kept, refuse)
+        rows = pl.DataFrame([*columns, self._times(columns, stamps_us, refuse).alias(TIME)])
         fits = ~np.isin(kept, list(refused))
         if not fits.all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]

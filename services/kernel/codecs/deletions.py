@@ -16,9 +16,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
-from holdfast.services.kernel.codecs.fields import required
+from holdfast.services.kernel.codecs.fields import TIME, required
+from holdfast.services.kernel.codecs.metadata import MetadataColumns, of_keys
 from holdfast.services.kernel.codecs.texts import unmarked
 from holdfast.services.kernel.plurals import plural
 
@@ -158,6 +160,30 @@ class Deletions:
                 f"its key holds {len(values)} of {plural(len(self._key), 'value')}: {', '.join(self._key)}"
             )
         return _encode(dict(zip(self._key, values, strict=True)))
+
+
+class BareKeys:
+    """Reads the keys of deletions in a table whose key column is the key of the record, as it stands.
+
+    Args:
+        name: of the column. text: its field type.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._columns = MetadataColumns({name: text}, {name: "key"}, "")
+
+    def decode(self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
+        """See Deletions.decode."""
+        refused = {index: "a deletion: it has no key" for index, key in enumerate(keys) if key is None}
+
+        def refuse(place: int, reason: str) -> None:
+            refused.setdefault(place, f"a deletion: {reason}")
+
+        column = self._columns.read(of_keys(keys, timestamps_ms), refuse)[self._name]
+        times = pl.Series(TIME, np.maximum(np.asarray(timestamps_ms, dtype=np.int64), 0) * 1_000)
+        kept = np.setdiff1d(np.arange(len(keys)), list(refused))
+        return Decoded(pl.DataFrame([column, times])[kept], kept, sorted(refused.items()))
 
 
 def _registered(key: bytes) -> bytes:

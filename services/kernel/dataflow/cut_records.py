@@ -21,6 +21,7 @@ from holdfast.services.kernel.codecs.decoding import Decoded
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
 from holdfast.services.kernel.codecs.marked import RowDecoder
+from holdfast.services.kernel.codecs.metadata import Headers, Metadata
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.dataflow.fed import Fed, RowPosition
 from holdfast.services.kernel.dataflow.leaping import Leaping
@@ -58,13 +59,15 @@ def _brought(
 class Records:
     """The records of one range of a cut, in offset order. timestamps_ms: negative = none.
 
-    keys: of records without a value, by position.
+    keys: of records without a value, by position. metadata_keys, headers: of each record, where a column holds them.
     """
 
     offsets: Sequence[int]
     values: Sequence[bytes | None]
     timestamps_ms: Sequence[int]
     keys: Keys
+    metadata_keys: Sequence[bytes | None] = ()
+    headers: Sequence[Headers] = ()
 
 
 NO_RECORDS = Records((), (), (), {})
@@ -129,7 +132,8 @@ class TopicCuts:
             if some.keys
             for at, key in some.keys.items()
         }
-        decoded = self._decoder.decode(values, stamps, keys, unknown)
+        metadata = None if self._decoder.about is None else _metadata(ranges, records, stamps)
+        decoded = self._decoder.decode(values, stamps, keys, unknown, metadata)
         times = decoded.rows[TIME].to_numpy()
         at = np.searchsorted(decoded.kept, bounds)
         read = tuple(
@@ -189,6 +193,19 @@ class LaneCuts:
         dead = [letter for lane, table in found.items() for letter in self._decoder.dead(lane, table, cut.batch)]
         tables = list(found.values())
         return _brought(cut, self._decoder.rows(tables), dead, sum(table.height for table in tables))
+
+
+def _metadata(ranges: Sequence[Range], records: Sequence[Records], stamps: Sequence[int]) -> Metadata:
+    """Metadata of the records of some ranges, one range behind the other."""
+    partitions = np.repeat([r.partition for r in ranges], [len(some.values) for some in records])
+    offsets = list(chain.from_iterable(some.offsets for some in records))
+    return Metadata(
+        partitions.astype(np.int64),
+        np.asarray(offsets, dtype=np.int64),
+        np.asarray(stamps, dtype=np.int64),
+        list(chain.from_iterable(some.metadata_keys for some in records)),
+        list(chain.from_iterable(some.headers for some in records)),
+    )
 
 
 def _newest(before: int | None, times: np.ndarray) -> int | None:

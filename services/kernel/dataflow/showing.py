@@ -65,9 +65,11 @@ class _Digest:
     def rows(self, batch: int, sinks: Sequence[SinkRows]) -> None:
         for sink in sinks:
             made = sink_records(sink.task, sink.rows, batch)
-            self._add("rows", sink.task.name.encode(), *made.values)
+            self._add("rows", sink.task.name.encode(), *(b"" if value is None else value for value in made.values))
             self._add("keys", *(b"-" if key is None else b"+" + key for key in made.keys or ()))
             self._add("partitions", repr(list(made.partitions or ())).encode())
+            if made.headers is not None:
+                self._add("headers", repr(made.headers).encode())
 
     def letters(self, dead: Sequence[DeadLetter]) -> None:
         self._add("dead", *map(encode_dead, dead))

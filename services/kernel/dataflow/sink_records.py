@@ -5,8 +5,9 @@ Source: PROTOCOL 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -14,8 +15,9 @@ import polars as pl
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
 from holdfast.services.kernel.codecs.encoding import encode_json, keys, text_keys
-from holdfast.services.kernel.codecs.fields import optional
+from holdfast.services.kernel.codecs.fields import optional, schema
 from holdfast.services.kernel.codecs.keys import partitions
+from holdfast.services.kernel.expressions.parsing import compile_expression, computing
 from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.plans.layout import TaskLayout
 
@@ -24,11 +26,16 @@ Headers = Sequence[tuple[str, bytes]] | None
 
 @dataclass(frozen=True, slots=True)
 class SinkRecords:
-    """Column by column; keys None: none has one; partitions None: each key chooses."""
+    """Column by column; keys None: none has one; partitions None: each key chooses.
 
-    values: Sequence[bytes]
+    values: None where the record deletes the row of its key.
+    headers: of each record, those of columns; None: there are none.
+    """
+
+    values: Sequence[bytes | None]
     keys: Sequence[bytes | None] | None = None
     partitions: Sequence[int] | None = None
+    headers: Sequence[Sequence[tuple[str, bytes]]] | None = None
 
 
 def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
@@ -43,12 +50,34 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     turn = (batch + task.index) % count
     if operator.params.get("format") == "arrow":
         return _arrow(rows, operator.fields, partitions(rows, row_key, count) if row_key else turn)
-    values = encode_json(rows, operator.fields)
+    values: list[bytes | None] = [*encode_json(rows, operator.fields)]
+    if text := operator.params.get("delete_when"):
+        for row in condition(text, tuple(operator.fields.items()))(rows).arg_true().to_list():
+            values[row] = None
+    headers = _headers(rows, operator.params.get("headers"))
     if column := key_column(operator.params.get("key", "json"), row_key):
-        return SinkRecords(values, keys=text_keys(rows[column]))
+        return SinkRecords(values, keys=text_keys(rows[column]), headers=headers)
     if row_key:
-        return SinkRecords(values, keys=keys(rows, row_key))
-    return SinkRecords(values, partitions=[turn] * len(values))
+        return SinkRecords(values, keys=keys(rows, row_key), headers=headers)
+    return SinkRecords(values, partitions=[turn] * len(values), headers=headers)
+
+
+def _headers(rows: pl.DataFrame, columns: Mapping[str, str] | None) -> list[list[tuple[str, bytes]]] | None:
+    """The headers of each row. columns: by header."""
+    if not columns:
+        return None
+    values = zip(*(text_keys(rows[column]) for column in columns.values()), strict=True)
+    return [[(name, one) for name, one in zip(columns, row, strict=True) if one is not None] for row in values]
+
+
+@lru_cache(maxsize=256)
+def condition(text: str, fields: tuple[tuple[str, str], ...]) -> Callable[[pl.DataFrame], pl.Series]:
+    """Computes for each row whether a condition is true. Raises ExpressionError."""
+    compute = computing([compile_expression(text, schema(dict(fields))).alias(_TRUE)])
+    return lambda rows: compute(rows)[_TRUE].fill_null(False)
+
+
+_TRUE = "_true"
 
 
 def key_column(key: str, row_key: Sequence[str]) -> str:

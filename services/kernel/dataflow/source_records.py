@@ -15,8 +15,9 @@ from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.change_records import OP, ChangeReader
 from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
-from holdfast.services.kernel.codecs.deletions import Deletions
+from holdfast.services.kernel.codecs.deletions import BareKeys, Deletions
 from holdfast.services.kernel.codecs.fields import DELETED, schema, with_time
+from holdfast.services.kernel.codecs.metadata import NOTHING_WANTED, Metadata, MetadataColumns, Wanted
 from holdfast.services.kernel.codecs.registered import HEADER, KINDS, NO_SCHEMAS, Schemas
 from holdfast.services.kernel.dataflow.event_time import EventTime, computed
 
@@ -46,8 +47,14 @@ class SourceDecoder:
         ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
         clamps = params.get("on_ahead") == "clamp"
         form = CsvForm.of(params.get("csv"))
-        self._rows = Decoder(fields, format, event_time, unit, origins, ahead_s, clamps, schemas, form)
-        self._deletions = Deletions(fields, key, unit, origins) if key else None
+        about = metadata_of(params)
+        self.about = MetadataColumns(fields, about, params.get("topic") or "") if about else None
+        self._rows = Decoder(fields, format, event_time, unit, origins, ahead_s, clamps, schemas, form, self.about)
+        self._deletions: Deletions | BareKeys | None = None
+        if key and key[0] in about:
+            self._deletions = BareKeys(key[0], fields[key[0]])
+        elif key:
+            self._deletions = Deletions(fields, key, unit, origins)
         self._skips_null = params.get("null_records") == "skip"
         self._schema = with_time(schema(operator.fields))
 
@@ -57,18 +64,21 @@ class SourceDecoder:
         timestamps_ms: Sequence[int],
         keys: Keys,
         unknown: Collection[int] | None = None,
+        metadata: Metadata | None = None,
     ) -> Decoded:
         """A row for each record that fits.
 
         Args:
             timestamps_ms: of the records; negative = none. keys: of deletions.
             unknown: ids of schemas that count as unknown; None: the registry is asked.
+            metadata: of the records, where columns hold some.
         """
         if self._changes is None:
-            return self._decode(values, timestamps_ms, keys, unknown)
+            return self._decode(values, timestamps_ms, keys, unknown, metadata)
         changed = self._changes.read(values, keys)
         stamps = [timestamps_ms[place] for place in changed.at]
-        found = self._decode(changed.values, stamps, changed.keys, unknown)
+        about = None if metadata is None else metadata.at(changed.at)
+        found = self._decode(changed.values, stamps, changed.keys, unknown, about)
         rows = found.rows
         if self._deletions is None:
             ops = pl.Series(OP, changed.ops, dtype=pl.String)[found.kept]
@@ -77,16 +87,22 @@ class SourceDecoder:
         return Decoded(rows, moved.kept, sorted([*moved.refused, *changed.refused]), found.unknown)
 
     def _decode(
-        self, values: Sequence[bytes | None], timestamps_ms: Sequence[int], keys: Keys, unknown: Collection[int] | None
+        self,
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+        keys: Keys,
+        unknown: Collection[int] | None,
+        metadata: Metadata | None,
     ) -> Decoded:
         if self._deletions is None and not (self._skips_null and None in values):
-            return self._rows.decode(values, timestamps_ms, unknown)
+            return self._rows.decode(values, timestamps_ms, unknown, metadata)
         gone = [index for index, value in enumerate(values) if value is None] if None in values else []
         if not gone and self._deletions is not None:
-            return self._marked(self._rows.decode(values, timestamps_ms, unknown))
+            return self._marked(self._rows.decode(values, timestamps_ms, unknown, metadata))
         there = [index for index, value in enumerate(values) if value is not None]
         stamps = [timestamps_ms[index] for index in there]
-        rows = self._rows.decode([values[index] for index in there], stamps, unknown)
+        about = None if metadata is None else metadata.at(there)
+        rows = self._rows.decode([values[index] for index in there], stamps, unknown, about)
         if self._deletions is None:
             return _moved(rows, there)
         deleted = self._deletions.decode([keys[index] for index in gone], [timestamps_ms[index] for index in gone])
@@ -110,7 +126,19 @@ class SourceDecoder:
 def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
     """Names in the record by column, of fields that a source renames; none in jobs of before."""
     declared = params.get("fields") or {}
-    return {name: one["from"] for name, one in declared.items() if isinstance(one, Mapping)}
+    return {name: one["from"] for name, one in declared.items() if isinstance(one, Mapping) and "from" in one}
+
+
+def metadata_of(params: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata of the record by column, of fields that are no part of its value."""
+    declared = params.get("fields") or {}
+    return {name: one["metadata"] for name, one in declared.items() if isinstance(one, Mapping) and "metadata" in one}
+
+
+def wanted_of(params: Mapping[str, Any]) -> Wanted:
+    """Metadata that is to be kept of the records of a source."""
+    about = metadata_of(params)
+    return MetadataColumns(dict.fromkeys(about, ""), about, "").wanted if about else NOTHING_WANTED
 
 
 def _moved(decoded: Decoded, at: Sequence[int]) -> Decoded:

@@ -22,9 +22,10 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
         limit: bytes that the topic takes. origin: the sink's name.
     """
     keys = repeat(None, len(rows.values)) if rows.keys is None else rows.keys
+    own = rows.own_headers or repeat((), len(rows.values))
     sizes = [
-        size_alone(len(value or b""), None if key is None else len(key), rows)
-        for value, key in zip(rows.values, keys, strict=True)
+        size_alone(len(value or b""), None if key is None else len(key), rows, headers)
+        for value, key, headers in zip(rows.values, keys, own, strict=True)
     ]
     fit = [index for index, size in enumerate(sizes) if size <= limit]
     if len(fit) == len(sizes):
@@ -40,6 +41,7 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
         None if rows.keys is None else [rows.keys[index] for index in fit],
         None if rows.partitions is None else [rows.partitions[index] for index in fit],
         rows.headers,
+        None if rows.own_headers is None else [rows.own_headers[index] for index in fit],
     )
     return kept, letters
 

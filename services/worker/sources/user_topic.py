@@ -18,6 +18,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS
 from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
 from holdfast.services.kernel.dataflow.leaping import Leaping
+from holdfast.services.kernel.dataflow.source_records import wanted_of
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.core.idling import Idling, Standing
@@ -61,7 +62,8 @@ class SourceFeed(Feed):
         self.resumes: Callable[[], None] = lambda: None
         known = NO_SCHEMAS if schemas is None else schemas.known
         self._reading, self._table = TopicCuts(task, params, known), bool(params.get("table"))
-        self._waiting = {r.partition: Waiting(r.stop, r.stop, r.stop, self._table) for r in state.ranges}
+        self._wanted = wanted_of(params)
+        self._waiting = {r.partition: self._from(r.stop) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
         self.idling = None if self._table else Idling(*after_ms, now_ms)
@@ -194,7 +196,10 @@ class SourceFeed(Feed):
 
     def _empty(self, positions: Iterable[tuple[int, int]]) -> None:
         self.lives += 1
-        self._waiting = {partition: Waiting(at, at, at, self._table) for partition, at in positions}
+        self._waiting = {partition: self._from(at) for partition, at in positions}
+
+    def _from(self, position: int) -> Waiting:
+        return Waiting(position, position, position, self._table, self._wanted)
 
     def _holds(self, cut: Cut) -> bool:
         return all(r.lost > 0 or self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
@@ -288,7 +293,7 @@ class SourceFeed(Feed):
     def _see(self, cut: Cut, now_ms: float) -> None:
         for r in cut.ranges:
             if r.partition not in self._waiting:
-                self._waiting[r.partition] = Waiting(r.start, r.start, r.start, self._table)
+                self._waiting[r.partition] = self._from(r.start)
             self._waiting[r.partition].cut = r.stop
             if r.lost:
                 self._waiting[r.partition].found_lost(r.start, r.stop)

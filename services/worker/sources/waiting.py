@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from holdfast.services.kernel.codecs.metadata import NOTHING_WANTED, Headers, Wanted
 from holdfast.services.kernel.dataflow.cut_records import Records
 from holdfast.services.kernel.dataflow.source_records import Key
 from holdfast.services.log.protocol import Chunk
@@ -18,8 +19,9 @@ from holdfast.services.log.protocol import Chunk
 class Waiting:
     """Records of one partition that are fetched and not yet processed. cut: the first offset that no cut names.
 
-    offsets, values, stamps: of the records, side by side. keys: of deletions in a table, by offset. end, met: the last
-    and the first end of the partition that the reader came to. bytes: about, so that it costs nothing to keep.
+    offsets, values, stamps: of the records, side by side; metadata_keys and headers, too, as far as they are wanted.
+    keys: of deletions in a table, by offset. end, met: the last and the first end of the partition that the reader came
+    to. bytes: about, so that it costs nothing to keep.
     gone: stretches that the log no longer held when they were to be fetched, which no cut names as lost yet. jumped:
     what a cut names as lost was passed without being read.
     """
@@ -28,12 +30,15 @@ class Waiting:
     cut: int
     fetched: int
     table: bool = False
+    wanted: Wanted = NOTHING_WANTED
     end: int = -1
     met: int = -1
     offsets: list[int] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
     keys: dict[int, Key] = field(default_factory=dict)
+    metadata_keys: list[bytes | None] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
     bytes: int = 0
     gone: list[tuple[int, int]] = field(default_factory=list)
     jumped: bool = False
@@ -49,6 +54,10 @@ class Waiting:
             self.stamps += [message.timestamp()[1] for message in messages]
             if self.table and None in values:
                 self.keys |= {message.offset(): message.key() for message in messages if message.value() is None}
+            if self.wanted.keys:
+                self.metadata_keys += [message.key() for message in messages]
+            if self.wanted.headers:
+                self.headers += [message.headers() for message in messages]
             self.bytes += size(values)
             self.fetched = offsets[-1] + 1
         if chunk.end is not None:
@@ -112,7 +121,8 @@ class Waiting:
         """Records between two offsets."""
         some = slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
         keys = self._keys_of(some) if self.keys else self.keys
-        return Records(self.offsets[some], self.values[some], self.stamps[some], keys)
+        about = self.metadata_keys[some], self.headers[some]
+        return Records(self.offsets[some], self.values[some], self.stamps[some], keys, *about)
 
     def weight(self, start: int, stop: int) -> int:
         """Bytes, about, of the records here between two offsets."""
@@ -127,7 +137,7 @@ class Waiting:
     def drop(self, stop: int) -> None:
         gone = bisect_left(self.offsets, stop)
         self.bytes -= self.bytes * gone // max(1, len(self.offsets))
-        del self.offsets[:gone], self.values[:gone], self.stamps[:gone]
+        del self.offsets[:gone], self.values[:gone], self.stamps[:gone], self.metadata_keys[:gone], self.headers[:gone]
         if self.keys:
             self.keys = {offset: key for offset, key in self.keys.items() if offset >= stop}
         self.position = stop
