@@ -1,4 +1,4 @@
-"""Cost of reading by a Schema Registry: the same rows as JSON, Avro and JSON Schema, decoded by turns.
+"""Cost of reading by a Schema Registry: the same rows as JSON, Avro, Protobuf and JSON Schema, decoded by turns.
 
 In one thread, without a cluster or a registry: the CPU time of a batch in the decoder of a source. Beside them the bare
 readers of Avro bytes: ours, fastavro, and pyruhvro where somebody has installed it.
@@ -6,6 +6,7 @@ readers of Avro bytes: ours, fastavro, and pyruhvro where somebody has installed
 
 from __future__ import annotations
 
+import base64
 import importlib
 import importlib.util
 import io
@@ -18,6 +19,8 @@ from typing import Any
 import fastavro
 import msgspec
 import numpy as np
+from google.protobuf import descriptor_pb2
+from google.protobuf.message_factory import GetMessageClass
 
 from bench.cluster import BenchCluster
 from bench.figures import Figures
@@ -26,6 +29,8 @@ from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader
 from holdfast.services.kernel.codecs.avro_schemas import parse
 from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.protobuf_schemas import message
+from holdfast.services.kernel.codecs.protobuf_schemas import parse as parse_protobuf
 from holdfast.services.kernel.codecs.registered import HEADER, WriterSchema
 
 FIELDS = {"id": "int", "user": "string", "price": "float", "ok": "bool", "at": "timestamp"}
@@ -50,7 +55,7 @@ class _One:
     """A registry of one schema."""
 
     def __init__(self, kind: str, schema: Any) -> None:
-        self._schema = WriterSchema(kind, json.dumps(schema))
+        self._schema = WriterSchema(kind, schema if isinstance(schema, str) else json.dumps(schema))
 
     def find(self, id: int) -> WriterSchema | None:
         return self._schema
@@ -64,7 +69,7 @@ def registry(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         of_json = took["json"]
         for called, times in took.items():
             figures[f"{called}_{count}_records_per_s"] = round(count / statistics.median(times))
-        for format in ("avro", "json-schema"):
+        for format in ("avro", "protobuf", "json-schema"):
             ratios = [a / b for a, b in zip(of_json, took[format], strict=True)]
             figures[f"{format}_{count}_over_json"] = round(statistics.median(ratios), 3)
     return figures
@@ -86,10 +91,12 @@ def _calls(count: int) -> dict[str, Callable[[], object]]:
     plain = [msgspec.json.encode(row) for row in rows]
     bodies = [_avro(row) for row in rows]
     avro, schemed = [HEAD + body for body in bodies], [HEAD + value for value in plain]
+    messages, compiled = _protobuf(rows)
     stamps = [NOW_MS] * count
     decoders = {
         "json": (Decoder(FIELDS, "json", "at", "us"), plain),
         "avro": (Decoder(FIELDS, "avro", "at", "us", schemas=_One("AVRO", SCHEMA)), avro),
+        "protobuf": (Decoder(FIELDS, "protobuf", "at", "us", schemas=_One("PROTOBUF", compiled)), messages),
         "json-schema": (Decoder(FIELDS, "json-schema", "at", "us", schemas=_One("JSON", {})), schemed),
     }
     found: dict[str, Callable[[], object]] = {
@@ -118,6 +125,17 @@ def _rows(count: int) -> list[dict[str, Any]]:
         {"id": id, "user": f"user-{user}", "price": cent / 100, "ok": bool(id & 1), "at": NOW_MS * 1_000 + place}
         for place, (id, user, cent) in enumerate(zip(numbers, users, cents, strict=True))
     ]
+
+
+def _protobuf(rows: Sequence[dict[str, Any]]) -> tuple[list[bytes], str]:
+    """The rows as messages behind the place of theirs in the schema, and the schema as a registry compiles it."""
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    for number, (name, kind) in enumerate({"id": 3, "user": 9, "price": 1, "ok": 8, "at": 3}.items(), 1):
+        order.field.add(name=name, number=number, type=kind, label=1)
+    compiled = base64.standard_b64encode(file.SerializeToString()).decode()
+    make = GetMessageClass(message(parse_protobuf(compiled), (0,)))
+    return [HEAD + b"\0" + make(**row).SerializeToString() for row in rows], compiled
 
 
 def _avro(row: dict[str, Any]) -> bytes:

@@ -108,7 +108,7 @@ def _form_of(value: Any) -> str:
     return "renamed" if isinstance(value, (dict, Renamed)) else "type"
 
 
-REGISTERED = ("avro", "json-schema")
+REGISTERED = ("avro", "json-schema", "protobuf")
 """Formats whose records name a schema of a registry."""
 
 
@@ -126,16 +126,16 @@ class Source(JobPart):
     that there are when the job is submitted. Each is read as a source of its own, and the source is their union."""
     path: Text | None = None
     """A file (ndjson, csv, parquet, arrow, of format text any; .gz) for `holdfast try`."""
-    format: Literal["json", "csv", "text", "arrow", "avro", "json-schema"] = "json"
+    format: Literal["json", "csv", "text", "arrow", "avro", "json-schema", "protobuf"] = "json"
     """How a record's value is written; of arrow, an IPC stream or file, it holds many rows; of text, it is the value of
-    the one field, a string. avro and json-schema: as a serializer of a Schema Registry writes it, with the id of its
-    schema."""
+    the one field, a string. avro, json-schema and protobuf: as a serializer of a Schema Registry writes it, with the id
+    of its schema."""
     csv: CsvOptions | None = None
     """Of format csv: its delimiter, quote, words for null, and whether files have a header; null: commas, double
     quotes, a header."""
     subject: Text | None = None
-    """Of the Schema Registry, for avro and json-schema: its newest schema gives the fields that are left out; null: the
-    topic's name and -value (TopicNameStrategy). Under RecordNameStrategy it is the full name of the record."""
+    """Of the Schema Registry: its newest schema gives the fields that are left out; null: the topic's name and -value
+    (TopicNameStrategy). Under RecordNameStrategy it is the full name of the record."""
     envelope: Literal["debezium"] | None = None
     """debezium: a record is a change of a row, with `before`, `after` and `op`, alone or as the payload beside a schema
     of Kafka Connect; fields are those of the row, of json and json-schema. A stream has a row for each change, `after`
@@ -144,8 +144,8 @@ class Source(JobPart):
     fields: dict[Text, FieldType] = Field(default={})
     """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
     `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}. One that is
-    metadata of the record: {type: string, metadata: key}. Those of the value may be left out for avro and json-schema:
-    those of the registry are then written into the job when it is submitted."""
+    metadata of the record: {type: string, metadata: key}. Those of the value may be left out where a Schema Registry
+    knows them: they are then written into the job when it is submitted."""
     event_time: Text | None = None
     """When it happened: a column, or a polars SQL expression of columns; null: the record's own timestamp."""
     unit: Literal["s", "ms", "us", "ns"] | None = None

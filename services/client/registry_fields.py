@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.schemas.jobs import REGISTERED
 from holdfast.schemas.plans import Problem
-from holdfast.services.kernel.codecs import avro_schemas, json_schemas
+from holdfast.services.kernel.codecs import avro_schemas, json_schemas, protobuf_schemas
 from holdfast.services.kernel.codecs.fields import members, required
 from holdfast.services.kernel.codecs.registered import KINDS, WriterSchema
 from holdfast.services.kernel.errors import JobRejected, Retriable
@@ -93,12 +93,19 @@ def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> A
     return {_column(name): _declared(name, text) for name, text in fields.items()} | _metadata(source)
 
 
+_READERS: dict[str, Callable[[str], dict[str, str]]] = {
+    "AVRO": lambda text: avro_schemas.fields(avro_schemas.parse(text)),
+    "JSON": json_schemas.fields,
+    "PROTOBUF": protobuf_schemas.fields,
+}
+"""Fields of a schema, by its kind."""
+
+
 def _of(schema: WriterSchema, subject: str, version: Version) -> dict[str, str]:
     named = f"version {version.version} of {subject}"
     try:
-        avro = schema.kind == "AVRO"
-        found = avro_schemas.fields(avro_schemas.parse(schema.text)) if avro else json_schemas.fields(schema.text)
-    except avro_schemas.NoSchema as error:
+        found = _READERS[schema.kind](schema.text)
+    except (avro_schemas.NoSchema, protobuf_schemas.NoSchema) as error:
         raise _Unknown(f"{named} {error}", "declare the fields") from None
     if not found:
         raise _Unknown(f"{named} has no field that a field type stands for", "declare the fields")

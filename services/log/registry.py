@@ -26,6 +26,7 @@ COMMAND = "pip install 'holdfast-streams[registry]'"
 TIMEOUT_S = 10.0
 _PACKAGES = ("authlib", "cachetools", "httpx2")
 _ABSENT = 404
+_PROTOBUF, _COMPILED = "PROTOBUF", "serialized"
 
 
 class RegistryUnusable(HoldfastError):
@@ -75,12 +76,16 @@ class Registry:
         """The schema that an id names; None: the registry does not know it. Raises Retriable, RegistryUnusable."""
         with self._lock:
             if (found := self._known.get(id)) is None and (schema := self._ask("get_schema", id)) is not None:
+                if schema.schema_type == _PROTOBUF:  # the text of such a schema is asked for compiled
+                    schema = self._ask("get_schema", id, None, _COMPILED) or schema
                 found = self._known[id] = _schema(schema)
             return found
 
     def newest(self, subject: str) -> Version | None:
         """The newest version of a subject; None: there is none. Raises Retriable, RegistryUnusable."""
         found = self._ask("get_latest_version", subject)
+        if found is not None and found.schema.schema_type == _PROTOBUF:
+            found = self._ask("get_latest_version", subject, _COMPILED) or found
         return None if found is None else Version(found.schema_id, found.version, _schema(found.schema))
 
     def register(self, subject: str, schema: WriterSchema) -> int:

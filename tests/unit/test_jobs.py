@@ -197,7 +197,7 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             "sources.s.format",
             "jsn",
             "sources.s.format",
-            "'jsn' is not one of json, csv, text, arrow, avro, json-schema",
+            "'jsn' is not one of json, csv, text, arrow, avro, json-schema, protobuf",
             "did you mean 'json'?",
         ),
         (

@@ -57,13 +57,13 @@ class Decoder:
     """Decodes records of one source.
 
     Args:
-        fields: type text by column. format: json, csv, text, arrow, avro or json-schema.
+        fields: type text by column. format: json, csv, text, arrow, avro, json-schema or protobuf.
         event_time: column that holds it, or what computes it; None: the record's timestamp is the event time.
         unit: s, ms, us or ns of timestamps that are integers.
         origins: name in the record by column, of those that have another one there.
         max_ahead_s: how far an event time may be ahead of its record's timestamp; None: any is taken.
         clamps: an event time further ahead becomes its record's timestamp; otherwise the record is refused.
-        schemas: by which records of avro and json-schema were written.
+        schemas: by which records of avro, json-schema and protobuf were written.
         form: of CSV.
         about: reads the columns that are metadata of the records; None: there are none.
     """

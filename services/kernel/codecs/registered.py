@@ -14,14 +14,16 @@ import numpy as np
 import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs import protobuf_schemas
 from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader, Unresolved
 from holdfast.services.kernel.codecs.avro_schemas import NoSchema, parse
+from holdfast.services.kernel.codecs.messages import Messages
 from holdfast.services.kernel.codecs.text_columns import TextColumns
 from holdfast.services.kernel.errors import NoRegistry, StateCorrupted
 
 HEADER = 5
-KINDS = {"avro": "AVRO", "json-schema": "JSON"}
+KINDS = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """Registry's names for the schemas of a format."""
 _UNNAMED = b"\xff" * HEADER
 _CALLED = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
@@ -92,7 +94,7 @@ class RegisteredReader:
 
     Args:
         fields: type text by name in the record. names: of the columns, in the same order.
-        format: avro or json-schema. unit: of timestamps that are plain integers.
+        format: avro, json-schema or protobuf. unit: of timestamps that are plain integers.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class RegisteredReader:
         self._fields, self._names, self._unit = dict(fields), list(names), unit
         self._kind, self._schemas = KINDS[format], schemas
         self._texts = TextColumns(fields, names, "json", unit, HEADER) if format == "json-schema" else None
-        self._readers: dict[int, RecordReader | str] = {}
+        self._readers: dict[int, RecordReader | Messages | str] = {}
 
     def read(self, values: Sequence[bytes | None], unknown: Collection[int] | None) -> Registered:
         """unknown: ids that count as unknown, whatever the registry says now; None: it is asked.
@@ -123,8 +125,8 @@ class RegisteredReader:
                 refused |= dict.fromkeys(rows.tolist(), reason)
             else:
                 good.append((id, rows))
-        read = self._read_texts if self._texts is not None else self._read_records
-        columns, kept = read(values, good, refused)
+        by_kind = {"AVRO": self._read_records, "JSON": self._read_texts, "PROTOBUF": self._read_messages}
+        columns, kept = by_kind[self._kind](values, good, refused)
         return Registered(columns, kept, refused, tuple(lacking))
 
     def _unusable(self, id: int, unknown: Collection[int] | None) -> str | None:
@@ -144,7 +146,7 @@ class RegisteredReader:
         found = self._readers[id]
         return found if isinstance(found, str) else ""
 
-    def _reader(self, id: int, schema: WriterSchema) -> RecordReader | str:
+    def _reader(self, id: int, schema: WriterSchema) -> RecordReader | Messages | str:
         """A reader of the records that a schema wrote, or why there is none."""
         if schema.kind != self._kind:
             called = _CALLED.get(schema.kind, schema.kind)
@@ -154,8 +156,10 @@ class RegisteredReader:
         if schema.parts:
             return f"schema {id} refers to other schemas, which are not read"
         try:
+            if self._kind == "PROTOBUF":
+                return Messages(id, schema.text, self._fields, self._unit)
             return RecordReader.of(parse(schema.text), self._fields, self._unit)
-        except (NoSchema, Unresolved) as error:
+        except (NoSchema, Unresolved, protobuf_schemas.NoSchema) as error:
             return f"schema {id} {error}"
 
     def _read_texts(
@@ -174,7 +178,6 @@ class RegisteredReader:
     def _read_records(
         self, values: Sequence[bytes | None], good: Sequence[tuple[int, np.ndarray]], refused: dict[int, str]
     ) -> tuple[list[pl.Series], np.ndarray]:
-        """In the order of the records, whatever schemas wrote them."""
         records = Records(values, HEADER)
         parts, places = list[list[pl.Series]](), list[np.ndarray]()
         for id, rows in good:
@@ -183,6 +186,24 @@ class RegisteredReader:
             parts.append(reader.read(records, rows))
             places.append(rows)
         refused |= records.refused
+        return self._joined(parts, places)
+
+    def _read_messages(
+        self, values: Sequence[bytes | None], good: Sequence[tuple[int, np.ndarray]], refused: dict[int, str]
+    ) -> tuple[list[pl.Series], np.ndarray]:
+        parts, places = list[list[pl.Series]](), list[np.ndarray]()
+        for id, rows in good:
+            reader = self._readers[id]
+            assert isinstance(reader, Messages)
+            for columns, at in reader.read([values[row] or b"" for row in rows.tolist()], rows, refused):
+                parts.append(columns)
+                places.append(at)
+        return self._joined(parts, places)
+
+    def _joined(
+        self, parts: Sequence[list[pl.Series]], places: Sequence[np.ndarray]
+    ) -> tuple[list[pl.Series], np.ndarray]:
+        """In the order of the records, whatever schemas wrote them."""
         if len(parts) == 1:
             return [column.alias(name) for column, name in zip(parts[0], self._names, strict=True)], places[0]
         kinds = [field_types.dtype(text) for text in self._fields.values()]

@@ -10,6 +10,7 @@ from functools import partial
 from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.plans import REAL_TIME
 from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.codecs import protobuf_schemas
 from holdfast.services.kernel.codecs.registered import KINDS, AbsentSchemas
 from holdfast.services.kernel.errors import NoRegistry
 from holdfast.services.kernel.plans.layout import TaskLayout, spark_plan, task_name
@@ -42,6 +43,8 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
     if (format := params.get("format")) in KINDS:
         if isinstance(around.schemas, AbsentSchemas):
             raise NoRegistry(f"source {task.operator.name} reads {format}, and {around.schemas.cause}")
+        if format == "protobuf" and (absent := protobuf_schemas.missing()):
+            raise NoRegistry(f"source {task.operator.name} reads {format}, and {absent}")
         schemas = Fetched(around.schemas, around.asks, around.time_ms)
     return SourceFeed(task, state, batch, params, around.clock_ms(), schemas)
 

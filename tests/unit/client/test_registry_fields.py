@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from holdfast.services.client.local_run import of_files
 from holdfast.services.client.registry_fields import with_fields
@@ -51,6 +53,18 @@ def test_the_newest_schema_of_the_topics_subject_or_of_the_one_that_is_named_giv
     named = with_fields(job(format="json-schema", subject="shop.Order"), lambda: registry, lambda: AT_ONCE)
     assert named["sources"]["orders"]["fields"] == {"a": "int?"}
     assert of_files(interpret(given)).sources["orders"].format == "json"
+
+
+def test_protobuf_fields_and_metadata_stand_beside_each_other(registry: Registry) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="a.proto", syntax="proto3")
+    file.message_type.add(name="A").field.add(name="_id", number=1, type=3, label=1)
+    compiled = base64.standard_b64encode(file.SerializeToString()).decode()
+    registry.register("proto-value", WriterSchema("PROTOBUF", compiled))
+    user = {"type": "string?", "metadata": "key"}
+    raw = job(format="protobuf", topic="proto", fields={"user": user})
+    given = with_fields(raw, lambda: registry, lambda: AT_ONCE)
+    assert given["sources"]["orders"]["fields"] == {"id": {"type": "int", "from": "_id"}, "user": user}
+    assert not check(interpret(given), []).problems
 
 
 def test_a_job_that_declares_its_fields_asks_no_registry() -> None:

@@ -1,0 +1,104 @@
+"""Protobuf records of one schema of a registry: behind its id stands which of the schema's messages a record is.
+
+The place of a message is a number of indexes, then the indexes, all zigzag; the one byte 0 stands for the first one.
+Source: Confluent's documentation, "Wire format".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from holdfast.services.kernel.codecs.protobuf_records import MessageReader, Unresolved
+from holdfast.services.kernel.codecs.protobuf_schemas import NoSchema, message, parse
+
+_HEADER = 5
+_FIRST = (0,)
+MAX_INDEXES = 32
+Path = tuple[int, ...]
+
+
+class Messages:
+    """Reads the records of a schema.
+
+    Args:
+        id: of the schema. text: the file of its messages, see protobuf_schemas.py.
+        fields: type text by name in the record. unit: of timestamps that are plain integers.
+
+    Raises:
+        NoSchema: no record of it can be read.
+    """
+
+    def __init__(self, id: int, text: str, fields: Mapping[str, str], unit: str | None) -> None:
+        self._id, self._file = id, parse(text)
+        self._fields, self._unit = dict(fields), unit
+        self._readers: dict[Path, MessageReader | str] = {}
+
+    def read(
+        self, values: Sequence[bytes], rows: np.ndarray, refused: dict[int, str]
+    ) -> Iterator[tuple[list[pl.Series], np.ndarray]]:
+        """The columns of the records of each message, and their places. rows: places of the values, for refusals."""
+        for path, bodies, at in self._by_message(values, rows, refused):
+            reader = self._reader(path)
+            if isinstance(reader, str):
+                refused |= dict.fromkeys(at.tolist(), reader)
+                continue
+            columns, unfit = reader.read(bodies)
+            refused |= {int(at[place]): reason for place, reason in unfit.items()}
+            yield columns, at
+
+    def _by_message(
+        self, values: Sequence[bytes], rows: np.ndarray, refused: dict[int, str]
+    ) -> Iterator[tuple[Path, list[bytes], np.ndarray]]:
+        if all(value[_HEADER : _HEADER + 1] == b"\0" for value in values):
+            yield _FIRST, [value[_HEADER + 1 :] for value in values], rows
+            return
+        bodies, places = defaultdict[Path, list[bytes]](list), defaultdict[Path, list[int]](list)
+        for value, row in zip(values, rows.tolist(), strict=True):
+            found = _indexes(value)
+            if found is None:
+                refused[row] = "ends within the numbers that name its message, or has none"
+                continue
+            path, begin = found
+            bodies[path].append(value[begin:])
+            places[path].append(row)
+        for path, some in bodies.items():
+            yield path, some, np.asarray(places[path], dtype=np.int64)
+
+    def _reader(self, path: Path) -> MessageReader | str:
+        if path not in self._readers:
+            try:
+                self._readers[path] = MessageReader(message(self._file, path), self._fields, self._unit)
+            except (NoSchema, Unresolved) as error:
+                self._readers[path] = f"schema {self._id} {error}"
+        return self._readers[path]
+
+
+def _indexes(value: bytes) -> tuple[Path, int] | None:
+    """The place of the message, and where it begins; None: there is none."""
+    count, at = _number(value, _HEADER)
+    if count == 0:
+        return _FIRST, at
+    if not 0 < count <= MAX_INDEXES:
+        return None
+    path = []
+    for _ in range(count):
+        index, at = _number(value, at)
+        if index < 0:
+            return None
+        path.append(index)
+    return tuple(path), at
+
+
+def _number(value: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number, and where it ends; -1 where there is none of up to five bytes."""
+    found = 0
+    for place in range(at, min(at + 5, len(value))):
+        byte = value[place]
+        found |= (byte & 0x7F) << 7 * (place - at)
+        if byte < 0x80:
+            return (found >> 1) ^ -(found & 1), place + 1
+    return -1, at

@@ -1,0 +1,311 @@
+"""Protobuf records to the columns of a stream: the library decodes each message, and each field of all is one column.
+
+The writer's message is resolved to the fields of the stream when it is first met, as an Avro schema is: by name,
+numbers widen, what nobody asks for is passed over, and what the writer does not have is null where the field may be
+null. A field without presence (proto3) that is not written has its default value, as everywhere in Protobuf.
+`./scripts/bench registry` measures it. Source: PROTOCOL 3, protobuf.dev "Encoding".
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs.protobuf_schemas import (
+    BYTES,
+    MESSAGE,
+    TIMESTAMP,
+    WRAPPERS,
+    is_map,
+    is_repeated,
+)
+from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+_OUTSIDE = "a time outside the years 1 to 9999"
+_OLDEST_S, _NEWEST_S = OLDEST_US // 1_000_000 + 1, NEWEST_US // 1_000_000
+_SECONDS, _NANOS = attrgetter("seconds"), attrgetter("nanos")
+_KIND = pl.Datetime("us", "UTC")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST = 2**63 - 1
+_ENUM = 8
+"""CPPTYPE_ENUM."""
+_NUMBERS = {1: "int", 2: "int", 3: "int", 4: "int", 5: "float", 6: "float"}
+_UNSIGNED_64 = 4
+"""CPPTYPE_UINT64."""
+Convert = Callable[[Any], Any]
+"""A value of the library as one of Python that polars takes; raises _Unfit."""
+
+
+class Unresolved(Exception):
+    """Why records of a message do not give the fields of a stream."""
+
+
+class _Unfit(Exception):
+    """Why a record does not fit."""
+
+
+Refuse = Callable[[int, str], None]
+"""Takes a record's place and the reason."""
+Build = Callable[[Sequence[Sequence[Any]], Refuse], pl.Series]
+"""A column of the values of some attributes, each of all messages. Raises what polars raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A field of the stream.
+
+    get: the value of a message.
+    attributes: of a message, from which `build` makes the column of all at once; none: there is no such way.
+    """
+
+    name: str
+    text: str
+    get: Callable[[Any], Any]
+    attributes: tuple[str, ...] = ()
+    build: Build | None = None
+
+
+class MessageReader:
+    """Reads the records that one message type wrote.
+
+    Args:
+        of: the message as its writer knew it. fields: type text by name in the record.
+        unit: of timestamps that are plain integers.
+
+    Raises:
+        Unresolved: none of them fits.
+    """
+
+    def __init__(self, of: Descriptor, fields: Mapping[str, str], unit: str | None = None) -> None:
+        self._parse = importlib.import_module("google.protobuf.message_factory").GetMessageClass(of).FromString
+        self._columns = [_column(of.fields_by_name.get(name), name, text, unit) for name, text in fields.items()]
+        names = [name for column in self._columns for name in column.attributes]
+        self._take = attrgetter(*names) if len(names) > 1 else None
+
+    def read(self, bodies: Sequence[bytes]) -> tuple[list[pl.Series], dict[int, str]]:
+        """A value of each record for each field, of one that is refused any; and the reasons by place."""
+        refused: dict[int, str] = {}
+        messages = self._messages(bodies, refused)
+        taken = iter(zip(*map(self._take, messages), strict=True)) if self._take is not None and messages else None
+        found = []
+        for column in self._columns:
+            values = [next(taken) if taken else list(map(attrgetter(one), messages)) for one in column.attributes]
+            found.append(_read(column, values, messages, refused))
+        return found, refused
+
+    def _messages(self, bodies: Sequence[bytes], refused: dict[int, str]) -> list[Any]:
+        """The messages; an empty one in place of what is none."""
+        try:
+            return list(map(self._parse, bodies))
+        except Exception:  # DecodeError of whichever implementation is there
+            pass
+        found = []
+        for place, body in enumerate(bodies):
+            try:
+                found.append(self._parse(body))
+            except Exception as error:
+                refused[place] = f"no message of its schema: {' '.join(str(error).split())[:200]}"
+                found.append(self._parse(b""))
+        return found
+
+
+def _read(
+    column: _Column, taken: Sequence[Sequence[Any]], messages: Sequence[Any], refused: dict[int, str]
+) -> pl.Series:
+    """taken: the values of the column's attributes."""
+    if column.build is not None:
+        try:
+            return column.build(taken, lambda place, reason: _note(refused, place, column, reason))
+        except _UNREADABLE:
+            pass
+    values = []
+    for place, message in enumerate(messages):
+        try:
+            value = column.get(message)
+            if value is None and not field_types.nullable(column.text):
+                raise _Unfit(f"expected {column.text}, found null")
+            values.append(value)
+        except (_Unfit, *_UNREADABLE) as error:
+            _note(refused, place, column, str(error))
+            values.append(None)
+    return pl.Series(column.name, values, dtype=field_types.dtype(column.text))
+
+
+_UNREADABLE = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+
+
+def _note(refused: dict[int, str], place: int, column: _Column, reason: str) -> None:
+    refused.setdefault(place, f"{column.name}: {' '.join(reason.split())[:200]}")
+
+
+def _column(field: FieldDescriptor | None, name: str, text: str, unit: str | None) -> _Column:
+    if field is None:
+        if not field_types.nullable(text):
+            raise Unresolved(f"has no field {name}, expected {text}: a field that may be absent is {text}?")
+        return _Column(name, text, lambda message: None)
+    required, kind = field_types.required(text), field_types.dtype(text)
+    get = _value(field, text, name, unit)
+    if is_repeated(field) or (field.has_presence and field.cpp_type != MESSAGE):
+        return _Column(name, text, get)
+    if field.cpp_type == MESSAGE:
+        if field.message_type.full_name != TIMESTAMP or required != "timestamp":
+            return _Column(name, text, get)
+        return _Column(name, text, get, (name,), lambda taken, refuse: _moments(name, taken[0]))
+    if _as_it_is(field, required):
+        return _Column(name, text, get, (name,), lambda taken, refuse: pl.Series(name, taken[0], dtype=kind))
+    if required == "timestamp" and unit is not None:
+        return _Column(name, text, get, (name,), lambda taken, refuse: _scaled(name, taken[0], unit, refuse))
+    return _Column(name, text, get)
+
+
+def _moments(name: str, values: Sequence[Any]) -> pl.Series:
+    """Times of Timestamp messages. Raises ValueError where some must be looked at one by one: one that nobody wrote
+    holds zeros, as the first moment of 1970 does, and one may lie outside the calendar.
+    """
+    seconds = np.fromiter(map(_SECONDS, values), np.int64, len(values))
+    nanos = np.fromiter(map(_NANOS, values), np.int64, len(values))
+    if ((seconds == 0) & (nanos == 0)).any() or seconds.min() < _OLDEST_S or seconds.max() >= _NEWEST_S:
+        raise ValueError(name)
+    return pl.Series(name, seconds * 1_000_000 + nanos // 1_000).cast(_KIND)
+
+
+def _scaled(name: str, numbers: Sequence[int], unit: str, refuse: Refuse) -> pl.Series:
+    """Times of integers in a unit."""
+    found = timestamps.scaled(numbers, unit)
+    for place in found.is_null().arg_true().to_list() if found.null_count() else ():
+        refuse(place, _OUTSIDE)
+    return found.cast(_KIND).alias(name)
+
+
+def _value(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Callable[[Any], Any]:
+    """The value of a field of a message; null where it is absent. Raises Unresolved."""
+    name, convert = field.name, _of_field(field, text, path, unit)
+    if is_repeated(field) or not field.has_presence:
+        return lambda message: convert(getattr(message, name))
+    return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
+
+
+def _of_field(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
+    required = field_types.required(text)
+    if is_map(field):
+        raise Unresolved(f"has {path} as map, expected {text}")
+    if not is_repeated(field):
+        return _of_one(field, text, path, unit)
+    if not required.startswith("list<"):
+        raise Unresolved(f"has {path} as repeated {_shown(field)}, expected {text}")
+    item = _of_one(field, required[len("list<") : -1], f"{path}[]", unit)
+    return lambda values: [item(value) for value in values]
+
+
+def _of_one(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
+    """Conversion of one value of the field, be it repeated or not."""
+    required = field_types.required(text)
+    if field.cpp_type == MESSAGE:
+        return _of_message(field, text, path, unit)
+    if required == "timestamp" and field.cpp_type in (1, 2, 3, 4):
+        if unit is None:
+            raise Unresolved(f"has {path} as {_shown(field)}, expected {text}; integers need the source's `unit`")
+        factor = timestamps.US_PER_UNIT[unit] if unit != "ns" else 0
+        return lambda value: _time(value * factor if factor else value // 1_000)
+    if not _fits(field, required):
+        raise Unresolved(f"has {path} as {_shown(field)}, expected {text}")
+    if field.cpp_type == _ENUM:
+        names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
+        return lambda value: _symbol(names, value)
+    if field.cpp_type == _UNSIGNED_64 and required == "int":
+        return _signed
+    return float if required == "float" else _same
+
+
+def _of_message(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
+    required, name = field_types.required(text), field.message_type.full_name
+    if name == TIMESTAMP and required == "timestamp":
+        return lambda value: _time(value.seconds * 1_000_000 + value.nanos // 1_000)
+    if name in WRAPPERS:
+        inner = _of_one(field.message_type.fields_by_name["value"], text, path, unit)
+        return lambda value: inner(value.value)
+    if not required.startswith("struct<"):
+        raise Unresolved(f"has {path} as {_shown(field)}, expected {text}")
+    parts = {one: (kind, _member(field.message_type, one, kind, f"{path}.{one}", unit))
+             for one, kind in field_types.members(required).items()}  # fmt: skip
+
+    def struct(value: Any) -> dict[str, Any]:
+        found = {one: get(value) for one, (_, get) in parts.items()}
+        for one, (kind, _) in parts.items():
+            if found[one] is None and not field_types.nullable(kind):
+                raise _Unfit(f"{one}: expected {kind}, found null")
+        return found
+
+    return struct
+
+
+def _member(of: Descriptor, name: str, text: str, path: str, unit: str | None) -> Callable[[Any], Any]:
+    field = of.fields_by_name.get(name)
+    if field is not None:
+        return _value(field, text, path, unit)
+    if not field_types.nullable(text):
+        raise Unresolved(f"has no field {path}, expected {text}: a field that may be absent is {text}?")
+    return lambda message: None
+
+
+def _fits(field: FieldDescriptor, required: str) -> bool:
+    number = _NUMBERS.get(field.cpp_type)
+    if number is not None:
+        return required == number or (required == "float" and number == "int")
+    if field.cpp_type == 7:
+        return required == "bool"
+    if field.type == BYTES:
+        return required == "bytes"
+    return required == "string"
+
+
+def _as_it_is(field: FieldDescriptor, required: str) -> bool:
+    """polars takes the library's values, all of them."""
+    if field.cpp_type in (MESSAGE, _ENUM, _UNSIGNED_64):
+        return False
+    return _NUMBERS.get(field.cpp_type, required) == required and _fits(field, required)
+
+
+def _shown(field: FieldDescriptor) -> str:
+    if field.cpp_type == MESSAGE:
+        return str(field.message_type.full_name)
+    if field.cpp_type == _ENUM:
+        return f"enum {field.enum_type.full_name}"
+    names = ("", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group",
+             "message", "bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64")  # fmt: skip
+    return names[field.type]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _signed(value: int) -> int:
+    if value > _MOST:
+        raise _Unfit(f"{value} is more than an int holds")
+    return value
+
+
+def _symbol(names: Mapping[int, str], value: int) -> str:
+    found = names.get(value)
+    if found is None:
+        raise _Unfit(f"the enum has no number {value}")
+    return found
+
+
+def _time(microseconds: int) -> Any:
+    if not OLDEST_US <= microseconds <= NEWEST_US:
+        raise _Unfit(_OUTSIDE)
+    return _EPOCH + timedelta(microseconds=microseconds)

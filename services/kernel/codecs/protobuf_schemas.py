@@ -1,0 +1,136 @@
+"""Protobuf schemas as a registry gives them: a file of messages, and the field types that stand for their fields.
+
+The registry compiles the text of a schema (`format=serialized`), so what comes here is a FileDescriptorProto in base64,
+as confluent's Python serializer registers it, too. The library google.protobuf does the rest; it comes with the extra
+`registry`. Source: protobuf.dev, "Encoding" and "ProtoJSON".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from holdfast.services.kernel.codecs.fields import optional
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+
+MAX_DEPTH = 32
+TIMESTAMP = "google.protobuf.Timestamp"
+_WELL_KNOWN = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
+WRAPPERS = tuple(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+"""Messages that hold one value, which may be absent."""
+_OF_CPP = {1: "int", 2: "int", 3: "int", 4: "int", 5: "float", 6: "float", 7: "bool", 8: "string", 9: "string"}
+"""Field type by the type of a field in memory: CPPTYPE_INT32 and so on."""
+MESSAGE, BYTES = 10, 12
+"""CPPTYPE_MESSAGE, TYPE_BYTES."""
+
+
+class NoSchema(Exception):
+    """Why a text is no Protobuf schema that can be read; the message continues the name of the schema."""
+
+
+def missing() -> str:
+    """Says that the library is missing here; empty if it is installed."""
+    try:
+        found = importlib.util.find_spec("google.protobuf")
+    except ModuleNotFoundError:
+        found = None
+    return "" if found is not None else "there is no protobuf here: pip install 'holdfast-streams[registry]'"
+
+
+def parse(text: str) -> FileDescriptor:
+    """Raises NoSchema."""
+    if absent := missing():
+        raise NoSchema(f"cannot be read: {absent}")
+    pool = importlib.import_module("google.protobuf.descriptor_pool").DescriptorPool()
+    descriptors = importlib.import_module("google.protobuf.descriptor_pb2")
+    for name in _WELL_KNOWN:
+        known = importlib.import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR
+        pool.AddSerializedFile(known.serialized_pb)
+    try:
+        file = descriptors.FileDescriptorProto.FromString(base64.standard_b64decode(text))
+    except (binascii.Error, ValueError, importlib.import_module("google.protobuf.message").DecodeError):
+        raise NoSchema("is no compiled Protobuf file: the registry does not compile schemas") from None
+    file.name = file.name or "schema.proto"
+    try:
+        return pool.AddSerializedFile(file.SerializeToString())
+    except (TypeError, ValueError, KeyError) as error:
+        raise NoSchema(f"cannot be built: {' '.join(str(error).split())[:200]}") from None
+
+
+def message(file: FileDescriptor, path: tuple[int, ...]) -> Descriptor:
+    """The message that a record names by its place in the file. Raises NoSchema."""
+    found: Any = None
+    inner = list(file.message_types_by_name.values())
+    for index in path:
+        if not 0 <= index < len(inner):
+            raise NoSchema(f"has no message number {'.'.join(map(str, path))}")
+        found = inner[index]
+        inner = list(found.nested_types)
+    return found
+
+
+def fields(text: str) -> dict[str, str]:
+    """Field type by name of the first message's fields, without those for which none stands. Raises NoSchema."""
+    return members(message(parse(text), (0,)), 0)
+
+
+def members(of: Descriptor, depth: int) -> dict[str, str]:
+    found = {one.name: type_of(one, depth + 1) for one in of.fields}
+    return {name: text for name, text in found.items() if text}
+
+
+def type_of(field: FieldDescriptor, depth: int) -> str:
+    """Empty: no field type stands for it."""
+    text = _of_one(field, depth)
+    if not text or is_map(field):
+        return ""
+    if is_repeated(field):
+        return f"list<{text}>"
+    return optional(text) if field.has_presence and not _required(field) else text
+
+
+def _of_one(field: FieldDescriptor, depth: int) -> str:
+    if field.cpp_type != MESSAGE:
+        return "bytes" if field.type == BYTES else _OF_CPP[field.cpp_type]
+    name = field.message_type.full_name
+    if name == TIMESTAMP:
+        return "timestamp"
+    if name in WRAPPERS:
+        return _of_one(field.message_type.fields_by_name["value"], depth)
+    inside = members(field.message_type, depth) if depth <= MAX_DEPTH and not _holds_itself(field) else {}
+    return f"struct<{', '.join(f'{name}: {text}' for name, text in inside.items())}>" if inside else ""
+
+
+def _holds_itself(field: FieldDescriptor) -> bool:
+    """A message that is reached again from its own fields has no type of a finite depth."""
+    seen, waiting = set[str](), [field.message_type]
+    while waiting:
+        for one in waiting.pop().fields:
+            if one.cpp_type == MESSAGE:
+                if one.message_type.full_name == field.message_type.full_name:
+                    return True
+                if one.message_type.full_name not in seen:
+                    seen.add(one.message_type.full_name)
+                    waiting.append(one.message_type)
+    return False
+
+
+def is_repeated(field: FieldDescriptor) -> bool:
+    return bool(field.is_repeated) if hasattr(field, "is_repeated") else field.label == 3
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    return field.cpp_type == MESSAGE and bool(field.message_type.GetOptions().map_entry)
+
+
+def _required(field: FieldDescriptor) -> bool:
+    """A field of proto2 without which no message can be read."""
+    return bool(field.is_required) if hasattr(field, "is_required") else field.label == 2
