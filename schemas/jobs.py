@@ -227,8 +227,15 @@ class Sink(JobPart):
 
     topic: Topic
     """The user's topic."""
-    format: Literal["json", "arrow"] = "json"
-    """json: a record is a row, a JSON object; arrow: it is an Arrow IPC stream of many rows, and has no key."""
+    format: Literal["json", "arrow", "avro", "json-schema"] = "json"
+    """json: a record is a row, a JSON object; arrow: it is an Arrow IPC stream of many rows, and has no key. avro and
+    json-schema: a row as a serializer of a Schema Registry writes it; `holdfast submit` registers the schema of the
+    columns."""
+    subject: Text | None = None
+    """Of the Schema Registry, for avro and json-schema: where the schema is registered; null: the topic's name and
+    -value (TopicNameStrategy)."""
+    schema_id: Annotated[Whole, Field(ge=0, le=2**31 - 1)] | None = None
+    """Id of the registered schema, which each record names; null: `holdfast submit` registers it and writes it here."""
     key: Text = "json"
     """The record's key, whose murmur2 chooses the partition, as Kafka's own producers do. json: the columns that
     identify a row, as a JSON array, ["user-1"]; text: the one column that does, as it is, user-1; any other word: the
@@ -247,9 +254,10 @@ class Sink(JobPart):
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A sink without headers and deletions is written as releases without these settings write it."""
+        """A sink without these settings is written as releases that do not have them write it."""
         written: dict[str, Any] = plain(self)
-        return {name: one for name, one in written.items() if one or name not in ("headers", "delete_when")}
+        added = ("headers", "delete_when", "subject", "schema_id")
+        return {name: one for name, one in written.items() if name not in added or one not in ({}, None)}
 
 
 class Query(JobPart):

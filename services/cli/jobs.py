@@ -110,9 +110,11 @@ def submit(
     from holdfast.services.cli.whereabouts import allowed, connected, patience_with
     from holdfast.services.client import submitting
     from holdfast.services.client.job_files import read_job
-    from holdfast.services.client.planning import missing_topics
+    from holdfast.services.client.planning import missing_topics, plan
+    from holdfast.services.client.registering import with_schemas
     from holdfast.services.kernel.errors import JobRejected
     from holdfast.services.kernel.plurals import plural
+    from holdfast.services.log.registry import open_registry
     from holdfast.services.view.protection import said
 
     try:
@@ -122,8 +124,15 @@ def submit(
             if create_topics:
                 allow = allowed(job.spec, data_dir)
                 door.log.create(missing_topics(job.spec, door.present, door.topics.prefix, allow, partitions))
+            raw = with_schemas(
+                job.raw,
+                job.spec,
+                lambda: plan(job.spec, None, door.topics.prefix, allowed(job.spec, data_dir)),
+                open_registry,
+                lambda: patience_with(data_dir, kafka),
+            )
             patience_s = timeout or submitting.patience_s(spark)
-            done = submitting.submit(door, job.raw, patience_s, report if spark else lambda how_far: None)
+            done = submitting.submit(door, raw, patience_s, report if spark else lambda how_far: None)
             warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
             unprotected = submitting.unprotected(door, done.generation)
     except JobRejected as rejected:

@@ -11,13 +11,14 @@ from typing import Any
 
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.dead_letters import decode as decode_dead
-from holdfast.schemas.jobs import REGISTERED, JobSpec
+from holdfast.schemas.jobs import REGISTERED, JobSpec, Sink
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.progress import decode as decode_progress
 from holdfast.schemas.topics import Partition
 from holdfast.services.client.in_memory_cluster import InMemoryCluster, LocalRunFailed
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
+from holdfast.services.kernel.codecs.sink_schemas import FORMATS
 
 __all__ = ["Finished", "LocalRun", "LocalRunFailed", "complete"]
 
@@ -45,12 +46,13 @@ def complete(spec: JobSpec) -> JobSpec:
         source["topic"] = source["topic"] or f"source.{name}"
         source.pop("topics", None)  # the rows of a file stand for those of all
     for name, query in plain["queries"].items():
-        query["sink"] = query["sink"] or {"topic": f"query.{name}"}
+        query["sink"] = query["sink"] or Sink(topic=f"query.{name}").model_dump(mode="json")
     return JobSpec.model_validate(plain)
 
 
 def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
-    """The job with rows of files where it reads records that name a schema of a registry: rows of a file name none.
+    """The job with rows of files where it reads or writes records that name a schema of a registry: rows of a file name
+    none.
 
     Key and headers of a record are columns of the file.
 
@@ -65,6 +67,9 @@ def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
             source |= {"format": "json", "subject": None}
         if source["format"] != "text":
             source["fields"] = {column: _of_file(one) for column, one in source["fields"].items()}
+    for query in plain["queries"].values():
+        if query["sink"]["format"] in FORMATS:
+            query["sink"] |= {"format": "json", "subject": None, "schema_id": None}
     return JobSpec.model_validate(plain)
 
 

@@ -23,7 +23,7 @@ from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.kernel.logs.policies import ALIGNED
 from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import At, Log
-from holdfast.services.planning import several_topics, user_topics
+from holdfast.services.planning import several_topics, sinks, user_topics
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.plan import make_plan
 
@@ -49,6 +49,8 @@ class Drafter:
     def draft(self, value: bytes, generation: str, id: Id) -> Plan:
         """Raises JobRejected with every problem, and Retriable when the broker does not answer."""
         spec = interpret(_decoded(value))
+        if problems := [*sinks.unregistered(spec)]:
+            raise JobRejected(problems)
         topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
         each = several_topics.whole(spec, topics, self._prefix).spec
         read = {source.topic for source in each.sources.values() if source.topic is not None}

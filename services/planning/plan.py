@@ -174,6 +174,7 @@ class _Draft:
             "commit_interval_ms": 0 if sink is None else sink.commit_interval_ms,
             **({"tentative": True} if query in self._tentative else {}),
             **({"headers": dict(sink.headers)} if sink is not None and sink.headers else {}),
+            **({} if sink is None or sink.schema_id is None else {"schema_id": sink.schema_id}),
             **({"delete_when": sink.delete_when} if sink is not None and sink.delete_when else {}),
         }
 

@@ -5,6 +5,7 @@ Source: JOBS "queries".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -12,6 +13,7 @@ import polars as pl
 from holdfast.schemas.jobs import JobSpec, Sink
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs.fields import dtype, schema
+from holdfast.services.kernel.codecs.sink_schemas import FORMATS, names
 from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from holdfast.services.kernel.logs.gaps import SKIPPED
@@ -31,6 +33,28 @@ def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
             yield from _key_problems(f"{path}.key", one.input, one.sink, rows)
             yield from _header_problems(f"{path}.headers", one.sink, rows)
             yield from _deletion_problems(f"{path}.delete_when", one.input, one.sink, rows)
+            yield from _schema_problems(path, one.sink, rows)
+
+
+def unregistered(spec: JobSpec) -> Iterator[Problem]:
+    """Problems of sinks whose records are to name a schema that nobody has registered."""
+    for query, one in spec.queries.items():
+        if one.sink is not None and one.sink.format in FORMATS and one.sink.schema_id is None:
+            message = f"is missing: records of format {one.sink.format} name the schema of their columns"
+            yield Problem(f"queries.{query}.sink.schema_id", message, "`holdfast submit` registers it")
+
+
+def _schema_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
+    for name, given in (("subject", sink.subject), ("schema_id", sink.schema_id)):
+        if given is not None and sink.format not in FORMATS:
+            yield Problem(f"{path}.{name}", f"a sink of format {sink.format} has none", "leave it out")
+    if sink.format == "avro" and (bad := [*names(rows.fields)]):
+        message = f"avro has no field '{bad[0]}': names are letters, digits and _"
+        yield Problem(f"{path}.format", message, f'rename it in a select: "{bad[0]}" AS {_plain(bad[0])}')
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name).lower().lstrip("0123456789") or "name"
 
 
 def _key_problems(path: str, given: str, sink: Sink, rows: Stream) -> Iterator[Problem]:

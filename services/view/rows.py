@@ -33,13 +33,13 @@ def sink_of(plan: Plan, query: str) -> OperatorPlan:
 
 def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
     """A record's rows as JSON; a record that is not of the query's format is null."""
-    if sink.params.get("format") != "arrow":
+    if value is None or sink.params.get("format", "json") == "json":
         return [value or NO_ROW]
     from holdfast.services.kernel.codecs.arrow_records import UnfitRecord
     from holdfast.services.kernel.dataflow.sink_records import json_rows
 
     try:
-        return json_rows(sink)(value or b"")
+        return json_rows(sink)(value)
     except UnfitRecord:
         return [NO_ROW]
 

@@ -82,6 +82,8 @@ JOB = {
     "Sink.format": "kernel/dataflow/sink_records.py",
     "Sink.key": "kernel/dataflow/sink_records.py tests/unit/test_sink_keys.py",
     "Sink.headers": "kernel/dataflow/sink_records.py tests/unit/test_metadata_columns.py",
+    "Sink.subject": "client/registering.py tests/unit/client/test_registering.py",
+    "Sink.schema_id": "kernel/dataflow/sink_records.py tests/unit/client/test_registering.py",
     "Sink.delete_when": "kernel/dataflow/sink_records.py tests/unit/test_metadata_columns.py",
     "Sink.partitions": "planning/plan.py",
     "Sink.commit_interval_ms": "worker/unit/opening.py tests/scenario/test_job_settings.py",

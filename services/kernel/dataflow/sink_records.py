@@ -13,10 +13,16 @@ import numpy as np
 import polars as pl
 
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
+from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord, encode_arrow
+from holdfast.services.kernel.codecs.avro_bytes import Records
+from holdfast.services.kernel.codecs.avro_records import RecordReader
+from holdfast.services.kernel.codecs.avro_schemas import parse
+from holdfast.services.kernel.codecs.avro_writing import encode_avro
 from holdfast.services.kernel.codecs.encoding import encode_json, keys, text_keys
 from holdfast.services.kernel.codecs.fields import optional, schema
 from holdfast.services.kernel.codecs.keys import partitions
+from holdfast.services.kernel.codecs.registered import HEADER
+from holdfast.services.kernel.codecs.sink_schemas import FORMATS, schema_of
 from holdfast.services.kernel.expressions.parsing import compile_expression, computing
 from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.plans.layout import TaskLayout
@@ -50,7 +56,7 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     turn = (batch + task.index) % count
     if operator.params.get("format") == "arrow":
         return _arrow(rows, operator.fields, partitions(rows, row_key, count) if row_key else turn)
-    values: list[bytes | None] = [*encode_json(rows, operator.fields)]
+    values: list[bytes | None] = [*_encoded(operator, rows)]
     if text := operator.params.get("delete_when"):
         for row in condition(text, tuple(operator.fields.items()))(rows).arg_true().to_list():
             values[row] = None
@@ -60,6 +66,17 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     if row_key:
         return SinkRecords(values, keys=keys(rows, row_key), headers=headers)
     return SinkRecords(values, partitions=[turn] * len(values), headers=headers)
+
+
+def _encoded(operator: OperatorPlan, rows: pl.DataFrame) -> list[bytes]:
+    """A value for each row. Those of a registry begin with a byte 0 and the id of their schema."""
+    format = operator.params.get("format", "json")
+    if format not in FORMATS:
+        return encode_json(rows, operator.fields)
+    head = b"\0" + operator.params.get("schema_id", 0).to_bytes(HEADER - 1, "big")
+    if format == "avro":
+        return encode_avro(rows, operator.fields, head)
+    return [head + value for value in encode_json(rows, operator.fields)]
 
 
 def _headers(rows: pl.DataFrame, columns: Mapping[str, str] | None) -> list[list[tuple[str, bytes]]] | None:
@@ -153,11 +170,28 @@ def _for_spark(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
 
 def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
     """Reader of the rows in one of a sink's records, each as a JSON object. The reader may raise UnfitRecord."""
-    if sink.params.get("format") != "arrow":
+    format = sink.params.get("format")
+    if format == "json-schema":
+        return lambda value: [value[HEADER:]]
+    if format not in ("arrow", "avro"):
         return lambda value: [value]
     fields = {name: optional(text) for name, text in sink.fields.items()}  # bounds of a window may be null
-    read = ArrowReader(fields).read
+    read = ArrowReader(fields).read if format == "arrow" else _avro_rows(fields)
     return lambda value: encode_json(read(value), fields)
+
+
+def _avro_rows(fields: dict[str, str]) -> Callable[[bytes | None], pl.DataFrame]:
+    """Reader of the one row of a record of Avro. It may raise UnfitRecord."""
+    reader, first = RecordReader.of(parse(schema_of("avro", fields)), fields), np.zeros(1, np.int64)
+
+    def read(value: bytes | None) -> pl.DataFrame:
+        records = Records([value], HEADER)
+        columns = reader.read(records, first)
+        if records.refused:
+            raise UnfitRecord(records.refused[0])
+        return pl.DataFrame([column.alias(name) for name, column in zip(fields, columns, strict=True)])
+
+    return read
 
 
 def _arrow(rows: pl.DataFrame, fields: dict[str, str], where: np.ndarray | int) -> SinkRecords:

@@ -1,0 +1,86 @@
+"""Schemas of a sink's rows for a Schema Registry: made of the columns alone, so equal columns have one schema.
+
+Every field may be null, as in those of ksqlDB: a time outside the years 1 to 9999 is, and a reader has to be ready for
+the same column of a job that is submitted again. Source: JOBS "queries", Avro specification 1.12, JSON Schema draft 7.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from holdfast.services.kernel.codecs import fields as field_types
+
+FORMATS = {"avro": "AVRO", "json-schema": "JSON"}
+"""Registry's names for the schemas of a sink's format."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_AVRO: dict[str, Any] = {
+    "string": "string", "int": "long", "float": "double", "bool": "boolean", "bytes": "bytes",
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros"}, "date": {"type": "int", "logicalType": "date"},
+}  # fmt: skip
+_JSON: dict[str, dict[str, Any]] = {
+    "string": {"type": "string"}, "int": {"type": "integer"}, "float": {"type": "number"}, "bool": {"type": "boolean"},
+    "bytes": {"type": "string", "contentEncoding": "base64"}, "timestamp": {"type": "string", "format": "date-time"},
+    "date": {"type": "string", "format": "date"},
+}  # fmt: skip
+
+
+def schema_of(format: str, fields: Mapping[str, str]) -> str:
+    """The text of the schema of rows with these columns."""
+    schema = _record("Row", fields) if format == "avro" else {
+        "$schema": "http://json-schema.org/draft-07/schema#", "title": "Row", **_object(fields)
+    }  # fmt: skip
+    return json.dumps(schema, separators=(",", ":"))
+
+
+def names(fields: Mapping[str, str]) -> Iterator[str]:
+    """Names that Avro does not take, also those within structs."""
+    for name, text in fields.items():
+        if not _NAME.fullmatch(name):
+            yield name
+        inner = field_types.required(text)
+        while inner.startswith("list<"):
+            inner = field_types.required(inner[len("list<") : -1])
+        if inner.startswith("struct<"):
+            yield from names(field_types.members(inner))
+
+
+def _record(name: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    members = [{"name": one, "type": _avro(text, f"{name}_{one}"), "default": None} for one, text in fields.items()]
+    return {"type": "record", "name": name, "fields": members}
+
+
+def _avro(text: str, path: str) -> Any:
+    """path: names the records within, of which each needs a name of its own."""
+    name = field_types.required(text)
+    kind = _AVRO.get(name) or _composed(name, lambda inner: _avro(inner, path), lambda members: _record(path, members))
+    if name.startswith("decimal"):
+        precision, scale = map(int, re.findall(r"\d+", name))
+        kind = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+    elif name.startswith("list<"):
+        kind = {"type": "array", "items": kind}
+    return ["null", kind]
+
+
+def _object(fields: Mapping[str, str]) -> dict[str, Any]:
+    """An object with all of these columns."""
+    properties = {name: _json(text) for name, text in fields.items()}
+    return {"type": "object", "properties": properties, "required": list(fields)}
+
+
+def _json(text: str) -> dict[str, Any]:
+    name = field_types.required(text)
+    kind: dict[str, Any] = _JSON.get(name) or _composed(name, _json, _object)
+    if name.startswith("decimal"):
+        kind = {"type": "string"}
+    elif name.startswith("list<"):
+        kind = {"type": "array", "items": kind}
+    return {"oneOf": [{"type": "null"}, kind]}
+
+
+def _composed(name: str, inner: Callable[[str], Any], record: Callable[[Mapping[str, str]], Any]) -> Any:
+    if name.startswith("list<"):
+        return inner(name[len("list<") : -1])
+    return record(field_types.members(name)) if name.startswith("struct<") else {}
