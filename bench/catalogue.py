@@ -13,6 +13,7 @@ from bench.cluster import BenchCluster
 from bench.cold import cold
 from bench.cost import cost
 from bench.counting import counting
+from bench.crowded import crowded
 from bench.disk import disk
 from bench.figures import Figures, Target, at_least, at_most
 from bench.growth import growth
@@ -198,6 +199,22 @@ MEASURES = (
         "CPU of every process while 2,000 records/s pass four units: a batch every 10 ms, and by latency_ms",
         cost,
         {"budget_100_cores_over_often": at_most(0.3)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "crowded",
+        "a hybrid job at 2,000 records/s, all of its cluster on two thirds of one CPU: cores, delays, kills",
+        crowded,
+        {
+            "share_percent": at_most(60),
+            "p50_ms": at_most(300),
+            "p99_ms": at_most(1_000),
+            "kill_p50_ms": at_most(250),
+            "kill_p90_ms": at_most(500),
+            "kill_worst_ms": at_most(1_000),
+        },
+        workers=0,
         alone=True,
         standard=False,
     ),

@@ -6,14 +6,14 @@ between batches.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from string import Template
 
 from bench import jobs
 from bench.cluster import BenchCluster, now_ms
 from bench.feeder import Feeder
 from bench.figures import Figures
-from bench.followed import MeasureFailed
+from bench.followed import Followed, MeasureFailed
 from bench.hops import split
 from bench.peers.beside import streams_beside
 from bench.scale import Scale
@@ -80,17 +80,24 @@ def _one(cluster: BenchCluster, name: str, job: Template, seconds: float) -> Fig
     cluster.create(topic)
     with cluster.running(job, topic, name=name) as running:
         running.await_running()
-        with Trace(cluster, running, f"{topic}-out") as trace:
-            feeder = Feeder(
-                cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
-            )
-            with feeder:
-                running.watch(SETTLING_S)
-                began_s, before, first = time.monotonic(), Spent.of(cluster), len(feeder.sent_ms)
-                running.watch(seconds)
-                took_s, after = time.monotonic() - began_s, Spent.of(cluster)
-            running.await_records(len(feeder.sent_ms))
-            running.watch(0.5)  # the last rows
+        return steady(cluster, running, topic, lambda i: jobs.record(i, KEYS, int(now_ms())), seconds)
+
+
+def steady(
+    cluster: BenchCluster, running: Followed, topic: str, record: Callable[[int], bytes], seconds: float
+) -> Figures:
+    """Cores of a running job's cluster, batches, and delays of results while RATE_PER_S records come. Raises
+    MeasureFailed.
+    """
+    with Trace(cluster, running, f"{topic}-out") as trace:
+        feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record)
+        with feeder:
+            running.watch(SETTLING_S)
+            began_s, before, first = time.monotonic(), Spent.of(cluster), len(feeder.sent_ms)
+            running.watch(seconds)
+            took_s, after = time.monotonic() - began_s, Spent.of(cluster)
+        running.await_records(len(feeder.sent_ms))
+        running.watch(0.5)  # the last rows
     _, seen = trace.rows()
     cuts = [cut for cut in trace.cuts() if cut.start >= first]
     appended = [float(message.timestamp()[1]) for message in cluster.log.scan(Partition(topic, 0))]

@@ -6,9 +6,11 @@ cpu controller is there, else those of version 1.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.followed import MeasureFailed
@@ -71,21 +73,49 @@ class Quotas:
                 group = self._folder / name
                 if name not in self._placed:
                     group.mkdir(exist_ok=True)
-                    self._limit(group)
+                    limit(group, self._share, version_2=self._version_2)
                 _try(lambda group=group, pid=pid: (group / "cgroup.procs").write_text(str(pid)))  # type: ignore[misc]
                 self._placed[name] = pid
-
-    def _limit(self, group: Path) -> None:
-        quota_us = round(self._share * PERIOD_US)
-        if self._version_2:
-            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-        else:
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_S):
             self.look()
+
+
+@contextmanager
+def confined(share: float, root: Path = ROOT) -> Iterator[None]:
+    """Whatever this process starts meanwhile has this share of one CPU, all together, for as long as it runs.
+
+    Raises:
+        MeasureFailed: no control group can be made here.
+    """
+    version_2 = "cpu" in _text(root / "cgroup.controllers").split()
+    home = root if version_2 else root / "cpu"
+    group = home / f"holdfast-bench-all-{os.getpid()}"
+    try:
+        group.mkdir(exist_ok=True)
+        if version_2:
+            (root / "cgroup.subtree_control").write_text("+cpu")
+        limit(group, share, version_2=version_2)
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError as error:
+        reason = f"no CPU quota can be set below {home} ({error.strerror})"
+        raise MeasureFailed(f"{reason}: run it as root on a machine whose cpu controller is writable") from error
+    try:
+        yield
+    finally:
+        (home / "cgroup.procs").write_text(str(os.getpid()))
+        atexit.register(_try, group.rmdir)
+
+
+def limit(group: Path, share: float, *, version_2: bool) -> None:
+    """Gives a control group its quota. Raises OSError."""
+    quota_us = round(share * PERIOD_US)
+    if version_2:
+        (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+    else:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(quota_us))
 
 
 def _text(file: Path) -> str:

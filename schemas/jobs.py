@@ -288,8 +288,9 @@ class JobSpec(JobPart):
     """How the job survives failures."""
     placement: Placement = Placement()
     """Which operators share a unit."""
-    batch_interval_ms: Annotated[Whole, Field(ge=1, le=60_000)] = 10
-    """Least time between two batches."""
+    batch_interval_ms: Annotated[Whole, Field(ge=1, le=60_000)] | None = None
+    """Least time between two batches; null: 10, and up to 1,000 while batches take long, because the machine is full or
+    a unit is away."""
     latency_ms: Annotated[Whole, Field(ge=1, le=60_000)] | None = None
     """How long most records may take to become results. Batches are as far apart as that allows, which costs least;
     null: a batch every batch_interval_ms while records come."""

@@ -26,6 +26,8 @@ from holdfast.services.planning.wiring import edges, frames_per_batch, links
 
 FRAMES_PER_S = 5000
 """PROTOCOL 2: more, and brokers and workers are busy with empty frames."""
+LEAST_INTERVAL_MS = 10
+"""Least time between two batches of a job that does not say one."""
 
 
 def make_plan(
@@ -120,7 +122,8 @@ class _Draft:
         self.drivers = tuple(hosting.unit_plans(asked, self.tasks, self._schemes, len(self.units)))
         self.spark = tuple(hosting.spark_plans(asked, self.tasks, self.units, first, rows, names))
         self._frames = frames_per_batch(self.edges, self.tasks)
-        self.interval_ms = max(self._spec.batch_interval_ms, -(-self._frames * 1000 // FRAMES_PER_S))
+        self._wanted_ms = self._spec.batch_interval_ms or LEAST_INTERVAL_MS
+        self.interval_ms = max(self._wanted_ms, -(-self._frames * 1000 // FRAMES_PER_S))
 
     def plan(self, id: Id, versions: Mapping[str, str]) -> Plan:
         """The plan. Raises JobRejected."""
@@ -215,9 +218,9 @@ class _Draft:
         yield from hosting.warnings(self._checked, self._schemes, named, self.tasks)
         if self._topics is not None:
             yield from user_topics.partition_warnings(self._spec, self._topics)
-        if self.interval_ms > self._spec.batch_interval_ms:
+        if self.interval_ms > self._wanted_ms:
             yield (
-                f"batch_interval_ms: raised from {self._spec.batch_interval_ms} to {self.interval_ms}, because a batch "
+                f"batch_interval_ms: raised from {self._wanted_ms} to {self.interval_ms}, because a batch "
                 f"is {plural(self._frames, 'frame')} and {FRAMES_PER_S} a second are the limit; less parallelism "
                 "lowers it"
             )

@@ -14,15 +14,16 @@ import pytest
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.memory import MemoryAppender
 from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.core import cutting
 from holdfast.services.worker.core.checkpointing import Phase
-from holdfast.services.worker.core.cutting import IDLE_CUT_MS
+from holdfast.services.worker.core.cutting import IDLE_CUT_MS, LOOK_MS
 from holdfast.services.worker.host.surroundings import Subscriber
 from holdfast.services.worker.process.loop import MAX_WAIT_MS
 from holdfast.services.worker.process.subscriptions import SharedReader
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.running import Running
 from holdfast.services.worker.unit.trimmer import OUTPUT_MS
-from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
+from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed, mute_progress
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders
 
@@ -41,6 +42,25 @@ def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
     idle_cuts, trims = TURNS // IDLE_CUT_MS, TURNS // OUTPUT_MS
     # of a cut it comes to know one after the other: its cut, its frames, their acknowledgement, its checkpoint
     assert step.call_count <= len(cluster.units) * (10 * idle_cuts + 2 * trims)
+
+
+def test_a_source_that_is_far_ahead_waits_without_looking_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took a third of a core when it looked each 2 ms."""
+    monkeypatch.setattr(cutting, "MAX_LEAD_BATCHES", 3)
+    cluster, fed = MemoryCluster(FAST), orders(120)
+    others, source = cluster.start("w1"), cluster.start("w2")
+    cluster.place({unit: (source if unit.startswith("orders") else others,) for unit in cluster.units})
+    cluster.turn(TURNS)
+    mute_progress(others)
+    for number in range(0, len(fed), 20):
+        feed(cluster, fed[number : number + 20])
+        cluster.turn(100)
+    with mock.patch.object(Running, "step", autospec=True, side_effect=Running.step) as step:
+        cluster.turn(TURNS)
+    sources = {copy.running for copy in source._copies.here.values()}
+    steps = sum(call.args[0] in sources for call in step.call_args_list)
+    looks = len(sources) * TURNS / LOOK_MS
+    assert looks / 2 < steps < 2 * looks
 
 
 def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Running], set[Running]]:

@@ -151,7 +151,7 @@ def test_what_waits_takes_no_more_memory_however_long_it_waits(monkeypatch: pyte
 
 
 def test_a_unit_that_is_slow_but_there_holds_the_sources_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = MemoryCluster(JOB)
+    made = MemoryCluster(JOB + "batch_interval_ms: 10\n")
     one, two = leaders(made, "poor")
     live(made, 500, one, two)
     monkeypatch.setattr(two, "turn", lambda: False)

@@ -17,10 +17,11 @@ from holdfast.services.kernel.dataflow import merging
 from holdfast.services.kernel.logs import cut_snapshots, jobs, snapshots
 from holdfast.services.kernel.protection import merging as entries
 from holdfast.services.kernel.state import keyed as state
+from holdfast.services.planning import plan
 from holdfast.services.recovery.core.replication import measured, replanning
 from holdfast.services.worker.checkpoint import applier, parts, unit_image
 from holdfast.services.worker.checkpoint.policies import idle_minmax
-from holdfast.services.worker.core import cut_trimming, cutting
+from holdfast.services.worker.core import cut_trimming, cutting, pacing
 from holdfast.services.worker.sinks import delivery, portions
 from holdfast.services.worker.sources import cut_trimmer
 from holdfast.services.worker.unit import intake, outputs, receiving, trimmer
@@ -37,9 +38,20 @@ AIMED: Mapping[str, tuple[tuple[Any, str, tuple[float, ...]], ...]] = {
         (measured, "LEAST_US", (300_000, 600_000)),
         (measured, "APART_US", (100_000,)),
     ),
+    "stretched": (
+        (plan, "LEAST_INTERVAL_MS", (20, 50, 100)),
+        (pacing, "ROOM_MS", (1.0, 20.0, 60.0)),
+        (pacing, "WAITS_MS", (1.0, 100.0)),
+        (pacing, "SELDOM_MS", (25.0, 60.0)),
+        (pacing, "OFTEN_MS", (10.0, 25.0)),
+        (pacing, "GAPS", (1, 2, 4)),
+        (pacing, "REST_MS", (100.0, 500.0)),
+    ),
     "merged": ((entries, "ALIKE", (2.0, 100.0, 1e6)), (idle_minmax, "LEAST_MS", (0.01, 1.0))),
 }
 """Under a profile."""
+LOOK_MS = 2.0
+"""Time between two looks of a source that is far ahead: where three batches are that already, they are done soon."""
 
 
 @contextmanager
@@ -81,5 +93,6 @@ def drawn_limits(seed: str) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, values in (*drawn, *AIMED.get(profile_of(seed), ())):
             stack.enter_context(mock.patch.object(module, name, random.choice(values)))
+        stack.enter_context(mock.patch.object(cutting, "LOOK_MS", LOOK_MS))
         stack.enter_context(small_bounds())
         yield

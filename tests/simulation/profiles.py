@@ -75,6 +75,8 @@ class Profile:
     """The job has `retain_bytes`, and what it sends reaches that."""
     paced: bool = False
     """Jobs have a latency budget, so that their topics are read when a batch is due."""
+    stretched: bool = False
+    """Jobs do not say how far apart batches are, so that this follows how long they take."""
     adaptive: bool = False
     """Recovery chooses schemes by what copies measure."""
     budget: bool = False
@@ -353,6 +355,14 @@ PROFILES: Mapping[str, Profile] = {
         lags=("source in", "cuts in", "cuts out", "data in", "assignments in"),
         continues=True,
         paced=True,
+    ),
+    "stretched": Profile(
+        {"strike": 2, "lag": 8, "stall": 4, "usurped": 1, "lost-heartbeats": 2, "crash": 4},
+        ("filter", "totals", "windows"),
+        ("active-replication", "active-standby", "hybrid"),
+        strikes=("cuts dies", "cuts stalls", "data dies"),
+        lags=("source in", "cuts in", "cuts out", "data in", "data out"),
+        stretched=True,
     ),
     "timed": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("synchronous", "individual")),
     "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),

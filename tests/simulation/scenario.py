@@ -64,6 +64,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         job.spec.update(keep_cuts=False, replay_horizon_s=Random(f"{seed_}/horizon").choice((0, 0, 0.1, 1)))
     if drawn_under.paced:
         job.spec["latency_ms"] = Random(f"{seed_}/latency").choice((50, 100, 200, 400))
+    if drawn_under.stretched:
+        del job.spec["batch_interval_ms"]
     if drawn_under.bounded:
         job.spec["retain_bytes"] = MIB
     if drawn_under.policies:

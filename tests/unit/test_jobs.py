@@ -54,7 +54,7 @@ def test_what_the_file_leaves_out_gets_its_default() -> None:
     source = spec.sources["s"]
     assert (source.format, source.allowed_lateness_s, source.start, source.idle_after_s) == ("json", 0, "earliest", 30)
     assert (source.on_data_loss, source.late, source.parallelism) == ("fail", "drop", 1)
-    assert (spec.batch_interval_ms, spec.max_batch_records) == (10, 10_000)
+    assert (spec.batch_interval_ms, spec.max_batch_records) == (None, 10_000)
     assert spec.fault_tolerance.checkpoint.policy == "sweep"
 
 

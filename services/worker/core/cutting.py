@@ -16,8 +16,14 @@ REST_AFTER_MS, REST_CUT_MS = 10_000.0, 4_000
 MAX_LEAD_BATCHES = 64
 MAX_LEAD_BYTES = 32 * 1024 * 1024
 """Largest lead of a task's cuts over the slowest unit of the job: the rest waits in the user's topic."""
-LOOK_MS = 2.0
-"""Time between two looks of a task that is too far ahead: the others may have come nearer."""
+LOOK_MS = 20.0
+"""Time between two looks of a task that is too far ahead: the others may have come nearer. It hears of them ten times a
+second, and its lead lasts for longer than this.
+"""
+MISSING_LOOK_MS = 2.0
+"""Time between two looks, at a topic that is read on demand, for records of a cut that is known."""
+STANDBY_LOOK_MS = 100.0
+"""Time between two looks at a topic that is read on demand, by a copy that does not cut, or waits for its own cut."""
 FULL_LOOK_MS = 20.0
 """Time between two looks at full data topics: a checkpoint makes room."""
 

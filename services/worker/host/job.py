@@ -25,6 +25,7 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.core.counting import Counting
 from holdfast.services.worker.core.cutting import Rhythm
+from holdfast.services.worker.core.pacing import Spacing
 from holdfast.services.worker.core.retained import Bound
 from holdfast.services.worker.core.trimming import later
 from holdfast.services.worker.host.presence import Presence
@@ -56,6 +57,7 @@ class JobView:
     spans: of its batches; None: nobody wants any.
     senders: by data partition and writer number.
     read: how far `assignments` was read.
+    spacing: of its batches, as the copies here read them.
     """
 
     plan: Plan
@@ -74,6 +76,7 @@ class JobView:
     bound: Bound = field(default_factory=lambda: Bound(None))
     senders: dict[Partition, dict[int, str]] = field(default_factory=dict)
     read: Callable[[], int] = lambda: -1
+    spacing: Spacing = field(default_factory=Spacing)
     _here: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
@@ -98,10 +101,19 @@ class JobView:
     def key(self, unit: str) -> str:
         return unit_key(self.plan.job, self.plan.generation, unit)
 
+    def reads(self, partition: Partition) -> bool:
+        """True if it is of a topic of a user that a source of the job reads."""
+        return any(source.topic == partition.topic for source in self.plan.sources)
+
+    @property
+    def stretches(self) -> bool:
+        """True if its batches may be further apart than it says, since it does not say."""
+        return self.plan.spec.get("batch_interval_ms") is None
+
     @property
     def paced(self) -> bool:
-        """Its batches are as far apart as its latency budget allows."""
-        return (self.plan.spec.get("latency_ms") or 0) >= PACED_FROM_MS
+        """True if its batches are far apart: its latency budget allows it, or they take long."""
+        return (self.plan.spec.get("latency_ms") or 0) >= PACED_FROM_MS or self.spacing.seldom
 
     @property
     def checkpoint(self) -> CheckpointPolicy:

@@ -6,7 +6,8 @@ Source: PROTOCOL 5. Nothing in it sleeps: it waits on the reader from which the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from holdfast.schemas.costs import Costs
@@ -41,7 +42,6 @@ from holdfast.services.worker.process.listeners import AssignmentSignal, Ignored
 from holdfast.services.worker.process.paced import PacedReader
 from holdfast.services.worker.process.subscriptions import SharedReader
 from holdfast.services.worker.unit.copy import UnitCopy
-from holdfast.services.worker.unit.running import Running
 
 if TYPE_CHECKING:
     from holdfast.services.worker.host.spans import Spans
@@ -54,6 +54,7 @@ SOON_MS = 2.0
 SUSPENDED_MS = 4.0
 """Suspended copies wait for an assignment, which the other reader brings: to look there often is a short takeover."""
 _DATA = ("data", "paced")
+_AWAITS_CONTROL = attrgetter("awaits_control")
 QUIET_MS, FIRST_MS = 100.0, 10.0
 """After so long without data it is assignments, cuts and markers that are waited for; data that come then may wait that
 long. A cut stays due until it is read back: a worker that only looked, without waiting, span for as long as that took.
@@ -174,6 +175,9 @@ class Worker:
             if (next_deadline := copy.next_deadline) < due:
                 due = next_deadline
         self._progress.send()
+        for view in self._jobs.values():
+            if view.spacing.changes(now):
+                self._data.reassign(view.reads)
         self.next_deadline = min(due, self._paced.wants(self._wanted_ms)) if self._paced.paces else due
         return came
 
@@ -234,7 +238,7 @@ class Worker:
         quiet = now - self._data_ms >= QUIET_MS
         most = REST_WAIT_MS if now - self._data_ms >= REST_AFTER_MS else MAX_WAIT_MS
         wait = max(0.0, min(most, self.next_deadline - now))
-        awaits_control = self._herald.newest > self._decisions.decided or _any_awaits_control(running)
+        awaits_control = self._herald.newest > self._decisions.decided or any(map(_AWAITS_CONTROL, running))
         if awaits_control and wait > 0.0:
             wait = FIRST_MS if quiet else min(wait, SOON_MS)
         for blocking in self._blocking:
@@ -309,7 +313,7 @@ class Worker:
 
     def _is_paced(self, partition: Partition) -> bool:
         """Every job here that reads this topic of a user says that its batches may be far apart."""
-        reading = [job for job in self._jobs.values() if any(one.topic == partition.topic for one in job.plan.sources)]
+        reading = [job for job in self._jobs.values() if job.reads(partition)]
         return bool(reading) and all(job.paced for job in reading)
 
     def _wanted_ms(self, looked_ms: float) -> float:
@@ -341,10 +345,3 @@ class Worker:
 
     def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
         self.refusals.refuse(partition, offset, cause)
-
-
-def _any_awaits_control(running: Iterable[Running]) -> bool:
-    for one in running:  # noqa: SIM110 (in each turn of the loop: a generator would take twice as long)
-        if one.awaits_control:
-            return True
-    return False

@@ -6,7 +6,7 @@ drops what it has).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import PositionGone
@@ -83,6 +83,12 @@ class SharedReader:
         self._reader.unassign(gone)
         self._forget_held([*gone, *kept])
         self._pause_at(kept)
+
+    def reassign(self, concerns: Callable[[Partition], bool]) -> None:
+        """Reads these partitions on from where they are, as a reader that tells them apart anew."""
+        moved = {partition: at for partition, at in self._next.items() if concerns(partition)}
+        self._reader.assign(moved)
+        self._reader.pause([partition for partition in moved if partition in self._held])
 
     def hold(self, holder: object, partition: Partition, held: bool) -> None:
         before = self._held.pop(partition, set())

@@ -20,7 +20,8 @@ from holdfast.services.kernel.errors import TopicChanged, Unreachable
 from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
-from holdfast.services.worker.core.cutting import LOOK_MS, REST_AFTER_MS, Lead, SourceView, due, wait_ms
+from holdfast.services.worker.core import cutting
+from holdfast.services.worker.core.cutting import REST_AFTER_MS, Lead, SourceView, due, wait_ms
 from holdfast.services.worker.core.pacing import Pace
 from holdfast.services.worker.core.restarts import Restarts
 from holdfast.services.worker.host.job import JobView
@@ -33,8 +34,6 @@ from holdfast.services.worker.sources.replaced import TopicGuard, gone, stopped
 from holdfast.services.worker.sources.silences import Silences
 from holdfast.services.worker.sources.user_topic import SourceFeed
 
-STANDBY_LOOK_MS = 100.0
-"""Time between two looks at a topic that is read on demand, by a copy that does not cut, or waits for its own cut."""
 _GROWN_TABLE = (
     "topic {topic} of a table has grown from {planned} to {now} partitions: rows of one key may lie in two of them, "
     "and nobody knows which is newer. Submit the job again, with a topic into which the table was written again"
@@ -74,7 +73,7 @@ class Cutter:
         self._restarts = Restarts()
         self._leads = {name: Lead() for name in self.feeds}
         budget_ms = job.plan.spec.get("latency_ms")
-        self._paces = {name: Pace(job.rhythm, budget_ms) for name in self.feeds}
+        self._paces = {name: Pace(job.rhythm, budget_ms, stretches=job.stretches) for name in self.feeds}
         self._deciding = set[str]()
         self._silences = Silences(job, self.log, self._tables, around)
         self.wait_ms = math.inf  # how long until time alone makes a cut due
@@ -209,9 +208,9 @@ class Cutter:
         if not self._users:
             return math.inf
         if flags.process and any(feed.missing(feed.batch + 1) for feed in self._users.values()):
-            return looked_ms + LOOK_MS
+            return looked_ms + cutting.MISSING_LOOK_MS
         if not flags.commit or self._deciding:
-            return looked_ms + STANDBY_LOOK_MS
+            return looked_ms + cutting.STANDBY_LOOK_MS
         return min(
             max(feed.last_cut_ms, looked_ms if feed.last_cut_ms + interval_ms <= looked_ms else 0.0) + interval_ms
             for name, feed in self._users.items()
@@ -297,6 +296,8 @@ class Cutter:
         empty = isinstance(record, Cut) and not any(r.stop > r.start for r in record.ranges)
         if valid and not empty and not isinstance(record, Snapshot):
             self._stirred_ms = self._around.clock_ms()
+            if self._job.stretches and isinstance(record, Cut):
+                self._job.spacing.cut(record.batch, self._stirred_ms)
             for feed in self.feeds.values() if isinstance(record, Cut) else ():
                 if feed.idling is not None:
                     feed.idling.stirred(self._stirred_ms)

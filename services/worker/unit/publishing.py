@@ -16,12 +16,14 @@ from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.steps import Steps
 
-PROGRESS_MS = 100.0
-"""Counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request."""
+PROGRESS_MS, SELDOM_PROGRESS_MS = 100.0, 300.0
+"""Least time between two publications, and while batches are far apart: every worker reads what each one publishes.
+Counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request.
+"""
 
 
 class ProgressPublisher:
-    """Progress of one copy: it is published at most every PROGRESS_MS, and only when it is new.
+    """Progress of one copy, published only when it is new and its time has come.
 
     Args:
         unit: its name.
@@ -62,7 +64,8 @@ class ProgressPublisher:
 
     @property
     def _next_ms(self) -> float:
-        return (self._last_ms // PROGRESS_MS + 1) * PROGRESS_MS
+        period_ms = SELDOM_PROGRESS_MS if self._job.spacing.seldom else PROGRESS_MS
+        return (self._last_ms // period_ms + 1) * period_ms
 
     def look(self, now_ms: float) -> None:
         """Publishes if that is due."""

@@ -137,7 +137,7 @@ from tests.simulation.mutants.outages import (
     outage_not_noted_with_the_placement,
     outage_withdrawn_by_the_placement,
 )
-from tests.simulation.mutants.paced import missing_records_not_looked_for
+from tests.simulation.mutants.paced import missing_records_not_looked_for, records_passed_over_when_paced
 from tests.simulation.mutants.policies import (
     aligned_elsewhere,
     aligned_without_holding,
@@ -410,6 +410,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(ended_at_its_last_marker, "ended early", 0, "retention", run_ms=1_500),
     Mutant(read_from_its_marker_on_a_new_line, "failed copy", 27, "retention", run_ms=1_500),
     Mutant(missing_records_not_looked_for, "liveness", 1, "paced", run_ms=2_500),
+    Mutant(records_passed_over_when_paced, "replay differs", 0, "stretched", run_ms=2_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
     Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),

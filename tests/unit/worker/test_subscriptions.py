@@ -194,3 +194,20 @@ def test_who_connects_stops_nobody_who_reads() -> None:
     reader.add(another, {WHERE: 9})
     reader.poll(0)
     assert another.offsets == [9]
+
+
+def test_a_partition_that_changes_readers_is_read_on_where_it_was_and_stays_held() -> None:
+    reader, one = SharedReader(a_long_log().reader("r")), Heard()
+    reader.add(one, {WHERE: 3})
+    reader.poll(0)
+    reader.reassign(lambda partition: partition == WHERE)
+    reader.poll(0)
+    assert one.offsets == list(range(3, 10))
+    reader.add(one, {WHERE: 5})
+    reader.hold(one, WHERE, held=True)
+    reader.reassign(lambda partition: partition == WHERE)
+    reader.poll(0)
+    assert one.offsets == list(range(3, 10)), "it is held"
+    reader.hold(one, WHERE, held=False)
+    reader.poll(0)
+    assert one.offsets == [*range(3, 10), *range(5, 10)]
