@@ -10,25 +10,22 @@ once. Source: JOBS "top", PROTOCOL 4 and 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import polars as pl
 
 from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.operators.ranked_pools import GROUP, Pools
 from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.state.table import Table
 
-GROUP = "_group"
-"""Column for the number of a row's group in the batch."""
 PREFIX_BYTES = 8
 """Length of the hash in the name of a group."""
 _KEY = "_key"
 _FLOOR = "_floor"
 MIN_POOL = 1024
 """Rows of a pool, at least; where there are many groups, a sixteenth."""
-MOST_POOLS = 10_000
-"""Pools that stay in memory from batch to batch."""
 
 
 class Order:
@@ -55,13 +52,6 @@ class Ranking(Protocol):
     def update(self, groups: Sequence[bytes], rows: pl.DataFrame, batch: int) -> None: ...
 
 
-class _Pool(NamedTuple):
-    """Rows of a group, best first, with the table's keys. whole: the group has no others."""
-
-    rows: pl.DataFrame
-    whole: bool
-
-
 class Kept:
     """Rows in a table, and in memory those of them that may be among the best.
 
@@ -74,46 +64,43 @@ class Kept:
         self.rows = StoredRows(columns)
         self.order, self._columns = order, list(columns)
         self._size = max(4 * k, MIN_POOL // 16 if keyed else MIN_POOL)
-        self._pools: dict[bytes, _Pool] = {}
-
-    def pool(self, group: bytes) -> _Pool:
-        if (pool := self._pools.get(group)) is None:
-            entries = [entry for entry in self.table.scan(group[:PREFIX_BYTES]) if entry[0].startswith(group)]
-            rows = self.rows.decode([value for _, value in entries])
-            found = self.order.sort(rows.with_columns(pl.Series(_KEY, [key for key, _ in entries], dtype=pl.Binary)))
-            self._pools[group] = pool = _Pool(found.head(self._size), found.height <= self._size)
-        return pool
+        self._pools = Pools([*columns, _KEY])
 
     def best(self, groups: Sequence[bytes]) -> pl.DataFrame:
-        return _together([self.pool(group).rows.head(self.k) for group in groups]).select(*self._columns, GROUP)
+        self._load(groups)
+        return self._pools.first(groups, self.k).select(*self._columns, GROUP)
 
     def all(self, groups: Sequence[bytes]) -> pl.DataFrame:
         """The pools of these groups, one behind the other."""
-        return _together([self.pool(group).rows for group in groups])
+        self._load(groups)
+        return self._pools.first(groups, None)
 
     def put(self, groups: Sequence[bytes], rows: pl.DataFrame, keys: Sequence[bytes]) -> None:
         """Adds rows, in place of those with the same keys."""
-        pools, keyed = [self.pool(group) for group in groups], rows.with_columns(pl.Series(_KEY, keys, dtype=pl.Binary))
+        keyed = rows.with_columns(pl.Series(_KEY, keys, dtype=pl.Binary))
+        pool = self.all(groups)
         self.table.put_many(keys, self.rows.encode(rows))
-        stay = self.all(groups).join(keyed.select(_KEY), on=_KEY, how="anti", maintain_order="left")
-        floors = _together([pool.rows.head(0) if pool.whole else pool.rows.tail(1) for pool in pools])
+        stay = pool.join(keyed.select(_KEY), on=_KEY, how="anti", maintain_order="left")
         parts = [pl.concat([stay, keyed.select(stay.columns)]).with_columns(pl.lit(False).alias(_FLOOR))]
+        floors = self._pools.floors(groups)
         if floors.height:
             parts.append(floors.with_columns(pl.lit(True).alias(_FLOOR)))
-        ranked = self.order.sort(pl.concat(parts), [GROUP])
-        for group, pool, part in zip(groups, pools, _apart(ranked, len(groups)), strict=True):
-            self._enter(group, pool, part)
-        self._forget(groups)
+        self._enter(groups, self.order.sort(pl.concat(parts), [GROUP]))
 
-    def _enter(self, group: bytes, pool: _Pool, ranked: pl.DataFrame) -> None:
-        """ranked: what the pool has become, with its former last row, unless the pool was whole."""
-        if not pool.whole:
-            ranked = ranked.head(ranked[_FLOOR].arg_max() or 0)  # what is worse may be worse than rows of the table
-            if ranked.height < self.k:
-                del self._pools[group]
-                return
-        rows, whole = ranked.drop(_FLOOR), pool.whole and ranked.height <= 2 * self._size
-        self._pools[group] = _Pool(rows if ranked.height <= 2 * self._size else rows.head(self._size), whole)
+    def _enter(self, groups: Sequence[bytes], ranked: pl.DataFrame) -> None:
+        """ranked: what the pools have become, with the former last row of each that was not whole."""
+        numbers, floors = ranked[GROUP].to_numpy(), ranked[_FLOOR].to_numpy()
+        bounds = np.searchsorted(numbers, np.arange(len(groups) + 1))
+        whole, heights = self._pools.whole(groups), np.diff(bounds)
+        at = np.flatnonzero(floors)  # what is worse than a floor may be worse than rows of the table
+        heights[numbers[at]] = at - bounds[numbers[at]]
+        again = ~whole & (heights < self.k)  # the table is to be read
+        fits = heights <= 2 * self._size
+        heights = np.where(again, 0, np.where(fits, heights, self._size))
+        kept = ranked.filter(pl.Series(_places(numbers) < heights[numbers])).drop(_FLOOR)
+        self._pools.enter(groups, kept, whole & fits)
+        self._pools.drop([groups[number] for number in np.flatnonzero(again).tolist()])
+        self._pools.forget(groups)
 
     def replace(self, groups: Sequence[bytes], best: pl.DataFrame) -> None:
         """Holds these rows of the groups, best first, and no others; the table gets what entered, loses what left."""
@@ -121,14 +108,26 @@ class Kept:
         entered = best.join(pool.select(_KEY), on=_KEY, how="anti", maintain_order="left")
         self.table.put_many(entered[_KEY].to_list(), self.rows.encode(entered.select(self._columns)))
         self.table.delete_many(pool.join(best.select(_KEY), on=_KEY, how="anti")[_KEY].sort().to_list())
-        parts = _apart(best, len(groups))
-        self._pools |= {group: _Pool(rows, True) for group, rows in zip(groups, parts, strict=True)}
-        self._forget(groups)
+        self._pools.enter(groups, best, np.ones(len(groups), dtype=bool))
+        self._pools.forget(groups)
 
-    def _forget(self, but: Sequence[bytes]) -> None:
-        """Pools of groups that the batch did not touch, where there are too many."""
-        if len(self._pools) > MOST_POOLS:
-            self._pools = {group: self._pools[group] for group in but if group in self._pools}
+    def _load(self, groups: Sequence[bytes]) -> None:
+        """Reads the pools that are not in memory from the table."""
+        missing = self._pools.missing(groups)
+        if not missing:
+            return
+        found = [
+            (number, key, value)
+            for number, group in enumerate(missing)
+            for key, value in self.table.scan(group[:PREFIX_BYTES])
+            if key.startswith(group)
+        ]
+        rows = self.rows.decode([value for _, _, value in found]).with_columns(
+            pl.Series(_KEY, [key for _, key, _ in found], dtype=pl.Binary),
+            pl.Series(GROUP, [number for number, _, _ in found], dtype=pl.Int64),
+        )
+        heights = np.bincount(rows[GROUP].to_numpy(), minlength=len(missing))
+        self._pools.enter(missing, _first(self.order.sort(rows, [GROUP]), self._size), heights <= self._size)
 
 
 class Replacing:
@@ -164,20 +163,6 @@ class Growing:
         pool = self._kept.all(groups)
         added = candidates.with_columns(pl.Series(_KEY, keys, dtype=pl.Binary)).select(pool.columns)
         self._kept.replace(groups, _first(order.sort(pl.concat([pool, added]), [GROUP]), k))
-
-
-def _together(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Frames of groups as one, with the number of the group."""
-    numbers = np.repeat(np.arange(len(parts)), [part.height for part in parts])
-    rows = parts[0] if len(parts) == 1 else pl.concat(parts)
-    return rows.with_columns(pl.Series(GROUP, numbers, dtype=pl.Int64))
-
-
-def _apart(rows: pl.DataFrame, count: int) -> list[pl.DataFrame]:
-    """Rows that stand group by group, a frame a group, without the number."""
-    bounds = np.searchsorted(rows[GROUP].to_numpy(), np.arange(count + 1))
-    plain = rows.drop(GROUP)
-    return [plain[int(bounds[at]) : int(bounds[at + 1])] for at in range(count)]
 
 
 def _places(numbers: np.ndarray) -> np.ndarray:

@@ -19,7 +19,8 @@ from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.operators import ranking
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
-from holdfast.services.kernel.operators.ranking import GROUP, PREFIX_BYTES, Growing, Kept, Order, Ranking, Replacing
+from holdfast.services.kernel.operators.ranked_pools import GROUP
+from holdfast.services.kernel.operators.ranking import PREFIX_BYTES, Growing, Kept, Order, Ranking, Replacing
 from holdfast.services.kernel.operators.windows import BOUNDS, END, START
 from holdfast.services.kernel.state.table import Tables
 

@@ -127,7 +127,8 @@ def test_each_key_has_the_ranking_of_its_rows_restored_or_not(
     shown = dict[tuple[Any, int], tuple[str, int]]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("holdfast.services.kernel.operators.ranking.MIN_POOL", 16)  # a pool of one row, or of 4 * k
-        patch.setattr("holdfast.services.kernel.operators.ranking.MOST_POOLS", pools)
+        patch.setattr("holdfast.services.kernel.operators.ranked_pools.MOST_SEGMENTS", 2)
+        patch.setattr("holdfast.services.kernel.operators.ranked_pools.MOST_POOLS", pools)
         for number, batch in enumerate(batches):
             if number == crash:
                 top.restore()

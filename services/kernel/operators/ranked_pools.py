@@ -1,0 +1,100 @@
+"""Pools of ranked rows in memory: those of many groups lie side by side in a few frames.
+
+A batch touches hundreds of groups, so nothing is done group by group but to look up where a pool lies: with a frame for
+each pool, what polars does at the beginning of each call was most of the time of `top` with a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+GROUP = "_group"
+"""Column for the number of a row's group in the batch."""
+MOST_POOLS = 10_000
+"""Pools that stay in memory from batch to batch."""
+MOST_SEGMENTS = 32
+"""Frames that pools lie in; where there are more they become one."""
+
+
+class _Place(NamedTuple):
+    """Rows of a pool in a segment, best first. whole: the group has no others."""
+
+    segment: int
+    start: int
+    stop: int
+    whole: bool
+
+
+class Pools:
+    """Pools by the name of their group. columns: of their rows."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = list(columns)
+        self._segments: list[pl.DataFrame] = []
+        self._places: dict[bytes, _Place] = {}
+
+    def missing(self, groups: Sequence[bytes]) -> list[bytes]:
+        """The groups whose pools are not here."""
+        return [group for group in groups if group not in self._places]
+
+    def whole(self, groups: Sequence[bytes]) -> np.ndarray:
+        return np.array([self._places[group].whole for group in groups], dtype=bool)
+
+    def first(self, groups: Sequence[bytes], most: int | None) -> pl.DataFrame:
+        """The first rows of each pool, or all, group by group, each with the number of its group among these."""
+        segments, start, stop = self._bounds(groups)
+        return self._rows(segments, start, stop if most is None else np.minimum(stop, start + most))
+
+    def floors(self, groups: Sequence[bytes]) -> pl.DataFrame:
+        """The last row of each pool that is not whole."""
+        segments, start, stop = self._bounds(groups)
+        return self._rows(segments, np.where(self.whole(groups), stop, np.maximum(start, stop - 1)), stop)
+
+    def enter(self, groups: Sequence[bytes], rows: pl.DataFrame, whole: np.ndarray) -> None:
+        """Takes new pools of these groups. rows: of all of them, group by group, with the numbers of the groups."""
+        bounds = np.searchsorted(rows[GROUP].to_numpy(), np.arange(len(groups) + 1)).tolist()
+        at = len(self._segments)
+        self._segments.append(rows.select(self._columns))
+        for group, start, stop, all_ in zip(groups, bounds, bounds[1:], whole.tolist(), strict=False):
+            self._places[group] = _Place(at, start, stop, all_)
+        if len(self._segments) > MOST_SEGMENTS:
+            self._merge()
+
+    def drop(self, groups: Sequence[bytes]) -> None:
+        for group in groups:
+            del self._places[group]
+
+    def forget(self, but: Sequence[bytes]) -> None:
+        """Drops pools of groups that the batch did not touch, where there are too many."""
+        if len(self._places) > MOST_POOLS:
+            self._places = {group: self._places[group] for group in but if group in self._places}
+            self._merge()
+
+    def _merge(self) -> None:
+        """All pools in one segment, without rows that belong to none any more."""
+        groups, whole = list(self._places), self.whole(list(self._places))
+        rows = self.first(groups, None)
+        self._segments = []
+        self.enter(groups, rows, whole)
+
+    def _bounds(self, groups: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Segment, start and stop of each pool."""
+        places = [self._places[group][:3] for group in groups]
+        found = np.array(places, dtype=np.int64).reshape(len(places), 3)
+        return found[:, 0], found[:, 1], found[:, 2]
+
+    def _rows(self, segments: np.ndarray, start: np.ndarray, stop: np.ndarray) -> pl.DataFrame:
+        counts = stop - start
+        begin = np.cumsum(counts) - counts
+        parts, places = list[pl.DataFrame](), list[np.ndarray]()
+        for segment in np.unique(segments).tolist():
+            of = np.flatnonzero((segments == segment) & (counts > 0))
+            within = np.arange(int(counts[of].sum())) - np.repeat(np.cumsum(counts[of]) - counts[of], counts[of])
+            parts.append(self._segments[segment][np.repeat(start[of], counts[of]) + within])
+            places.append(np.repeat(begin[of], counts[of]) + within)
+        rows = parts[0] if len(parts) == 1 else pl.concat(parts)[np.argsort(np.concatenate(places))]
+        return rows.with_columns(pl.Series(GROUP, np.repeat(np.arange(len(counts)), counts), dtype=pl.Int64))
