@@ -197,8 +197,8 @@ class Demo:
         (silent_ms,) = silences(self._struck_by[-1:], times)[way]
         self._say(f"  {way} {number} of {self.kills}: results were silent for {silent_ms:,} ms")
 
-    def _unit(self) -> UnitLine:
-        """The one whose worker is killed, as heartbeats and assignments have it now."""
+    def _units(self) -> list[UnitLine]:
+        """Units of the job, as heartbeats and assignments have them now."""
         log, topics = self._log(), ClusterTopics()
         where = Whereabouts(self._folder / "cluster", "", topics.prefix, True)
         door = Door(log, topics, dict(log.topics()), where)
@@ -206,14 +206,30 @@ class Demo:
         plan = view.plan(named_job(view, self.job).generation)
         if plan is None:
             raise MeasureFailed(f"job {self.job} was not admitted")
-        return next(unit for unit in view.units(plan) if self._is_struck(unit))
+        return list(view.units(plan))
+
+    def _unit(self) -> UnitLine:
+        """The one whose worker is killed."""
+        return next(filter(self._is_struck, self._units()))
 
     def _ready(self) -> bool:
-        states = [copy.state for copy in self._unit().copies]
-        return len(states) == 2 and states[0] == "running" and states[1] in self.standby
+        """Also of the units before the struck one, whose loss would make its results silent, too."""
+        return all(map(self._protected, filter(self._counts, self._units())))
 
     def _alone(self) -> bool:
-        unit = self._unit()
+        units = list(filter(self._counts, self._units()))
+        (unit,) = filter(self._is_struck, units)
+        others = (one for one in units if one is not unit)
+        return self._stripped(unit) and all(map(self._protected, others))
+
+    def _counts(self, unit: UnitLine) -> bool:
+        return True
+
+    def _protected(self, unit: UnitLine) -> bool:
+        states = [copy.state for copy in unit.copies]
+        return len(states) == 2 and states[0] == "running" and states[1] in self.standby
+
+    def _stripped(self, unit: UnitLine) -> bool:
         return unit.scheme == self.unprotected and [copy.state for copy in unit.copies] == ["running"]
 
     def _gone(self, leader: CopyLine) -> bool:
@@ -269,7 +285,7 @@ class Demo:
     def _log(self) -> Log:
         if self._opened is None:
             described = json.loads((self._folder / "cluster" / "cluster.json").read_text())
-            patience = Patience(self._patience_s, self._say)
+            patience = Patience(round(self._patience_s), self._say)
             self._opened = open_waiting(described["bootstrap_servers"], ClusterTopics().prefix, "demo", patience)
         return self._opened
 
@@ -328,6 +344,10 @@ class SparkDemo(Demo):
 
     def _is_struck(self, unit: UnitLine) -> bool:
         return unit.unit == f"spark-{self.struck}-0"
+
+    def _counts(self, unit: UnitLine) -> bool:
+        """A driver's end costs no other unit a copy."""
+        return self._is_struck(unit)
 
     def _probed(self, flights: list[bytes]) -> tuple[int, int]:
         """Spark takes its time to begin: what it takes in its first second says nothing."""

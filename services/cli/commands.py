@@ -93,7 +93,7 @@ COMMANDS = (
         "console",
         CLUSTER,
         "consoles:console",
-        "Show the cluster and its jobs in a browser, until Ctrl-C; prints the address, with a token.",
+        "Show the cluster and its jobs in a browser; prints the address, with a token.",
     ),
     Command(
         "kill",

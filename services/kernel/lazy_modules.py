@@ -4,12 +4,20 @@ polars reaches numpy, pyarrow, pandas and others by proxies. The first attribute
 module and copies the module's names into the proxy. numpy has a name, `_globals`, under which the proxy keeps something
 of its own, so a second thread that asks meanwhile raises "'module' object does not support item assignment", and so
 does each later question for a name that numpy does not have.
+
+pyarrow imports pandas, where that is installed, as soon as an array goes to numpy or comes of a list: in the first
+batch, so that the loop of a worker hangs. On a cold machine with a tenth of a core it hung for over ten
+seconds, the worker ended as stuck, and so did the next one. Our own code has no use for pandas, so pyarrow does not get
+it on its behalf; users' code imports pandas as always.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +25,9 @@ LOADED = ("numpy", "numpy.ma", "pyarrow")
 """Modules that our own code makes polars touch, on its way to columns and back. pandas is not among them."""
 PROXIES = ("polars._dependencies", "polars.dependencies")
 """Modules in which polars has its proxies; the name depends on the release."""
+PANDAS = "pandas"
+OURS, ON_SPARK = "holdfast.services.", "holdfast.services.spark"
+"""Modules for which pyarrow gets no pandas, but for those that run Spark, which has use for pandas."""
 OWN_NAMES = frozenset({"_globals", "_module_name", "_module_available"})
 """Names that a proxy keeps of its own, beside the names of its module."""
 
@@ -30,6 +41,8 @@ def resolve(*, load: bool = True) -> None:
     Args:
         load: False leaves the modules to their first use: for a process of one thread, which must start quickly.
     """
+    if not any(isinstance(one, _NoPandasForOurs) for one in sys.meta_path):
+        sys.meta_path.insert(0, _NoPandasForOurs())
     home = next((sys.modules[name] for name in PROXIES if name in sys.modules), None)
     if home is None:
         return
@@ -56,3 +69,49 @@ def _import(proxy: Any) -> ModuleType:
     vars(proxy)["_globals"][vars(proxy)["_module_name"]] = module
     vars(proxy).update({name: value for name, value in names.items() if name not in OWN_NAMES})
     return module
+
+
+class _NoPandasForOurs:
+    """A finder, first of all: code of ours that asks pyarrow for something does not load pandas by that."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        """Raises ModuleNotFoundError, which pyarrow takes for no pandas; asked once more, it looks again."""
+        if name != PANDAS:
+            return None
+        if _is_ours(_importing()):
+            raise ModuleNotFoundError(f"no {PANDAS} is needed here", name=PANDAS)
+        found = PathFinder.find_spec(name, path)
+        if found is not None and found.loader is not None:
+            found.loader = _TellsArrow(found.loader)
+        return found
+
+
+class _TellsArrow(Loader):
+    """Loads pandas as its own loader does; pyarrow, which has remembered that there is none, looks again then."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        known: Any = getattr(sys.modules.get("pyarrow.lib"), "_pandas_api", None)
+        getattr(known, "version", None)  # pyarrow looks whether there is pandas before it says which
+
+
+def _importing() -> str:
+    """Module whose code imports, also by a library in C; `importlib.util` where code only asks what is installed."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name == "importlib.util" or name.partition(".")[0] != "importlib":
+            return name
+        frame = frame.f_back
+    return ""
+
+
+def _is_ours(module: str) -> bool:
+    """A proxy of polars, which is asked by users' code alone, loads pandas by a function of this module."""
+    return module.startswith(OURS) and not module.startswith(ON_SPARK) and module != __name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import sysconfig
 from collections import Counter
@@ -15,8 +16,9 @@ from holdfast.schemas.topics import TopicSpec
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
+ROOT = Path(__file__).parents[2]
 SLOW = """
 import os, sys, time
 
@@ -113,6 +115,28 @@ def test_a_job_on_a_cold_machine_with_a_tenth_of_a_core_for_imports_is_exact(
         assert newest == Counter(row["shop"] for row in rows)
         assert not site.events("copy-faulted", "copy-failed", "job-failed")
     assert os.listdir(empty) == [], "commands and processes leave nothing in the user's folder"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a program forget what it has read")
+def test_the_demo_runs_on_such_a_machine_slowly_and_rightly(tmp_path: Path) -> None:
+    """Its worker is killed three times each way, so that processes load while others work."""
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path / "slow"),
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "modules"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    _forget(Path(sysconfig.get_paths()["purelib"]))
+    line = [sys.executable, "-m", "bench.demo"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-4_000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found["lost"], found["duplicated"], found["wrong"]) == (0, 0, 0)
+    assert (len(found["takeovers_ms"]), len(found["restarts_ms"])) == (3, 3)
 
 
 @pytest.mark.parametrize("times", [2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -116,11 +117,42 @@ def test_what_is_loaded_is_all_that_a_job_touches_and_no_pandas() -> None:
     assert done.stdout.split() == ["[]", "False"], done.stderr
 
 
+NO_PANDAS = """
+import sys
+from decimal import Decimal
+import polars as pl
+from holdfast.services.kernel import lazy_modules
+from holdfast.services.kernel.codecs.keys import groups
+from holdfast.services.kernel.codecs.typed_columns import decimals
+from holdfast.services.planning.spark_installation import missing
+
+lazy_modules.resolve(load={load})
+groups(pl.DataFrame({{"k": list("aba")}}), ["k"])
+decimals(pl.Decimal(10, 2))([Decimal("1.00"), None])
+print("pandas" in sys.modules, missing() == "")
+users = {{"__name__": "users", "pl": pl}}
+exec("import pandas as pd; times = pl.from_pandas(pd.Series([pd.Timestamp(0), pd.NaT]))", users)
+print(users["times"].null_count(), pl.DataFrame({{"a": [1]}}).to_pandas()["a"].sum())
+"""
+
+
+@pytest.mark.skipif(find_spec("pandas") is None, reason="pandas is part of the extra for Spark")
+@pytest.mark.parametrize("load", [True, False], ids=["loaded", "left to first use"])
+def test_our_own_code_loads_no_pandas_by_pyarrow_and_users_code_has_it(load: bool) -> None:
+    """A loop that loads pandas in its first batch hangs for seconds."""
+    code = NO_PANDAS.format(load=load)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=SERVICES.parent, check=False
+    )
+    assert done.stdout.split() == ["False", "True", "1", "1"], done.stderr
+
+
 def test_a_second_call_does_nothing_new() -> None:
     lazy_modules.resolve()
-    before = dict(sys.modules)
+    before, finders = dict(sys.modules), list(sys.meta_path)
     lazy_modules.resolve()
     assert dict(sys.modules) == before
+    assert sys.meta_path == finders
 
 
 # -- who calls it -----------------------------------------------------------------------------------------------------
