@@ -20,7 +20,7 @@ from bench.scale import Scale
 from holdfast.services.audit.replaying import replay
 
 SHARE = 2 / 3
-"""Of one CPU: two cores, each of a third of its speed."""
+"""Share of one CPU: two cores, each of a third of its speed."""
 STRUCK = ("count", "largest")
 PATIENCE_S = 180.0
 

@@ -140,7 +140,7 @@ class MetadataColumns:
         values = _texts(name, pl.Series([value for _, value in pairs], dtype=pl.Binary), text, refuse_record)
         names = pl.Series([one for one, _ in pairs], dtype=pl.String)
         items = pa.StructArray.from_arrays([names.to_arrow(), values.to_arrow()], names=["name", "value"])
-        return pl.Series(name, pa.LargeListArray.from_arrays(pa.array(bounds, pa.int64()), items), dtype=kind)
+        return pl.Series(name, pa.LargeListArray.from_arrays(pl.Series(bounds).to_arrow(), items), dtype=kind)
 
 
 def _texts(name: str, values: pl.Series, text: str, refuse: Refuse) -> pl.Series:

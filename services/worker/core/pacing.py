@@ -26,14 +26,14 @@ MOST_MS = 1_000.0
 """Batches of a job without a budget are never further apart by themselves."""
 WAITS_MS, WAITS_MOST_MS = 200.0, 200.0
 """A batch that is under way for longer than the first waits for a unit that is away: progress of the others says within
-100 ms that a batch is done. Meanwhile batches are at most the second apart, since other queries go on.
+100 ms that a batch is done. Meanwhile batches are at most the second apart, since other queries continue.
 """
 SELDOM_MS, OFTEN_MS = 80.0, 40.0
 """Records are read on demand once batches are further apart than the first, until they are closer than the second."""
 GAPS = 8
 """Number of batches by which that is judged."""
 REST_MS = 2_000.0
-"""Where no batch brought records for so long, nobody knows when the next ones come."""
+"""A time without records after which nobody knows when the next ones come."""
 
 
 @dataclass(slots=True)

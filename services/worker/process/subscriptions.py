@@ -85,7 +85,7 @@ class SharedReader:
         self._pause_at(kept)
 
     def reassign(self, concerns: Callable[[Partition], bool]) -> None:
-        """Reads these partitions on from where they are, as a reader that tells them apart anew."""
+        """Reads these partitions on from where they are, as a reader that tells them apart again."""
         moved = {partition: at for partition, at in self._next.items() if concerns(partition)}
         self._reader.assign(moved)
         self._reader.pause([partition for partition in moved if partition in self._held])
