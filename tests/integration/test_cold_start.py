@@ -128,7 +128,6 @@ def test_the_demo_runs_on_such_a_machine_slowly_and_rightly(tmp_path: Path) -> N
         **os.environ,
         "PYTHONPATH": str(tmp_path / "slow"),
         "PYTHONPYCACHEPREFIX": str(tmp_path / "modules"),
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
     _forget(Path(sysconfig.get_paths()["purelib"]))
     line = [sys.executable, "-m", "bench.demo"]
