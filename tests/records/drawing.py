@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from holdfast.services.kernel.codecs.fields import schema
+from tests.records.messages import FIRST, Schemas
 from tests.records.values import FIELDS, WRONG, row, text, value
 from tests.support.avro import Known, avro, framed, record
 
@@ -42,6 +43,7 @@ class Pool:
         del self.values["id"], self.json["id"], self.csv["id"]
         self.frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
         self.schemas = avro_schemas(some)
+        self.messages = Schemas(some)
 
 
 def json_record(some: Random, id: int, pool: Pool) -> Drawn:
@@ -190,6 +192,17 @@ def _kind_of(schema: Any, field: str) -> str:
     return kind if isinstance(kind, str) else str(kind["type"])
 
 
+def protobuf_record(some: Random, id: int, pool: Pool) -> Drawn:
+    which = some.choice((1, 2, 3, 4)) if some.random() < 0.9 else some.choice((5, 6, 7))
+    if which > 4:
+        return Drawn(framed(which, FIRST), (id,), False)
+    given = {"id": id} | {name: found[int(some.random() * len(found))] for name, found in pool.values.items()}
+    one = _perhaps_damaged(
+        some, pool.messages.message(which, given), (id,), True, (b"", FIRST, b"\x02\x0e", b"\xff" * 30)
+    )
+    return one if one.value is None else one._replace(value=framed(which, one.value))
+
+
 # -- Arrow ------------------------------------------------------------------------------------------------------------
 
 _SCHEMA = schema(FIELDS)
@@ -287,10 +300,12 @@ def _perhaps_damaged(
 Draw = Callable[[Random, int, Pool], Drawn]
 DRAWS: dict[str, Draw] = {
     "json": json_record, "csv": csv_record, "arrow": arrow_record, "avro": avro_record,
-    "json-schema": json_schema_record,
+    "json-schema": json_schema_record, "protobuf": protobuf_record,
 }  # fmt: skip
 
 
-def registry(format: str, pool: Pool) -> Known:
+def registry(format: str, pool: Pool) -> Known | Schemas:
     """The registry that knows the schemas of the records."""
+    if format == "protobuf":
+        return pool.messages
     return Known(pool.schemas) if format == "avro" else Known(_LETTERED, kind="JSON")

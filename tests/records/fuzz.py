@@ -16,11 +16,11 @@ from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.jobs import JobSpec
 from holdfast.services.client.local_run import Finished, LocalRun, complete
 from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.registered import Schemas
 from tests.records.drawing import DRAWS, Drawn, Pool, registry
 from tests.records.values import FIELDS
-from tests.support.avro import Known
 
-FORMATS = ("json", "csv", "arrow", "avro", "json-schema")
+FORMATS = ("json", "csv", "arrow", "avro", "json-schema", "protobuf")
 SIZES = (7, 33, 33, *[500] * 8, *[5_000] * 8)
 ALONE = 100
 """So many records of a part are decoded alone, too: what becomes of one depends on no other."""
@@ -129,7 +129,7 @@ def judge(records: list[Drawn], finished: Finished, spec: JobSpec) -> None:
         assert total + len(refused) == len(records)
 
 
-def alone(some: Random, spec: JobSpec, records: list[Drawn], dead: list[DeadLetter], known: Known) -> None:
+def alone(some: Random, spec: JobSpec, records: list[Drawn], dead: list[DeadLetter], known: Schemas) -> None:
     """What becomes of a record, and why, is the same without any other."""
     decoder = Decoder(FIELDS, spec.sources["s"].format, schemas=known)
     reasons = {one.offset: one.reason for one in dead if one.origin == "s"}
