@@ -5,7 +5,7 @@ Source: PROTOCOL 0.1, 8 and 13. Replicas differ in how long they have not heard 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from holdfast.schemas.assignments import Change, Standing, job_key_of
@@ -175,33 +175,40 @@ class ReplicaView:
         return found
 
     def _in_order(self, units: Iterable[str]) -> list[str]:
-        return sorted(sorted(units), key=self._rank)
+        return sorted(sorted(units), key=self._rank())
 
     def all_units(self) -> list[str]:
         """All units, those first that are not as their jobs want them, in the order in which they go."""
-        return [*sorted(self.wants.unmet(self.standings), key=self._rank), *sorted(self.units(), key=self._rank)]
+        rank = self._rank()
+        return [*sorted(self.wants.unmet(self.standings), key=rank), *sorted(self.units(), key=rank)]
 
     def unsettled(self) -> list[str]:
         """Units for which something may be due though nothing has failed, and no record was read."""
-        return [unit for unit in self.all_units() if not self._is_settled(unit)]
+        rank, wanted, settled = self._rank(), self._wanted(), self.settled
+        unmet, placed = self.wants.unmet(self.standings), sorted(self.assigned.units().items())
+        due = [unit for unit in unmet if unit in wanted or not self._is_settled(unit)]
+        busy = [u for u, change in placed if change.copies and (settled.get(u) is not change or u in wanted)]
+        return [*sorted(due, key=rank), *sorted(busy, key=rank)]
 
     def _is_settled(self, unit: str) -> bool:
         change = self.assigned.of(unit)
-        if change is None or self.settled.get(unit) is not change:
-            return False
-        elsewhere = self.relieving.wanted(unit) or self.reassignment.wanted(unit)
-        return (
-            not elsewhere
-            and self.sharing.outranked(unit) is None
-            and self.adaptive.wanted(unit) is None
-            and (self.replication.directed(unit) is None)
-        )
+        return change is not None and self.settled.get(unit) is change
 
-    def _rank(self, unit: str) -> tuple[int, int]:
+    def _wanted(self) -> set[str]:
+        """Units of which somebody wants now that they change."""
+        folds = self.relieving, self.reassignment, self.sharing, self.adaptive, self.replication
+        return {unit for fold in folds for unit in fold.concerned}
+
+    def _rank(self) -> Callable[[str], tuple[int, int]]:
         """The lower, the more important; whoever has a turn in an incident comes first."""
-        part, known = self.incidents.part(unit, self.assigned), self.terms.get(unit)
-        turn = part.turn - MOST_UNITS if part is not None and part.granted else 0
-        return turn, 0 if known is None else -known.priority
+        incident = self.incidents.any_open(self.assigned)
+
+        def rank(unit: str) -> tuple[int, int]:
+            part, known = self.incidents.part(unit, self.assigned) if incident else None, self.terms.get(unit)
+            turn = part.turn - MOST_UNITS if part is not None and part.granted else 0
+            return turn, 0 if known is None else -known.priority
+
+        return rank
 
     def unprotected(self) -> list[str]:
         """Placed units whose copies are not where their scheme wants them, or do not answer."""
@@ -234,9 +241,18 @@ class ReplicaView:
         """All workers answer, no unit changes or moves, and nobody waits for either."""
         if self.incidents.any_open(self.assigned):
             return False
-        return self.detector.calm and all(
-            protection.at_rest(one) or self._without_place(one) for one in self.situations()
-        )
+        return self.detector.calm and self.rest(self.units())
+
+    def rest(self, units: Iterable[str]) -> bool:
+        """None of these changes or moves, and nobody waits for either."""
+        found = filter(None, map(self.situation, units))
+        return all(protection.at_rest(one) or self._without_place(one) for one in found)
+
+    @property
+    def restful(self) -> bool:
+        """Nothing but a unit speaks against rest: all workers answer, and this replica has nothing on its way."""
+        free = self.acting and not self.proposed
+        return free and self.detector.calm and not self.incidents.any_open(self.assigned)
 
     def quiet(self) -> bool:
         """All are at rest, and this replica has nothing on its way."""

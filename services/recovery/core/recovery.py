@@ -8,7 +8,8 @@ unit/switching.py; here is what time makes due. Times are microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from holdfast.schemas.assignments import Change
 from holdfast.schemas.heartbeats import Exit
@@ -21,6 +22,7 @@ from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.core.placement.room import Room
 from holdfast.services.recovery.core.proposing import propose, room
 from holdfast.services.recovery.core.reading import Reading
+from holdfast.services.recovery.core.resting import Resting
 from holdfast.services.recovery.core.unit import reassigning, switching
 from holdfast.services.recovery.core.unit.proving import BATCHES
 from holdfast.services.recovery.core.unit.terms import Asked, AskedMove
@@ -29,6 +31,8 @@ BEAT_US = 100_000
 SWEEP_US, WHOLE_US = 100_000, 1_000_000
 """At least so often the units are looked at that are not settled, and all of them. All are, too, once a record was
 read that concerns them, and once a heartbeat is missed."""
+AT_ONCE, PORTION_US = 50, 5_000
+"""Units that one turn looks at, so that it is short; of more, the others follow in the next turns, so long apart."""
 
 
 class Recovery:
@@ -62,6 +66,8 @@ class Recovery:
         self._swept_us = self._due_us = self._whole_us = 0
         self._concerns_all = True
         self._silences: dict[Watched, int | None] = {}
+        self._queue: dict[str, None] = {}
+        self._resting = Resting()
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
@@ -126,14 +132,18 @@ class Recovery:
         if now_us < min(self._due_us, self._swept_us + SWEEP_US):
             return []
         silences = known.silences()
+        silent = {one[0] for one, misses in silences.items() if self._silences.get(one) != misses}
         whole = self._concerns_all or silences != self._silences or now_us >= self._whole_us + WHOLE_US
         self._silences = silences
         # else who was waited for has answered
-        changes = self._sweep(whole) if whole or now_us >= self._swept_us + SWEEP_US else []
-        self._due_us = now_us + min(known.waits_us(silences), default=SWEEP_US)
+        due = whole or self._queue or now_us >= self._swept_us + SWEEP_US
+        changes = self._sweep(whole, silent) if due else []
+        wait_us = min(known.waits_us(silences), default=SWEEP_US)
+        self._due_us = now_us + (min(wait_us, PORTION_US) if self._queue else wait_us)
         return changes
 
-    def _sweep(self, whole: bool) -> list[Change]:
+    def _sweep(self, whole: bool, silent: Collection[str]) -> list[Change]:
+        """silent: workers that were heard or not otherwise than before."""
         known = self.known
         self._swept_us, self._concerns_all = known.now_us, False
         self._reassign()
@@ -142,14 +152,27 @@ class Recovery:
         self._replicate()
         if known.acting:
             known.outages.look(known.assigned, known.situation, known.detector, known.now_us)
-        if whole or known.limited or known.incidents.any_open(known.assigned):
+        together = known.limited or known.incidents.any_open(known.assigned)
+        if whole or together:
             self._whole_us = known.now_us
             units = known.all_units()
         else:
             units = known.unsettled()
+        if not together:
+            units = self._portion(units, silent)
         changes = propose(known, units, all_units=True) + self._relieve() + self._adapt()
         self._look_whether_stable()
         return changes
+
+    def _portion(self, units: Sequence[str], silent: Collection[str]) -> list[str]:
+        """Chooses the units that have their turn now; first those with a copy on one of these workers."""
+        if len(units) <= AT_ONCE and not self._queue:
+            return list(units)
+        of = self.known.assigned.units()
+        first = [unit for unit in units if unit in of and any(copy.worker in silent for copy in of[unit].copies)]
+        queue = list(dict.fromkeys([*first, *self._queue, *units]))
+        self._queue = dict.fromkeys(queue[AT_ONCE:])
+        return queue[:AT_ONCE]
 
     def _look_at_all(self, now_us: int) -> None:
         self._due_us, self._concerns_all = min(self._due_us, now_us), True
@@ -229,7 +252,8 @@ class Recovery:
         known = self.known
         if known.acting:
             asked = known.asks.schemes
-            known.replication.look(known.assigned, lambda unit: asked[unit].offset, known.quiet, known.now_us)
+            calm = partial(self._resting.look, known)
+            known.replication.look(known.assigned, lambda unit: asked[unit].offset, calm, known.now_us)
 
     def _relieve(self) -> list[Change]:
         """A unit moves for balance."""
@@ -246,7 +270,8 @@ class Recovery:
         known = self.known
         if not known.acting or not known.adaptive.due(known.now_us):
             return []
-        found = (known.situation(unit) for unit in known.units() if known.assigned.units()[unit].adaptive)
+        changes_of = known.assigned.units()
+        found = (known.situation(unit) for unit in known.units() if changes_of[unit].adaptive)
         changes = propose(known, known.adaptive.look((one for one in found if one is not None), known.now_us))
         known.adaptive.looked({change.unit for change in changes})
         return changes

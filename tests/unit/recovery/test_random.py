@@ -5,10 +5,13 @@ The world checks every record as it is appended: exactly one copy commits, no tw
 
 from __future__ import annotations
 
+from unittest import mock
+
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.schemas.assignments import Change
+from holdfast.services.recovery.core import recovery
 from holdfast.services.recovery.core.unit.schemes import SCHEMES
 from tests.unit.recovery.world import NEW, OLD, OTHER, Worker, World, plan
 
@@ -81,12 +84,20 @@ def only_shown_lead(world: World, change: Change) -> None:
     st.lists(st.tuples(events, pauses), max_size=12),
     st.sampled_from([None, 300_000]),
     st.sampled_from([1, 2, 9]),
+    st.sampled_from([1, recovery.AT_ONCE]),
 )
-@example(["none"], [(("move", "w2"), 0.01), (("move", "w1"), 0.0)], None, 9)
+@example(["none"], [(("move", "w2"), 0.01), (("move", "w1"), 0.0)], None, 9, 1)
 def test_faults_ended_every_unit_is_protected_again(
+    schemes: list[str], course: list[tuple[tuple[str, str], float]], calm_us: int | None, together: int, at_once: int
+) -> None:
+    """PROTOCOL 14.8. together: so many workers that fail are an incident. at_once: units that a turn looks at."""
+    with mock.patch.object(recovery, "AT_ONCE", at_once):
+        _recovers(schemes, course, calm_us, together)
+
+
+def _recovers(
     schemes: list[str], course: list[tuple[tuple[str, str], float]], calm_us: int | None, together: int
 ) -> None:
-    """PROTOCOL 14.8. together: so many workers that fail are an incident."""
     units = {f"u-{index}": scheme for index, scheme in enumerate(schemes)}
     made = plan(units, correlated_failure={"workers": together})
     workers = [Worker(name, zone) for name, zone in zip(NAMES, ("x", "x", "y", "z"), strict=True)]

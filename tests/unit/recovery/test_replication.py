@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from unittest import mock
 
 import msgspec
 import pytest
@@ -161,6 +162,23 @@ def test_a_rate_that_moves_changes_the_plan_once_and_the_replica_that_goes_goes_
     by_plan = [change for change in made.history if change.plan == number + 1]
     changed = [(change.unit.rpartition("/")[2], change.scheme) for change in by_plan]
     assert changed.index(("s-0", "passive")) < changed.index(("s-2", REPLICA))
+
+
+def test_a_plan_by_rates_that_still_move_waits_until_the_newest_ones_agree() -> None:
+    plan, mean = budgeted(0.6), Rates({"s": (30.0, 5.0, 25.0, 20.0)})
+    for recent, moving in ((5.0, 5.0, 50.0, 40.0), True), ((30.0, 6.0, 24.0, 20.0), False):
+        asked = Question(JOB, plan, 0.6, 1, ("k-0", "s-0", "s-1"), rates=mean, recent=Rates({"s": recent}))
+        found = answer(asked)
+        assert (found.units, found.moving) == (("k-0", "s-0", "s-2"), moving)
+        assert found.fidelity >= found.before + replanning.MARGIN
+        known, assigned = replanning.Replication(), Assigned()
+        known.admit(plan, 0)
+        assigned.read(Assignment("r", 0, (), replications=(ReplicationPlan("job", G, 1, asked.present, 0.5),)))
+        with mock.patch.object(replanning, "_placed", return_value=True):
+            for _ in range(replanning.LOOKS):
+                known._jobs[JOB].asking = asked
+                known.answered(found, assigned, lambda: True, replanning.COOL_DOWN_US)
+        assert [one.units for one in known.records] == ([] if moving else [found.units])
 
 
 def test_plans_of_equal_worth_do_not_swap() -> None:

@@ -30,7 +30,6 @@ from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import OperatorPlan, Plan, UnitPlan
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.protection.reassigning import HALF
-from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
@@ -507,14 +506,15 @@ class World:
                 self._observe(replica, EchoRead())
         self._append(replica, replica.core.tick(self.now_us))
         assert self.now_us <= replica.core.next_deadline() <= self.now_us + BEAT_US
-        self._check_passed_over(replica.core.known)
+        self._check_passed_over(replica.core)
 
     @staticmethod
-    def _check_passed_over(known: ReplicaView) -> None:
+    def _check_passed_over(core: Recovery) -> None:
         """Nothing is due for a unit that is not looked at."""
+        known = core.known
         if not known.acting:
             return
-        for unit in {*known.units()}.difference(known.unsettled(), known.proposed):
+        for unit in {*known.units()}.difference(known.unsettled(), known.proposed, core._queue):
             situation = known.situation(unit)
             assert situation is not None
             change = switching.next_change(situation, partial(room, known, situation, {}))

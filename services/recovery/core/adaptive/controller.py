@@ -112,6 +112,11 @@ class Adaptive:
                 self._wanted[change.unit] = choose(found.promise_ms, found.estimates, found.present, settled)
         return list(self._wanted)
 
+    @property
+    def concerned(self) -> Collection[str]:
+        """Units with a verdict."""
+        return self._wanted
+
     def wanted(self, unit: str) -> Verdict | None:
         """The verdict of the look that is under way."""
         return self._wanted.get(unit)

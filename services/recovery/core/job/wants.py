@@ -68,7 +68,14 @@ class Wants:
 
     def unmet(self, standings: Standings) -> list[str]:
         """Units that have no copies and are to have some, or the reverse, in the order in which they go."""
-        return [unit for units in self._units.values() for unit in units if self._unmet(unit, standings)]
+        of, found = standings.assigned.of, list[str]()
+        for job, units in self._units.items():
+            goal = standings.goal(job)
+            if goal is not None and goal.goal.kind == RUN:
+                found += [unit for unit in units if (change := of(unit)) is None or not change.copies]
+            else:
+                found += [unit for unit in units if self._unmet(unit, standings)]
+        return found
 
     def _unmet(self, unit: str, standings: Standings) -> bool:
         want = self.of(unit, standings)

@@ -84,6 +84,11 @@ class Reassignment:
         """The unit's standby is to be there."""
         self._wanted[unit] = worker
 
+    @property
+    def concerned(self) -> Collection[str]:
+        """Units whose standby is to move now."""
+        return [unit for unit in self._wanted if self.wanted(unit)]
+
     def wanted(self, unit: str) -> str:
         """The worker to which the unit's standby is to go; empty: it stays, or as many move already as may at once."""
         full = len(self._under_way) >= MOST and unit not in self._under_way

@@ -5,7 +5,7 @@ Source: PROTOCOL 8, docs/decisions/0040. Which unit goes where: balancing.py. Ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from holdfast.services.recovery.core.placement.balancing import Host, Placement, Relief, balance
@@ -37,6 +37,11 @@ class Relieving:
 
     def forget(self, unit: str) -> None:
         self._moved_us.pop(unit, None)
+
+    @property
+    def concerned(self) -> Collection[str]:
+        """The unit that is to move, if one is."""
+        return () if self._relief is None else (self._relief.unit,)
 
     def wanted(self, unit: str) -> str:
         """The worker to which the unit is to move now."""

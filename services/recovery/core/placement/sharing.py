@@ -84,6 +84,11 @@ class Sharing:
         of = {claim.unit: claim for claim in claims}
         self.unserved = {unit: str(of[unit]) for unit in hopeless(claims, held)}
 
+    @property
+    def concerned(self) -> Collection[str]:
+        """The unit whose standby goes now, if one does."""
+        return () if self._next is None else (self._next.unit,)
+
     def outranked(self, unit: str) -> Outranked | None:
         """Why the unit's standby goes now; None: it stays."""
         return self._next if self._next is not None and self._next.unit == unit else None

@@ -17,6 +17,8 @@ from holdfast.services.kernel.fidelity.topology import Topology
 
 KEPT = 0.01
 """So much output fidelity may go so that a unit of the present plan keeps its replica."""
+STEADY = 0.05
+"""A plan that keeps so much less than the best one at the newest rates comes too early: the rates still move."""
 MOST_SWAPS = 400
 """Pairs of a unit that would go and one that would come, of which it is asked whether they may stay."""
 
@@ -29,7 +31,7 @@ class Question:
     present: its units.
     share: the budget.
     without: units that have a scheme of their own by now.
-    rates: None: even ones.
+    rates: None: even ones. recent: the newest ones; None: as rates.
     """
 
     job: str
@@ -39,6 +41,7 @@ class Question:
     present: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
     rates: Rates | None = None
+    recent: Rates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,14 @@ class Answer:
     """units: of the best plan found. fidelity: of that one, before: of the present one, at the same rates.
 
     Of a present plan that is too large by now, as units have left it, those count that have room: the first by name.
+    moving: by the newest rates another plan would be much better still.
     """
 
     question: Question
     units: tuple[str, ...]
     fidelity: float
     before: float
+    moving: bool = False
 
 
 def answer(question: Question) -> Answer:
@@ -62,9 +67,16 @@ def answer(question: Question) -> Answer:
     now = [topology.numbers[name] for name in sorted(question.present) if topology.numbers.get(name) in open_units]
     best = list(structure_aware(topology, budget).units)
     units = _with_kept(topology, best, now)
-    return Answer(
-        question, tuple(sorted(names(topology, units))), value(topology, units), value(topology, now[:budget])
-    )
+    chosen = tuple(sorted(names(topology, units)))
+    moving = set(units) != set(now) and _moving(question, units, budget)
+    return Answer(question, chosen, value(topology, units), value(topology, now[:budget]), moving)
+
+
+def _moving(question: Question, units: Sequence[int], budget: int) -> bool:
+    if question.recent is None:
+        return False
+    newest = planned(question.plan, question.recent, question.without).topology
+    return structure_aware(newest, budget).fidelity - value(newest, units) >= STEADY
 
 
 def _with_kept(topology: Topology, best: Sequence[int], now: Sequence[int]) -> list[int]:

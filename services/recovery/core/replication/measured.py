@@ -33,13 +33,15 @@ class Counted:
         while now_us - self._samples[0][0] > WINDOW_US:
             self._samples.popleft()
 
-    def rates(self) -> tuple[dict[str, float], dict[str, float]] | None:
-        """Records per second by edge, in and out; None: too little was heard."""
+    def rates(self, recent: bool = False) -> tuple[dict[str, float], dict[str, float]] | None:
+        """Records per second by edge, in and out; None: too little was heard. recent: over the least time only."""
         if not self._samples:
             return None
-        (since_us, taken, put), (now_us, inputs, outputs) = self._samples[0], self._samples[-1]
-        if now_us - since_us < LEAST_US:
+        now_us, inputs, outputs = self._samples[-1]
+        old = [one for one in self._samples if now_us - one[0] >= LEAST_US]
+        if not old:
             return None
+        since_us, taken, put = old[-1] if recent else old[0]
         span_s = (now_us - since_us) / 1_000_000
         return _rates(taken, inputs, span_s), _rates(put, outputs, span_s)
 
@@ -55,13 +57,13 @@ class Measured:
         if costs.leads:
             self._counted.setdefault(costs.unit, Counted()).read(costs, now_us)
 
-    def rates(self) -> Rates | None:
-        """None: not every unit's leader has been heard for long enough."""
+    def rates(self, recent: bool = False) -> Rates | None:
+        """None: not every unit's leader has been heard for long enough. recent: over the least time only."""
         inputs: dict[tuple[str, str], float] = {}
         outputs: dict[tuple[str, str], float] = {}
         for unit in (one for one in self.plan.units if not one.host):
             counted = self._counted.get(unit_key(self.plan.job, self.plan.generation, unit.name))
-            found = None if counted is None else counted.rates()
+            found = None if counted is None else counted.rates(recent)
             if found is None:
                 return None
             inputs |= {(unit.name, edge): rate for edge, rate in found[0].items()}

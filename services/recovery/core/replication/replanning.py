@@ -3,8 +3,9 @@
 The first plan goes by even rates, and none is made before every process of the cluster reads plans. From then on the
 planner is asked every few seconds, with the rates of the last minute, and only in calm: no copy is missing, nothing
 changes or moves, no incident is open, the job does not stop. Its plan is proposed once it was better by a margin in
-several answers in a row, and the cool-down since the last plan is over. Of a plan that is too large by now, since units
-have left it, the first ones by name count.
+several answers in a row, and the cool-down since the last plan is over. While rates move, the mean of a minute lags
+behind, and a plan by it would soon be replaced: it waits until it is about as good as any at the newest rates. Of a
+plan that is too large by now, since units have left it, the first ones by name count.
 
 The units that follow the newest plan are a function of the log alone. Units that lose their replica go first; units
 that gain one wait, in order of their names, until the budget has room; a unit without copies keeps its room. So two
@@ -16,7 +17,7 @@ Source: MECHANISMS P14, docs/decisions/0146.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from holdfast.schemas import formats
@@ -126,7 +127,8 @@ class Replication:
         if question.number != (0 if present is None else present.number) or known.proposed is not None:
             return
         if question.number:
-            if answer.fidelity < answer.before + MARGIN or not (_placed(known, assigned) and calm()):
+            better = answer.fidelity >= answer.before + MARGIN and not answer.moving
+            if not better or not (_placed(known, assigned) and calm()):
                 known.better = 0
                 return
             known.better += 1
@@ -141,39 +143,55 @@ class Replication:
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
-    def look(self, assigned: Assigned, asked_of: Callable[[str], int], calm: Callable[[], bool], now_us: int) -> None:
+    def look(
+        self, assigned: Assigned, asked_of: Callable[[str], int], calm: Callable[[], bool | None], now_us: int
+    ) -> None:
         """In every sweep: asks the planner where it is time, and says which units follow the plans now.
 
-        asked_of: by unit, the offset at which its scheme was asked for last.
+        asked_of: by unit, the offset at which its scheme was asked for last. calm: whether all is well now; None: that
+        is known in a later sweep.
         """
         for key, known in self._jobs.items():
             own = frozenset(name for unit, name in known.units.items() if asked_of(unit) > known.asked)
             self._ask(key, known, own, assigned, calm, now_us)
             self._direct(key, known, own, assigned)
 
+    @property
+    def concerned(self) -> Collection[str]:
+        """Units that are to follow the plan now."""
+        return self._directed
+
     def directed(self, unit: str) -> Directed | None:
         """The plan's wish for a unit whose turn it is; None: nothing."""
         return self._directed.get(unit)
 
     def _ask(
-        self, key: str, known: _Job, own: frozenset[str], assigned: Assigned, calm: Callable[[], bool], now_us: int
+        self,
+        key: str,
+        known: _Job,
+        own: frozenset[str],
+        assigned: Assigned,
+        calm: Callable[[], bool | None],
+        now_us: int,
     ) -> None:
         if known.asking is not None or known.proposed is not None or now_us - known.asked_us < PACE_US:
             return
         if assigned.format < formats.PLANS:
             return
+        present, quiet = assigned.replication(key), None
+        if present is not None and (quiet := _placed(known, assigned) and calm()) is None:
+            return
         known.asked_us = now_us  # also if nothing is asked: to look whether all units are at rest takes a while
-        present = assigned.replication(key)
-        rates = None
+        rates = recent = None
         if present is not None:
-            if not (calm() and _placed(known, assigned)):
+            if not quiet:
                 known.better = 0
                 return
-            rates = known.measured.rates()
+            rates, recent = known.measured.rates(), known.measured.rates(recent=True)
             if rates is None:
                 return
         number, units = (0, ()) if present is None else (present.number, present.units)
-        known.asking = Question(key, known.plan, known.share, number, units, own, rates)
+        known.asking = Question(key, known.plan, known.share, number, units, own, rates, recent)
         self.questions.append(known.asking)
 
     def _direct(self, key: str, known: _Job, own: frozenset[str], assigned: Assigned) -> None:
