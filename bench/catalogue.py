@@ -16,6 +16,8 @@ from bench.counting import counting
 from bench.crowded import crowded
 from bench.disk import disk
 from bench.figures import Figures, Target, at_least, at_most
+from bench.forking import SHAPES as FORKED_SHAPES
+from bench.forking import forking
 from bench.growth import growth
 from bench.imports import imports
 from bench.isolation import isolation
@@ -24,8 +26,10 @@ from bench.nexmark.measure import nexmark
 from bench.overhead import overhead
 from bench.peers.against import against_peers
 from bench.peers.peer import PEERS
+from bench.planning import planning
 from bench.registry import registry
 from bench.replicas import replicas
+from bench.replication import replication
 from bench.rest import Rest
 from bench.restore import restore
 from bench.rhythm import rhythm
@@ -38,6 +42,7 @@ from bench.startup import startup
 from bench.sums import SHAPES, sums
 from bench.takeover_size import takeover_size
 from bench.throughput import Throughput
+from bench.turns import LEVELS, MOST_MS, turns
 from bench.zombie import SCHEMES as ZOMBIE_SCHEMES
 from bench.zombie import zombie
 
@@ -253,6 +258,41 @@ MEASURES = (
         standard=False,
     ),
     Measure(
+        "replication",
+        "a replication budget of half of 31 units: the worker of each planned one killed, rates that move, 105 strikes",
+        replication,
+        {
+            "taken_over_by_replica": at_least(15),
+            "most_replicas": at_most(15),
+            "plans_after_the_move": at_most(1),
+            "replanned_after_s": at_most(60),
+            "lost": at_most(0),
+            "duplicated": at_most(0),
+            "wrong": at_most(0),
+        },
+        workers=0,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "planning",
+        "the planner of replicas on three kinds of topologies of 1,000 and of 10,000 units (--quick: 1,000); in one "
+        "thread, without a cluster",
+        planning,
+        {"longest_1000_s": at_most(2), "longest_10000_s": at_most(30)},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
+        "turns",
+        "the longest turns of a replica of recovery over 31 and 1,023 units, while its planner works and else; workers "
+        "are simulated, without a cluster",
+        turns,
+        {f"planning_{units}_longest_cpu_ms": at_most(MOST_MS) for units in LEVELS},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
         "zombie",
         "a sink's worker is frozen with a transaction open: for how long read_committed readers get nothing",
         zombie,
@@ -312,6 +352,15 @@ MEASURES = (
         "`holdfast --help`, and `holdfast try` with 100 records; which modules take the longest to load",
         imports,
         {"help_s": at_most(0.3), "try_s": at_most(1.5)},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
+        "forking",
+        "stable batches of a keyed count while a fork of its state is open, beside the same without one, with 20, "
+        "1,000 and 10,000 keys; in one thread, without a cluster",
+        forking,
+        {f"{shape}_added_percent": at_most(10) for shape in FORKED_SHAPES},
         workers=0,
         standard=False,
     ),

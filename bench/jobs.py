@@ -172,6 +172,30 @@ fault_tolerance: {hybrid: {inputs: $inputs}, default: {scheme: $scheme}}
 """Source, two units that pass every row on, and one with state, on a worker each."""
 
 
+def merging(sources: int) -> Template:
+    """Sources that merge two and two down to one aggregate, a unit each, half of which may have a replica that
+    processes."""
+    names, degrees = ["events"], [sources]
+    while degrees[-1] > 2:
+        degrees.append(degrees[-1] // 2)
+        names.append(f"merge{degrees[-1]}")
+    filters = [
+        f'  {name}: {{filter: "amount >= 0", input: {before}, parallelism: {degree}}}'
+        for before, name, degree in zip(names, names[1:], degrees[1:], strict=False)
+    ]
+    last = (
+        f'  one: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [user], input: {names[-1]}, parallelism: 1}}'
+    )
+    head = _EVENTS.replace("sources:", "batch_interval_ms: $interval_ms\nsources:").replace("$tasks", str(sources))
+    return Template(
+        "\n".join([head + "\noperators:", *filters, last])
+        + """
+queries: {counts: {input: one, sink: {topic: $topic-out}}}
+fault_tolerance: {default: {scheme: passive}, replication_budget: 0.5}
+"""
+    )
+
+
 def key(index: int, keys: int) -> bytes:
     return b"user-%d" % (index * 7919 % keys)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from holdfast.schemas import assignments, heartbeats, plans
-from holdfast.schemas.assignments import Change, split_unit_key
+from holdfast.schemas.assignments import Change, ReplicationPlan, split_unit_key
 from holdfast.schemas.heartbeats import Echo
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.log.protocol import Log, Message
 from holdfast.services.recovery.core.observed import AssignmentRead, BeatRead, DecisionRead
 from holdfast.services.recovery.core.recovery import Recovery
@@ -20,10 +22,13 @@ ECHOED_S = 1.0
 
 
 class Observer:
-    """Reads in a thread of its own, from entering to leaving."""
+    """Reads in a thread of its own, from entering to leaving.
 
-    def __init__(self, log: Log, topics: ClusterTopics) -> None:
-        self._topics = topics
+    assigned: gets how units stand after each record of `assignments`, in that thread.
+    """
+
+    def __init__(self, log: Log, topics: ClusterTopics, assigned: Callable[[Assigned], None] | None = None) -> None:
+        self._topics, self._assigned = topics, assigned
         self._core = Recovery()
         self._echoes: dict[str, float] = {}
         self._incarnations: dict[str, str] = {}
@@ -56,6 +61,11 @@ class Observer:
     def change(self, job: str, unit: str) -> Change:
         """The newest of the newest such job's unit."""
         return self._changes(job, unit)[-1]
+
+    def replication(self, job_key: str) -> ReplicationPlan | None:
+        """The plan in force."""
+        with self._lock:
+            return self._core.known.assigned.replication(job_key)
 
     def _changes(self, job: str, unit: str) -> list[Change]:
         """The newest of each job of the name, in the order of the jobs."""
@@ -103,6 +113,8 @@ class Observer:
         try:
             if topic == self._topics.assignments:
                 self._core.observe(AssignmentRead(assignments.decode(value), message.offset()), now_us)
+                if self._assigned is not None:
+                    self._assigned(self._core.known.assigned)
             elif topic == self._topics.plans:
                 self._core.observe(DecisionRead(plans.decode(value)), now_us)
             elif isinstance(record := heartbeats.decode(value), Echo):
