@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bench import jobs
+from bench.carried import carried
 from bench.checkpoint import checkpoint
 from bench.choosing import choosing
 from bench.cluster import BenchCluster
@@ -158,6 +159,14 @@ MEASURES = (
         restore,
         {"idle_restore_s": at_most(5), "busy_restore_s": at_most(5)},
         alone=True,
+    ),
+    Measure(
+        "carried",
+        "a savepoint and updates of a job with 1,000,000 keys at 2,000 records/s: how long it takes nothing in",
+        carried,
+        {"submit_from_s": at_most(30)},
+        alone=True,
+        standard=False,
     ),
     Measure(
         "cold",

@@ -40,8 +40,9 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     """Ends a run: with it the unit's state is known as of batch `b`.
 
-    The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b that the delta
-    does not hold; sweep_to None is the end of the key space. tables: names by number. watermarks: after b, by task.
+    The delta covers batches (a, b]; where a is b it is the state of the savepoint with which the job begins. The sweep
+    part holds every key in [sweep_from, sweep_to) as of b that the delta does not hold; sweep_to None is the end of the
+    key space. tables: names by number. watermarks: after b, by task.
     counts: late, dead, lost and records since the start, and `dropped/<stream>`, of the late ones those that are gone.
     Also `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for statistics.
     position: the batch of the delivered position that was committed then, or a later one: no later reader finds less.

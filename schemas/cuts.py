@@ -73,13 +73,15 @@ class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit
     """Pause, resume or drain; valid iff `offset` (in jobs.submit) is above the last control's.
 
     ends: for drain, the end offset of each partition of each source task at the time of the drain. beginnings: for
-    resume, by source whose topic was replaced; on Kafka the field is called `anew`.
+    resume, by source whose topic was replaced; on Kafka the field is called `anew`. level: of a pause: tasks that are
+    behind still cut, up to the newest batch that any task has cut; written from format LEVEL on (schemas/formats.py).
     """
 
     kind: Kind
     offset: Whole
     ends: dict[str, dict[Count, Count]] = {}
     beginnings: dict[str, Beginning] = msgspec.field(default_factory=dict, name="anew")
+    level: bool = False
 
 
 class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", omit_defaults=True):
@@ -190,6 +192,7 @@ class CutsSnapshot(msgspec.Struct, frozen=True):
 
     topics: by source, the ids of the topics that it has read, the last one now. replaced: by source, what stopped it.
     snapshots: the newest of those in the log that are known to be valid, in order. leads: by unit whose code may raise.
+    level: the pause lets tasks that are behind reach the newest batch.
     """
 
     upto: Count
@@ -201,6 +204,7 @@ class CutsSnapshot(msgspec.Struct, frozen=True):
     replaced: dict[str, Replaced] = {}
     snapshots: tuple[KnownSnapshot, ...] = ()
     leads: dict[str, Leading] = {}
+    level: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):

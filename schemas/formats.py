@@ -17,6 +17,10 @@ its own changes.
 """
 TENTATIVE = PLANS
 """Frames may be flagged tentative, from the same release on. The release before takes such a frame for a stable one."""
+LEVEL = PLANS
+"""A pause lets source tasks that are behind reach the newest batch, from the same release on. The release before takes
+their cuts for invalid.
+"""
 PRETENDED = "HOLDFAST_TEST_FORMAT"
 """For tests only: the newest format, or `@` and a file that holds it, if it is there."""
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.decided import Id
 from holdfast.schemas.leaps import Leap
-from holdfast.schemas.reading import Count, Strict, Text, Whole
+from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.retired import Retired
 
 
@@ -132,8 +133,26 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
         return {self.topic: self.first}
 
 
+class Seed(msgspec.Struct, frozen=True):
+    """The savepoint with which a job begins: its first batch is the one behind `batch`.
+
+    topic: where the state lies. savepoint: its id. sources: by source task, where it begins. watermarks: by task, of
+    its inputs, as far as they are known. kept: operators whose state is carried over.
+    """
+
+    topic: str
+    savepoint: str
+    batch: Count
+    sources: dict[str, TaskCuts]
+    watermarks: dict[str, Micros]
+    kept: tuple[str, ...] = ()
+
+
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
-    """An admitted job. versions: of the libraries whose output bytes matter; other workers refuse the unit."""
+    """An admitted job. versions: of the libraries whose output bytes matter; other workers refuse the unit.
+
+    seed: with which savepoint it begins; None: with nothing, at batch 1.
+    """
 
     job: str
     generation: str
@@ -149,6 +168,12 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
     warnings: tuple[str, ...] = ()
     prev: Id | None = None
     spark: tuple[SparkPlan, ...] = ()
+    seed: Seed | None = None
+
+    @property
+    def first_batch(self) -> int:
+        """The batch before the first one."""
+        return 0 if self.seed is None else self.seed.batch
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):

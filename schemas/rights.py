@@ -113,6 +113,8 @@ def _everywhere(topics: ClusterTopics) -> Iterator[Right]:
     for do in (Do.CREATE, Do.DELETE):
         yield Right(_C, On.TOPIC, all_ours, do, begins=True)
     yield Right(_C, On.CLUSTER, KAFKA_CLUSTER, Do.ALTER)  # it gives the rights of a job
+    for do in (Do.CREATE, Do.WRITE, Do.DELETE):  # a savepoint that a job is to begin with
+        yield Right(_O, On.TOPIC, topics.savepoints, do, begins=True)
 
 
 def _shared(topics: ClusterTopics) -> Iterator[Right]:
@@ -134,6 +136,8 @@ def _of_job(job: JobTopics) -> Iterator[Right]:
     yield Right(_S, On.TOPIC, job.all_commits, Do.WRITE, begins=True)
     yield Right(_S, On.TOPIC, job.progress, Do.WRITE)
     yield Right(_C, On.TOPIC, job.cuts, Do.WRITE)  # pause, resume, drain
+    for topic in (job.checkpoints, job.progress):  # the state of the savepoint with which it begins
+        yield Right(_C, On.TOPIC, topic, Do.WRITE)
     for role in (_W, _C):  # the controller fences them at the job's end
         yield Right(role, On.TRANSACTIONAL_ID, f"{job.root}.", Do.WRITE, begins=True)
     for do in (Do.CREATE, Do.WRITE):

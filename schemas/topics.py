@@ -137,12 +137,21 @@ class ClusterTopics:
             TopicSpec(self.events, 1, events | {"segment.bytes": str(_eighth(keep_events_bytes))}),
         ]
 
+    @cached_property
+    def savepoints(self) -> str:
+        """Prefix of the topics in which savepoints lie that jobs begin with."""
+        return f"{self.prefix}.savepoints."
+
+    def savepoint(self, id: str) -> TopicSpec:
+        """The topic of one savepoint; kept for as long as the job is there that began with it."""
+        return TopicSpec(f"{self.savepoints}{id}", 1, _trimmed())
+
     def job(self, job: str, generation: str) -> JobTopics:
         return JobTopics(self.prefix, job, generation)
 
     def owner(self, topic: str) -> str | None:
         """Whose a topic is: "cluster" of those that all jobs share, "job@generation" of a job's; None: not ours."""
-        if self._shared(topic):
+        if self._shared(topic) or topic.startswith(self.savepoints):
             return "cluster"
         found = self._of_a_job(topic)
         return None if found is None else f"{found['job']}@{found['generation']}"
@@ -153,7 +162,7 @@ class ClusterTopics:
         False for what people write (`jobs.submit`, topics of their own) and what Spark reads and writes by itself, as
         many records as rows (`rows`, and all but the first partition of `commits`).
         """
-        if self._shared(partition.topic):
+        if self._shared(partition.topic) or partition.topic.startswith(self.savepoints):
             return partition.topic != self.submit
         found = self._of_a_job(partition.topic)
         return found is not None and found["kind"] != "rows" and (found["kind"] != "commits" or partition.index == 0)

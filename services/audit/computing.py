@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from holdfast.schemas.checkpoints import Marker
-from holdfast.schemas.cuts import Cut, Gap, Range, TaskRaised
+from holdfast.schemas.cuts import Cut, Gap, Range, TaskCuts, TaskRaised
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
 from holdfast.schemas.topics import JobTopics, Partition, generation_number
+from holdfast.services.audit.begun import Begun
 from holdfast.services.audit.skipping import Skipping
 from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES
 from holdfast.services.kernel.codecs.marked import AT, RowReader, lanes
@@ -87,7 +88,7 @@ class Replay:
     """The whole job, from its first batch on, or with empty state from a later one.
 
     Args:
-        first: the batch before the first one.
+        first: the batch before the first one. begun: state as of that batch, by unit; None: it is empty.
 
     Raises:
         CodeUnavailable: a Python operator cannot be loaded here.
@@ -96,12 +97,22 @@ class Replay:
     that units have skipped, of those that were run. miscounted: gaps that name another number of records than came.
     """
 
-    def __init__(self, plan: Plan, topics: JobTopics, max_frame_bytes: int = MAX_FRAME_BYTES, first: int = 0) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        topics: JobTopics,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        first: int = 0,
+        begun: Mapping[str, Begun] | None = None,
+    ) -> None:
         layouts = unit_layouts(plan, topics)
         number = generation_number(plan.generation)
         self._units = [
             _ReplayedUnit(layouts[name], plan, number, max_frame_bytes, first) for name in _in_order(layouts)
         ]
+        if begun is not None and plan.seed is not None:
+            for unit in self._units:
+                unit.begin(begun[unit.name], plan.seed.sources)
         self._readers: dict[Partition, list[Inputs]] = defaultdict(list)
         for unit in self._units:
             for partition in unit.inputs:
@@ -184,6 +195,13 @@ class _ReplayedUnit:
     def uncut(self) -> list[str]:
         return [name for name, source in self._sources.items() if not source.ended]
 
+    def begin(self, begun: Begun, cuts: Mapping[str, TaskCuts]) -> None:
+        """Begins with the state of a savepoint. cuts: by source task, where it was."""
+        self._store = StateStore(begun.image, begun.tables)
+        self._unit = Unit(self._layout, self._store, begun.watermarks)
+        for name, source in self._sources.items():
+            source.behind(cuts[name])
+
     def passes(self, cut: Cut) -> None:
         if cut.task in self._sources:
             self._sources[cut.task].passes(cut)
@@ -249,6 +267,10 @@ class _Replayed(ABC):
     def passes(self, cut: Cut) -> None:
         """Notes that the following cuts begin behind this one."""
         self.ended = cut.final
+
+    def behind(self, cuts: TaskCuts) -> None:
+        """Notes where the first cut begins. Only a user's topic can be a source of a job that has a savepoint."""
+        assert not cuts.final, self.task.name
 
     @abstractmethod
     def _bring(self, taken: Taken) -> Brought:
@@ -319,6 +341,9 @@ class _Source(_Replayed):
 
     def passes(self, cut: Cut) -> None:
         self._newest |= {r.partition: r.newest_us for r in cut.ranges}
+
+    def behind(self, cuts: TaskCuts) -> None:
+        self._newest |= {r.partition: r.newest_us for r in cuts.ranges}
 
     def _bring(self, taken: Taken) -> Brought:
         """A cut names the newest event time of each partition: a topic that was created again has another one."""

@@ -56,6 +56,11 @@ class Recording:
         return newest_in(self.base)
 
     @property
+    def whole(self) -> bool:
+        """All cuts are left."""
+        return self.first == self.plan.first_batch
+
+    @property
     def batches(self) -> int:
         return max(self.committed.values(), default=0)
 
@@ -76,7 +81,7 @@ def find(log: Log, topics: ClusterTopics, job: str, generation: str = "") -> Rec
     _check_own(log, own, ended=bool(later) or decided.ended(plan.generation) is not None)
     skipped = decided.skipped(plan.generation)
     base = cuts_base(log, plan, Partition(own.cuts, 0))
-    if newest_in(base):
+    if newest_in(base) > plan.first_batch:
         check_settles(plan, newest_in(base))
     next_ms = later[0][1] if later else None
     return Recording(plan, own, admitted_ms, next_ms, _committed(log, plan, own), skipped, base)
@@ -114,7 +119,7 @@ def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
     """
     units = {unit.name: unit.partition for unit in plan.units if unit.delivers}
     found = dict.fromkeys(units, 0)
-    newest = newest_cut(log, Partition(own.cuts, 0))
+    newest = newest_cut(log, Partition(own.cuts, 0), plan.first_batch)
     for message in log.scan(Partition(own.progress, 0)):
         with suppress(msgspec.DecodeError):  # nobody has taken it for progress
             known = decode_progress(message.value() or b"")

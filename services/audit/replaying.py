@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.cuts import Gap
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, JobTopics
+from holdfast.services.audit.begun import begun, stored
 from holdfast.services.audit.comparing import Counts, Difference
 from holdfast.services.audit.computing import Outcome, Replay, Taken
 from holdfast.services.audit.delivered import Found
@@ -77,7 +78,12 @@ def replay(
     """
     recording = find(log, topics, job, generation)
     notes, first = _version_notes(recording.plan), recording.first
-    run = Replay(recording.plan, recording.topics, first=first) if first else run_by(recording.plan, recording.topics)
+    seeded = recording.plan.seed is not None and recording.whole
+    begin = begun(recording.plan, stored(log, recording.plan)) if seeded else None
+    if first:
+        run = Replay(recording.plan, recording.topics, first=first, begun=begin)
+    else:
+        run = run_by(recording.plan, recording.topics)
     settling = Settling(recording.plan, recording.base)
     run.raised = where_raised(log, recording)
     run.skip(gaps(log, recording))
@@ -100,13 +106,13 @@ def replay(
             for outcome in outcomes:
                 late.update(outcome.dropped)
                 lost.update(outcome.lost)
-            settled = not first or settling.settled(taken.values())
+            settled = recording.whole or settling.settled(taken.values())
             if settled and batch >= first_batch:
                 compared = compared or batch
                 found.compare(batch, outcomes, compared)
             progress(batch, recording.batches)
         found.finish()
-    if first:
+    if not recording.whole:
         notes.append(_from_there_on(first, compared))
     return Report(
         job=recording.plan.job,

@@ -153,6 +153,18 @@ COMMANDS = (
     Command("pause", JOBS, "jobs:pause", "Stop taking records in; what was taken in is finished."),
     Command("resume", JOBS, "jobs:resume", "Continue after a pause, or with a source's topic that was created again."),
     Command(
+        "savepoint",
+        JOBS,
+        "saving:savepoint",
+        "Write a job's positions and state, as of one batch, to a directory; `submit --from DIR` begins there.",
+    ),
+    Command(
+        "update",
+        JOBS,
+        "saving:update",
+        "Replace a job that runs by a changed one, with its positions and its state: no row is lost or doubled.",
+    ),
+    Command(
         "scheme",
         JOBS,
         "jobs:scheme",

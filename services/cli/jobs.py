@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +16,7 @@ from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from holdfast.schemas.plans import Plan, Problem
+    from holdfast.services.view.door import Door
     from holdfast.services.view.lines import JobLine
 
 File = Annotated[
@@ -102,6 +105,19 @@ def submit(
         float | None,
         typer.Option("--timeout", min=0.1, help="Seconds to wait; default: 60, for each operator on Spark 240 more."),
     ] = None,
+    savepoint: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Begin with a savepoint: its positions, and its state by operator."),
+    ] = None,
+    drop_state: Annotated[
+        list[str] | None, typer.Option("--drop-state", metavar="OPERATOR", help="Leave its state behind (repeatable).")
+    ] = None,
+    reread: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reread", metavar="SOURCE", help="Begin it where the job file says, not where it was (repeatable)."
+        ),
+    ] = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
@@ -132,7 +148,8 @@ def submit(
                 lambda: patience_with(data_dir, kafka),
             )
             patience_s = timeout or submitting.patience_s(spark)
-            done = submitting.submit(door, raw, patience_s, report if spark else lambda how_far: None)
+            with _begun(door, raw, savepoint, drop_state or [], reread or []):
+                done = submitting.submit(door, raw, patience_s, report if spark else lambda how_far: None)
             warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
             unprotected = submitting.unprotected(door, done.generation)
     except JobRejected as rejected:
@@ -149,6 +166,28 @@ def submit(
     say(f"job {done.job} runs as {done.generation} in {plural(done.status.units, 'unit')}")
     for line in said(unprotected, done.status.units):
         say(line)
+
+
+@contextmanager
+def _begun(
+    door: Door, raw: dict[str, Any], savepoint: Path | None, drop: list[str], reread: list[str]
+) -> Iterator[None]:
+    """Has the job begin with a savepoint, if one is named. What the cluster refuses is removed from it again."""
+    from holdfast.services.kernel.errors import JobRejected
+
+    if savepoint is None:
+        if drop or reread:
+            raise CommandFailed("--drop-state and --reread concern a savepoint", "name it: --from DIR", USAGE)
+        yield
+        return
+    from holdfast.services.client.saving import begin_with
+
+    start = begin_with(door, raw, savepoint, tuple(drop), tuple(reread))
+    try:
+        yield
+    except JobRejected:
+        door.log.delete([start.topic])
+        raise
 
 
 def cancel(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from holdfast.schemas import commands, plans
+from holdfast.schemas import commands, formats, plans
 from holdfast.schemas.delivered import NO_ROW
 from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat
 from holdfast.schemas.heartbeats import encode as encode_beat
@@ -194,6 +194,7 @@ class InMemoryCluster:
             decided=self.worker.decided,
             versions=self._versions,
             copies=self.worker.copies(),
+            reads=formats.NEWEST,
         )
         self._appender.append(Partition(self._cluster.heartbeats, 0), encode_beat(beat))
 

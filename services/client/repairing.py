@@ -60,7 +60,7 @@ class Search:
         self._cuts()
         self._frames()
         units, own = range(len(self.plan.units)), self.topics
-        newest = newest_cut(self.log, Partition(own.cuts, 0))
+        newest = newest_cut(self.log, Partition(own.cuts, 0), self.plan.first_batch)
         for index in units:
             self._each(Partition(own.checkpoints, index), checkpoints.decode)
             self._each(Partition(own.delivered, index), lambda value: _position(value, newest))

@@ -27,9 +27,11 @@ from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.counts import counts_of, published
 from holdfast.services.controller.ends import beginnings, ends_of_sources
 from holdfast.services.controller.kept import delete_over, until_ms
+from holdfast.services.controller.planting import plant
 from holdfast.services.controller.rooting import Rooting
 from holdfast.services.kernel.errors import HoldfastError, JobRejected, OtherFormat, Retriable
 from holdfast.services.kernel.logs.admitted import decode as decode_decision
+from holdfast.services.kernel.logs.decided import Author
 from holdfast.services.kernel.logs.jobs import EVERY, Jobs
 from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.kernel.logs.standings import Standings
@@ -115,7 +117,7 @@ class Conductor:
         self._pending: list[do.Action] = []
         self._looked_ms = time_ms()
         self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s, kept)
-        self._rooted_ms = 0
+        self._rooted_ms, self._seeds = 0, Author(f"{core.name}/savepoint")
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
@@ -291,6 +293,8 @@ class Conductor:
                 if self._rights is not None:
                     self._rights.begin(self._names(plan))
                 self._log.create(self._durability.of(self._specs(plan)))
+                if plan.seed is not None:
+                    plant(self._log, self._names(plan), plan, self._seeds)
             case do.DeleteTopics(plan):
                 left = self._left_behind(plan)
                 self._log.delete(left)
@@ -323,7 +327,8 @@ class Conductor:
 
     def _draft(self, action: do.Draft) -> happened.Outcome:
         try:
-            return happened.Drafted(self.prepare().draft(action.value, action.generation, action.id))
+            drafter, current = self.prepare(), self._levels("pause")
+            return happened.Drafted(drafter.draft(action.value, action.generation, action.id, current=current))
         except JobRejected as rejected:
             return happened.Refused(action.generation, rejected.problems)
 
@@ -370,12 +375,18 @@ class Conductor:
                 where = Partition(self._names(plan).cuts, 0)
                 ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
                 begins = beginnings(self._log, plan, start) if kind == "resume" and start else {}
-                self._appending.append(action, where, cuts.encode(Control(kind, offset, ends, begins)))
+                self._appending.append(
+                    action, where, cuts.encode(Control(kind, offset, ends, begins, self._levels(kind)))
+                )
             case do.PublishStatus(status):
                 key = f"{status.job}@{status.generation}".encode()
                 self._appending.append(action, Partition(self.cluster.status, 0), plans.encode(status), key)
             case do.PublishEvent(event):
                 self._appending.append(action, Partition(self.cluster.events, 0), events.encode(event))
+
+    def _levels(self, kind: str) -> bool:
+        """True for a pause, once every process knows that it lets source tasks reach the newest batch."""
+        return kind == "pause" and formats.written(self.core.goals.standings.assigned.format) >= formats.LEVEL
 
     def _names(self, plan: Plan) -> JobTopics:
         return self.cluster.job(plan.job, plan.generation)
@@ -387,8 +398,9 @@ class Conductor:
         keeps = plan.spec.get("keep_dead_letters_s", 0) > 0 and names.dead_letters in self._log.topics()
         if keeps and until_ms(self._log, names) is not None:
             found -= {names.dead_letters, names.replayed.name}
+        seed = {plan.seed.topic} if plan.seed is not None else set[str]()
         of_spark = {*commit_logs(plan), *(spark.topic for spark in plan.spark)}
-        return found - names.recorded - of_spark if plan.spec.get("keep_cuts") else found
+        return found - names.recorded - of_spark if plan.spec.get("keep_cuts") else found | seed
 
     def _specs(self, plan: Plan) -> list[TopicSpec]:
         names, spec = self._names(plan), plan.spec

@@ -18,6 +18,7 @@ from holdfast.schemas.job_settings import FaultTolerance
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Plan, Problem
 from holdfast.schemas.topics import Partition
+from holdfast.services.controller.beginning import TOO_OLD, seeded, started
 from holdfast.services.controller.spark_analysis import Describer
 from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.kernel.logs.policies import ALIGNED
@@ -46,9 +47,15 @@ class Drafter:
         self._log, self._prefix, self._versions, self._allow = log, prefix, versions, allow
         self._errors = ("", 0)
 
-    def draft(self, value: bytes, generation: str, id: Id) -> Plan:
-        """Raises JobRejected with every problem, and Retriable when the broker does not answer."""
-        spec = interpret(_decoded(value))
+    def draft(self, value: bytes, generation: str, id: Id, *, current: bool = True) -> Plan:
+        """Raises JobRejected with every problem, and Retriable when the broker does not answer.
+
+        current: every process of the cluster reads a plan that begins with a savepoint.
+        """
+        raw, start = started(_decoded(value))
+        if start is not None and not current:
+            raise JobRejected([TOO_OLD])
+        spec = interpret(raw)
         if problems := [*sinks.unregistered(spec)]:
             raise JobRejected(problems)
         topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
@@ -79,7 +86,8 @@ class Drafter:
                 raise Retriable(f"the job could not be planned: {error!r}; it is tried again") from error
             hint = "this is a defect of holdfast; its log has the details"
             raise JobRejected([Problem("job", f"cannot be planned: {error!r}", hint)]) from error
-        return msgspec.structs.replace(plan, warnings=(*plan.warnings, *self._warnings(each, topics)))
+        plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, *self._warnings(each, topics)))
+        return plan if start is None else seeded(self._log, plan, start)
 
     def _first(self, spec: JobSpec, topics: Mapping[str, int]) -> dict[str, dict[int, int]]:
         """The offset from which each partition of each source topic is read."""

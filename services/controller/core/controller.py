@@ -12,7 +12,7 @@ from holdfast.schemas.assignments import RUN, STOP, Assignment, GoalKind, split_
 from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event as Happened
 from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
-from holdfast.schemas.plans import Decision, Plan, Rejection, Retirement, Status
+from holdfast.schemas.plans import Decision, Plan, Problem, Rejection, Retirement, Status
 from holdfast.schemas.topics import generation
 from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps
 from holdfast.services.controller.core.actions import (
@@ -49,7 +49,7 @@ from holdfast.services.controller.core.events import (
 )
 from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.goals import Goals
-from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.job import Job, replaced_by
 from holdfast.services.controller.core.life import PLACED, Deed, Life, Phase, Step
 from holdfast.services.controller.core.submission import BadCommand, NamedJob, parse
 from holdfast.services.controller.core.waiting import waiting
@@ -176,10 +176,10 @@ class Controller:
     def _submitted(self, event: Submitted, now_ms: int) -> None:
         self._submitted_upto = max(self._submitted_upto, event.offset + 1)
         match parse(event.value):
-            case NamedJob(name):
+            case NamedJob(name, start):
                 g = generation(event.offset, event.timestamp_ms, event.value)
                 if not self._admitted.retired.has(g):
-                    self._job(g, name).value = event.value
+                    self._job(g, name).value, self._job(g, name).start = event.value, start
             case BadCommand(job, cause):
                 if self.acting:
                     self._publish_event(Happened(now_ms, "command-refused", job=job, detail=cause))
@@ -246,11 +246,29 @@ class Controller:
             return
         holder = self._admitted.named(job.name)
         in_use = self.jobs[holder.generation] if holder is not None else None
-        if isinstance(event, Drafted) and in_use is None:
+        if isinstance(event, Drafted) and in_use is not None and in_use.holds_for(job):
+            in_use.make_way(job)
+            job.proposal = event.plan
+            self._step(job, Step.REPLACES)
+            return
+        if isinstance(event, Drafted) and in_use is None and (lost := self._lost(job)) is not None:
+            job.refuse((lost,), None, self._author.next())
+        elif isinstance(event, Drafted) and in_use is None:
             job.proposal = event.plan
         else:
-            job.refuse(event.problems if isinstance(event, Refused) else (), in_use, self._author.next())
+            held = in_use is not None and in_use.holds_for(job)
+            problems = event.problems if isinstance(event, Refused) else ()
+            job.refuse(problems, None if held else in_use, self._author.next())
         self._step(job, Step.DRAFTED)
+
+    def _lost(self, job: Job) -> Problem | None:
+        """Why a job that takes another's place must not begin, though that is over: it did not end for this one."""
+        g = "" if job.start is None else job.start.replaces
+        ended = self._admitted.ended(g)
+        if not g or (ended is not None and ended.reason == replaced_by(job.label)):
+            return None
+        message = f"{job.name}@{g}, whose place it is to take, has ended otherwise: rows might be delivered twice"
+        return Problem("name", message, "`holdfast submit --from` begins with a savepoint that you have")
 
     def _counted(self, event: Counted) -> None:
         """Takes in the final counts of a job, which its end decides."""

@@ -10,6 +10,7 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
 from holdfast.schemas.progress import Progress
+from holdfast.schemas.savepoints import Start
 from holdfast.services.controller.core.actions import Action
 from holdfast.services.controller.core.availability import Availability
 from holdfast.services.controller.core.life import OVER, UNDECIDED, Life
@@ -35,6 +36,7 @@ class Job:
     """A generation of a job.
 
     value: its record on `jobs.submit`, None until it is read.
+    start: with which savepoint it begins, as that record says.
     units: unit by key, once a plan is valid.
     hosts: the kind of process that takes each.
     proposal: the decision to append.
@@ -47,6 +49,7 @@ class Job:
     ran_out: units that have processed their end.
     counts: of its records, once no copy is left.
     records: of the batch of each unit in quarantine, None until it is known.
+    successor: label of the job that takes its place; empty: none.
     schemes: the last one that a command asked for, by unit, and the offset of the command.
     policies: commands for another checkpoint policy that may not be answered yet, by offset.
     policy_asked: the last one to which an answer was proposed.
@@ -58,6 +61,7 @@ class Job:
     generation: str
     name: str
     value: bytes | None = None
+    start: Start | None = None
     life: Life = field(default_factory=lambda: Life(""))
     plan: Plan | None = None
     units: Mapping[str, str] = field(default_factory=dict)
@@ -67,6 +71,7 @@ class Job:
     # What users asked for.
     cancel_offset: int | None = None
     drain_offset: int | None = None
+    successor: str = ""
     control: Control | None = None
     schemes: dict[str, tuple[int, str]] = field(default_factory=dict)
     policies: dict[int, Command] = field(default_factory=dict)
@@ -114,6 +119,23 @@ class Job:
         """Nothing is left to do or to say."""
         return self.over and self.asked is None and self.published is not None and self.published.state in SETTLED
 
+    def holds_for(self, other: Job) -> bool:
+        """True if the other one may take its place: the pause under which its savepoint was taken is still its last
+        control, and nobody else has asked for its end.
+        """
+        start = other.start
+        return (
+            start is not None
+            and start.replaces == self.generation
+            and self.control == Control("pause", start.paused)
+            and self.drain_offset is None
+            and (self.cancel_offset is None or self.successor == other.label)
+        )
+
+    def make_way(self, other: Job) -> None:
+        """Ends for the other one."""
+        self.cancel_offset, self.successor = other.offset, other.label
+
     @property
     def stop_offset(self) -> int:
         """Offset of the command, in `jobs.submit`, that asked for its end; -1: nobody did."""
@@ -131,10 +153,19 @@ class Job:
         self.hosts = {unit_key(plan.job, plan.generation, unit.name): unit.host for unit in plan.units}
 
     def refuse(self, problems: tuple[Problem, ...], in_use: Job | None, id: Id) -> None:
-        every = problems if in_use is None else (_name_in_use(self.name, in_use), *problems)
+        every = problems if in_use is None else (_name_in_use(self, in_use), *problems)
         self.proposal = Rejection(self.name, self.generation, id, every)
 
 
-def _name_in_use(name: str, other: Job) -> Problem:
+def replaced_by(label: str) -> str:
+    """Why a job has ended whose place another one takes."""
+    return f"replaced by {label}"
+
+
+def _name_in_use(job: Job, other: Job) -> Problem:
+    name = job.name
+    if job.start is not None and job.start.replaces == other.generation:
+        message = f"{other.label} is not held any more at the batch of the savepoint: somebody has resumed or ended it"
+        return Problem("name", message, f"`holdfast update {name}` begins again")
     message = f"job '{name}' is {other.life.phase.value} already, as {other.label}"
     return Problem("name", message, f"`holdfast cancel {name}` first, or use another name")

@@ -18,7 +18,7 @@ from holdfast.services.controller.core.actions import (
 )
 from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.goals import Goals
-from holdfast.services.controller.core.job import Job
+from holdfast.services.controller.core.job import Job, replaced_by
 from holdfast.services.controller.core.life import PLACED, Deed, Phase, Step
 from holdfast.services.kernel.logs.decided import Author
 
@@ -35,6 +35,8 @@ def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | Non
     phase = job.life.phase
     if phase is Phase.SUBMITTED:
         return Step.TURN_CAME if job.value is not None and _has_turn(job, jobs) else None
+    if phase is Phase.REPLACING:
+        return None if any(other.successor == job.label and not other.over for other in jobs) else Step.MADE_WAY
     if phase is Phase.ADMITTED:
         return Step.STOP_ASKED if _to_stop(job, goals) else Step.CLEARED
     if phase in PLACED and _to_stop(job, goals):
@@ -72,7 +74,11 @@ def _reported(job: Job, fleet: Fleet) -> bool:
 def reason(job: Job, goals: Goals) -> str:
     """Why the job ends, as the replica that stopped it said."""
     stop = goals.stop(job)
-    return stop.reason if stop is not None else "drained" if job.all_ran_out else "cancelled"
+    if stop is not None:
+        return stop.reason
+    if job.successor:
+        return replaced_by(job.successor)
+    return "drained" if job.all_ran_out else "cancelled"
 
 
 def action(job: Job, deed: Deed, author: Author, goals: Goals) -> Action:

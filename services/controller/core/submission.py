@@ -11,15 +11,20 @@ import msgspec
 
 from holdfast.schemas import commands, reading
 from holdfast.schemas.commands import Command
+from holdfast.schemas.savepoints import FIELD, Start
 
 MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
 class NamedJob:
-    """A job file, good or bad; name is empty when it has none that can be read."""
+    """A job file, good or bad; name is empty when it has none that can be read.
+
+    start: with which savepoint it begins.
+    """
 
     name: str
+    start: Start | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +43,20 @@ def parse(value: bytes) -> NamedJob | Command | BadCommand:
     if not isinstance(record, dict):
         return NamedJob("")
     if "command" not in record:
-        return NamedJob(_text(record.get("name")))
+        return NamedJob(_text(record.get("name")), _start(record.get(FIELD)))
     try:
         command = commands.decode(value)
     except msgspec.DecodeError as error:
         return BadCommand(_text(record.get("job")), str(error))
     assert isinstance(command, Command)
     return command
+
+
+def _start(value: object) -> Start | None:
+    try:
+        return None if value is None else msgspec.convert(value, Start)
+    except msgspec.ValidationError:
+        return None  # the draft says what is wrong with it
 
 
 def _text(value: object) -> str:

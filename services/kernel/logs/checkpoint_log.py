@@ -127,6 +127,7 @@ class CheckpointLog:
         if not follows or not complete:
             return None
         self._sweep(marker, min([o for o, _ in parts], default=offset))
+        self._from_start &= marker.a < marker.b
         self.last, self.last_id, self.last_b = marker, marker.id, marker.b
         self._pending = {}
         self._hold(marker, offset)

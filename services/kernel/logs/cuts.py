@@ -86,7 +86,8 @@ def beginning_of(plan: Plan) -> CutsSnapshot:
         for source in plan.sources
         for index, owned in enumerate(source.owners)
     }
-    return beginning(first, {source.operator: source.topic_id for source in plan.sources if source.topic_id})
+    found = beginning(first, {source.operator: source.topic_id for source in plan.sources if source.topic_id})
+    return found if plan.seed is None else structs.replace(found, tasks=dict(plan.seed.sources))
 
 
 def shares(plan: Plan) -> dict[str, Share]:
@@ -168,6 +169,7 @@ class CutLog:
         self._raises = Raises(raising, start.leads)
         self._control_offset = start.control_offset
         self.paused = start.paused
+        self.level = start.level
         self.ends = start.ends
         self.upto = start.upto
 
@@ -212,8 +214,26 @@ class CutLog:
 
     @property
     def stopped(self) -> bool:
-        """No cut is valid: the job is paused, or a topic was replaced."""
+        """The job is paused, or a topic was replaced."""
         return self.paused or bool(self.replaced)
+
+    @property
+    def control_offset(self) -> int:
+        """Offset in `jobs.submit` of the last control; -1: there was none."""
+        return self._control_offset
+
+    @property
+    def is_level(self) -> bool:
+        """Every source task that has not ended has cut the newest batch."""
+        return all(cuts.final or cuts.batch == self.newest_batch for cuts in self._tasks.values())
+
+    def admits(self, batch: int) -> bool:
+        """False if no cut of this batch can be valid now. A pause that levels lets those of the newest batch and of
+        earlier ones through, every other pause none.
+        """
+        if self.replaced:
+            return False
+        return not self.paused or (self.level and batch <= self.newest_batch)
 
     def read(self, offset: int, record: CutRecord) -> bool:
         """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing."""
@@ -260,11 +280,12 @@ class CutLog:
             replaced=dict(self.replaced),
             snapshots=self._snapshots.known,
             leads=self._raises.leads,
+            level=self.level,
         )
 
     def _cut(self, cut: Cut) -> bool:
         before = self._tasks.get(cut.task)
-        if before is None or self.stopped or not self._last.fits(cut.task, cut.prev):
+        if before is None or not self.admits(cut.batch) or not self._last.fits(cut.task, cut.prev):
             return False
         if not _follows(before, cut) or not self._adds(before, cut):
             return False
@@ -295,6 +316,7 @@ class CutLog:
             return False
         self._control_offset = control.offset
         self.paused = control.kind == "pause"
+        self.level = self.paused and control.level
         if control.kind == "resume":
             self._begin(control)
         elif control.kind == "drain":

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.schemas.job_operators import OPERATORS
 from holdfast.schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
 from holdfast.schemas.topics import JobTopics
-from holdfast.services.kernel.plans.layout import data_topics, readers
+from holdfast.services.kernel.plans.layout import data_topics, readers, task_name
 from holdfast.services.kernel.plurals import plural
 
 KINDS = frozenset({"source", "sink", *OPERATORS})
@@ -52,6 +52,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     for spark in plan.spark:
         if spark.unit not in {unit.name for unit in plan.units}:
             yield f"Spark operator {spark.operator}: there is no unit {spark.unit}"
+    yield from _of_seed(plan)
     yield from _of_settings(plan)
 
 
@@ -109,6 +110,21 @@ def _of_source(source: SourcePlan, operators: dict[str, OperatorPlan]) -> Iterat
     for partition in (p for owned in source.owners for p in owned):
         if not 0 <= source.first.get(partition, -1) <= MAX_OFFSET:
             yield f"source {source.operator}: no first offset of partition {partition}"
+
+
+def _of_seed(plan: Plan) -> Iterator[str]:
+    """Every source task begins behind the same batch, with the partitions that it owns."""
+    if plan.seed is None:
+        return
+    owned = {task_name(s.operator, index): own for s in plan.sources for index, own in enumerate(s.owners)}
+    if plan.seed.sources.keys() != owned.keys():
+        yield f"the seed says where {', '.join(sorted(plan.seed.sources))} begin"
+        return
+    for task, cuts in plan.seed.sources.items():
+        if cuts.batch != plan.seed.batch or cuts.last is not None or cuts.final:
+            yield f"the seed of batch {plan.seed.batch} has {task} begin behind batch {cuts.batch}"
+        if tuple(r.partition for r in cuts.ranges) != owned[task]:
+            yield f"the seed has {task} begin in partitions that it does not own"
 
 
 def _of_settings(plan: Plan) -> Iterator[str]:

@@ -47,9 +47,10 @@ class SourceView:
     batch: its last valid cut; lead: bytes in its cuts that not every unit has processed; newest: the highest batch any
     source task has cut; slowest: the lowest batch that a unit of the job has processed. records, bytes: waiting, uncut.
     last_ms: when its last cut was read back; stirred_ms: when the last cut of the job that brings records was, or the
-    copy became the leader. settled: nothing waits for time. at_end: the drain's end offsets are reached by what waits.
-    grown: partitions are to join. full: the job's data topics hold as much as it allows, so that no batch may begin;
-    one that another task has begun is finished, or nobody could process it.
+    copy became the leader. settled: nothing waits for time. paused: no cut of the next batch can be valid. at_end: the
+    drain's end offsets are reached by what waits. grown: partitions are to join. full: the job's data topics hold as
+    much as it allows, so that no batch may begin; one that another task has begun is finished, or nobody could process
+    it.
     """
 
     batch: int

@@ -34,6 +34,7 @@ class Positions:
         skipped: offsets of records that are passed over.
         done: the batch that the copy has reached.
         refuse: called with a record that is no position of the unit.
+        first: the batch before the job's first one.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class Positions:
         skipped: Collection[int],
         done: Callable[[], int],
         refuse: Callable[[Partition, int, object], None],
+        first: int = 0,
     ) -> None:
         self._log, self._unit, self._partition, self._cut_log = log, unit, partition, cut_log
-        self._skipped, self._done, self._refuse = skipped, done, refuse
+        self._skipped, self._done, self._refuse, self._first = skipped, done, refuse, first
 
     def last(self) -> Delivered | None:
         """Raises Torn, Retriable."""
@@ -77,7 +79,7 @@ class Positions:
             self._refuse(self._partition, message.offset(), f"the position of {position.unit}, not of {self._unit}")
             return None
         if position.batch > self._done() + MAX_LEAD_BATCHES and position.batch > (
-            newest := newest_cut(self._log, self._cut_log)
+            newest := newest_cut(self._log, self._cut_log, self._first)
         ):
             cause = f"position {position.batch} is ahead of every batch: {newest} is cut"
             self._refuse(self._partition, message.offset(), cause)
@@ -85,30 +87,30 @@ class Positions:
         return position
 
 
-def newest_cut(log: Log, cut_log: Partition) -> int:
+def newest_cut(log: Log, cut_log: Partition, first: int = 0) -> int:
     """The highest batch of a cut that follows on another, found by reading ever larger stretches from the end.
 
     No unit has processed, acknowledged or delivered a later one. Of a log that is trimmed up to its last cuts, the
-    snapshot with which it begins says so.
+    snapshot with which it begins says so. first: the batch before the job's first one.
     """
-    first, end = log.offsets([cut_log], "start")[cut_log], log.offsets([cut_log], "end")[cut_log]
+    start, end = log.offsets([cut_log], "start")[cut_log], log.offsets([cut_log], "end")[cut_log]
     stretch = FIRST_STRETCH
     while True:
-        begin = max(first, end - stretch)
-        newest = _newest_of(log, cut_log, begin, trimmed=begin == first > 0)
-        if newest or begin == first:
-            return newest
+        begin = max(start, end - stretch)
+        newest = _newest_of(log, cut_log, begin, first, trimmed=begin == start > 0)
+        if newest or begin == start:
+            return max(newest, first)
         stretch *= 4
 
 
-def _newest_of(log: Log, partition: Partition, begin: int, *, trimmed: bool) -> int:
+def _newest_of(log: Log, partition: Partition, begin: int, first: int, *, trimmed: bool) -> int:
     """0: none. trimmed: the log begins there."""
     batches: dict[Id, int] = {}
     newest = 0
     for offset, record in scan_cuts(log, partition, begin):
         if isinstance(record, Cut):
             batches[record.id] = record.batch
-            follows = record.batch == 1 if record.prev is None else batches.get(record.prev) == record.batch - 1
+            follows = record.batch == first + 1 if record.prev is None else batches.get(record.prev) == record.batch - 1
             newest = max(newest, record.batch) if follows else newest
         elif isinstance(record, Snapshot) and trimmed and begin <= record.state.upto <= offset:
             newest, trimmed = max(newest, newest_in(record.state)), False

@@ -244,7 +244,7 @@ class Cutter:
             now_ms=now_ms,
             stirred_ms=self._stirred_ms,
             settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._silences.settled(feed, now_ms),
-            paused=self.log.stopped or self._guard.proposed(feed.task.operator.name),
+            paused=not self.log.admits(state.batch + 1) or self._guard.proposed(feed.task.operator.name),
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
             grown=not held and bool(self._joining(feed, ends, now_ms)),

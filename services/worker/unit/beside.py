@@ -56,7 +56,7 @@ def restoring(
     cuts, skipped = cut_log if name in job.reading_units else None, job.skipped.get(partition, ())
 
     def exists(batch: int) -> bool:
-        return batch <= newest_cut(log, cut_log)
+        return batch <= newest_cut(log, cut_log, job.plan.first_batch)
 
     def restore() -> Rebuilt:
         code.start()

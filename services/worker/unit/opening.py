@@ -110,6 +110,7 @@ class Opening:
             self._job.skipped.get(Partition(topics.delivered, unit.partition), frozenset()),
             self._done,
             lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
+            self._job.plan.first_batch,
         )
 
 

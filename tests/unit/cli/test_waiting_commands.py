@@ -44,6 +44,8 @@ READING: dict[str, list[str]] = {
     "cancel": ["orders", *SOON],
     "pause": ["orders", *SOON],
     "resume": ["orders", *SOON],
+    "savepoint": ["orders", "saved", *SOON],
+    "update": ["orders", "{job}", "--dry-run"],
     "scheme": ["orders", "hourly-0", "passive", *SOON],
     "checkpoint": ["orders", "aligned", *SOON],
     "rollback": ["orders", *SOON],

@@ -106,6 +106,10 @@ def at(phase: Phase) -> Core:
     core.handle(caught_up, submitted)
     if phase in (P.DRAFTING, P.DECIDING):
         return core if phase is P.DRAFTING else core.handle(happened.Drafted(PLAN))
+    if phase is P.REPLACING:
+        job = core.core.jobs[G]  # how it comes there concerns two jobs: see below
+        job.life.phase, job.proposal = phase, PLAN
+        return core
     core.handle(happened.BeatRead(Heartbeat("w", "1", 0, slots=8))).read(PLAN)
     way: list[tuple[Phase, Callable[[], Core]]] = [
         (P.CREATING, lambda: core),
@@ -153,9 +157,15 @@ def cause(core: Core, step: Step) -> Core:
             return core.done(do.DeleteTopics)
         case S.END_READ:
             return core.read(END)
+        case S.REPLACES | S.MADE_WAY:
+            raise AssertionError(f"{step} concerns two jobs")
 
 
-@pytest.mark.parametrize(("phase", "step"), TRANSITIONS, ids=lambda value: value.value)
+@pytest.mark.parametrize(
+    ("phase", "step"),
+    [row for row in TRANSITIONS if row[1] not in (S.REPLACES, S.MADE_WAY)],
+    ids=lambda value: value.value,
+)
 def test_every_row_of_the_table_is_taken(phase: Phase, step: Step) -> None:
     core = at(phase)
     before = len(core.core.story)
@@ -165,6 +175,49 @@ def test_every_row_of_the_table_is_taken(phase: Phase, step: Step) -> None:
     wanted = ACTIONS[deed]
     asked = [action for action in core.asked if not isinstance(action, do.PublishStatus | do.PublishEvent)]
     assert wanted is None or wanted in map(type, asked)
+
+
+def asks_to_replace(core: Core, paused: int) -> str:
+    """The next generation is submitted; its label without the name of the job."""
+    start = {"topic": "t", "id": "i", "replaces": G, "paused": paused}
+    record = msgspec.json.encode({"name": "job", "from_savepoint": start})
+    core.offset += 1
+    core.handle(happened.Submitted(core.offset, 0, record))
+    return generation(core.offset, 0, record)
+
+
+def drafted(core: Core, g: str) -> Phase:
+    core.handle(happened.Drafted(msgspec.structs.replace(PLAN, generation=g)))
+    return core.core.jobs[g].life.phase
+
+
+def ends(core: Core, reason: str) -> None:
+    core.read(msgspec.structs.replace(END, reason=reason))
+
+
+def test_a_job_is_decided_in_the_place_of_another_once_that_one_has_ended_for_it() -> None:
+    core = at(P.RUNNING).command("pause")
+    next_one = asks_to_replace(core, paused=core.offset)
+    assert drafted(core, next_one) is P.REPLACING
+    assert core.phase is P.STOPPING
+    assert goals(core) == [Goal("job", G, STOP, f"replaced by job@{next_one}", core.offset)]
+    ends(core, f"replaced by job@{next_one}")
+    assert core.core.jobs[next_one].life.phase is P.DECIDING
+    assert isinstance(core.core.jobs[next_one].proposal, Plan)
+
+
+@pytest.mark.parametrize("meanwhile", ["resume", "pause", "drain", "cancel", "ended"])
+def test_a_job_does_not_replace_one_that_was_not_held_for_it_to_the_end(meanwhile: str) -> None:
+    core = at(P.RUNNING).command("pause")
+    paused = core.offset
+    if meanwhile != "ended":
+        core.command(meanwhile)
+    next_one = asks_to_replace(core, paused)
+    if meanwhile == "ended":
+        ends(core, "cancelled")
+    assert drafted(core, next_one) is P.DECIDING
+    assert isinstance(core.core.jobs[next_one].proposal, Rejection)
+    assert core.core.jobs[G].cancel_offset == (2 if meanwhile == "cancel" else None)
 
 
 @pytest.mark.parametrize("phase", [P.PLACING, P.RUNNING, P.DRAINING])
@@ -216,7 +269,7 @@ def test_a_job_that_a_controller_without_goals_took_down_ends_here() -> None:
 @pytest.mark.parametrize("phase", [phase for phase in P if phase not in (P.ENDED, P.REJECTED)], ids=lambda p: p.value)
 def test_reading_its_end_or_its_rejection_ends_a_job_wherever_it_stands(phase: Phase) -> None:
     core = at(phase)
-    undecided = phase in (P.SUBMITTED, P.DRAFTING, P.DECIDING)
+    undecided = phase in (P.SUBMITTED, P.DRAFTING, P.REPLACING, P.DECIDING)
     core.read(REJECTION if undecided else END)
     assert core.phase is (P.REJECTED if undecided else P.ENDED)
 

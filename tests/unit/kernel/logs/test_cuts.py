@@ -73,6 +73,24 @@ def test_after_a_pause_no_cut_is_valid_until_resume_or_drain() -> None:
     assert log.read(3, cut(log, "weather-0", "a", 2))
 
 
+def test_a_pause_that_levels_lets_tasks_reach_the_newest_batch_and_none_beyond() -> None:
+    log = CutLog(start())
+    log.read(0, cut(log, "flights-0", "a", 1))
+    log.read(1, cut(log, "flights-0", "a", 2))
+    assert log.read(2, Control("pause", offset=4, level=True))
+    assert not log.is_level
+    assert not log.read(3, cut(log, "flights-0", "a", 3)), "it has cut the newest batch"
+    assert log.read(4, cut(log, "weather-0", "a", 4))
+    known = CutLog(log.snapshot())  # a reader that begins here knows what may come
+    for one in (log, known):
+        assert one.read(5, cut(one, "weather-0", "a", 5))
+        assert one.is_level
+        assert not one.read(6, cut(one, "weather-0", "a", 6))
+    assert decode(encode(Control("pause", 4, level=True))) == Control("pause", 4, level=True)
+    assert log.read(7, Control("pause", offset=5)), "as a process of the release before writes it"
+    assert not log.admits(2)
+
+
 def test_a_control_counts_once_however_often_it_is_written() -> None:
     log = CutLog(start())
     assert log.read(0, Control("pause", offset=4))

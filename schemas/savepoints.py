@@ -1,0 +1,107 @@
+"""A savepoint: positions and state of a job as of one batch, as a directory or on its way through Kafka; and its seed.
+
+Source: JOBS "holdfast savepoint". The manifest says what the state files hold. On Kafka the same pieces lie in one
+topic, and the manifest behind them. A plan that was made of a savepoint holds the seed: all that readers of the job
+need of it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from holdfast.schemas.cuts import TaskCuts
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
+
+FORMAT = 1
+"""Format of the manifest and of the state files. A release reads every format up to its own."""
+
+ID = re.compile(r"[0-9a-f]{32}")
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A task as of the batch. watermark: of its inputs. tables: of its state; entries: in all of them.
+
+    file: in the directory, with its size and checksum; none where the task has no state.
+    """
+
+    watermark: Micros
+    tables: tuple[str, ...] = ()
+    entries: Count = 0
+    file: str = ""
+    bytes: Count = 0
+    sha256: str = ""
+
+
+class Savepoint(msgspec.Struct, frozen=True):
+    """The manifest.
+
+    id: of this savepoint and no other. release: of holdfast, which wrote it. cluster: prefix of its topics.
+    batch: the last one that every unit has processed and delivered, and none more. paused: offset in `jobs.submit` of
+    the pause that held the job there. plan: of the generation, with the job file in it. sources: by source task, where
+    it continues.
+    """
+
+    format: Count
+    id: str
+    release: str
+    cluster: str
+    job: str
+    generation: str
+    batch: Count
+    time_ms: Whole
+    paused: Whole
+    plan: Plan
+    sources: dict[str, TaskCuts]
+    tasks: dict[str, Task]
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Some entries of a table, in the order of their keys."""
+
+    task: str
+    table: str
+    entries: list[tuple[bytes, bytes]]
+
+
+class Start(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Field `from_savepoint` of a record of `jobs.submit`: the job begins there.
+
+    topic: where the savepoint lies. drop_state: operators whose state is left behind. reread: sources that begin where
+    the job file says, and not where they were. replaces: generation of the job of that name that is to end for it, if
+    the pause at offset `paused` of `jobs.submit` still holds it then; empty: none.
+    """
+
+    topic: str
+    id: str
+    drop_state: tuple[str, ...] = ()
+    reread: tuple[str, ...] = ()
+    replaces: str = ""
+    paused: Whole = -1
+
+
+FIELD = "from_savepoint"
+
+_manifest: Text[Savepoint] = Text(msgspec.json.Decoder(Savepoint).decode)
+_piece: Strict[Piece] = Strict(msgspec.msgpack.Decoder(Piece).decode)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def decode(data: bytes) -> Savepoint:
+    """Raises msgspec.DecodeError on anything else."""
+    return _manifest.decode(data)
+
+
+def encode(manifest: Savepoint) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+
+
+def decode_piece(data: bytes) -> Piece:
+    """Raises msgspec.DecodeError on anything else."""
+    return _piece.decode(data)
+
+
+def encode_piece(piece: Piece) -> bytes:
+    return _encoder.encode(piece)

@@ -1,0 +1,144 @@
+"""Commands that carry a job's positions and state over: `savepoint` to a directory, `update` to its next generation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
+from holdfast.services.cli.terminal import note, print_json, print_table, say, waiting
+from holdfast.services.kernel.errors import USAGE, CommandFailed
+
+if TYPE_CHECKING:
+    from holdfast.schemas.plans import Plan
+    from holdfast.services.planning.carrying import Carried
+    from holdfast.services.view.door import Door
+    from holdfast.services.view.lines import JobLine
+
+
+def savepoint(
+    job: JobName,
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="The directory to write; it must not exist.")],
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the checkpoints of one batch.")
+    ] = 60.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Write a job's positions and state, as of one batch, to a directory; `submit --from DIR` begins there.
+
+    The job is paused at that batch while its state is read, and continues then; the command says for how long it took
+    nothing in. A job that is paused already stays so: then its sinks hold exactly what the savepoint has.
+    """
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.saving import save
+    from holdfast.services.kernel.plurals import plural
+
+    with connected(data_dir, kafka) as door, waiting(f"savepoint of {job} ...", quiet=as_json):
+        _, plan = _running(door, job)
+        saved = save(door, plan, path, timeout)
+    found = saved.manifest
+    if as_json:
+        print_json(
+            {"job": found.job, "generation": found.generation, "path": str(path), "id": found.id, "batch": found.batch,
+             "entries": saved.entries, "bytes": saved.bytes, "silence_s": saved.silence_s}
+        )  # fmt: skip
+        return
+    how = "it is paused, as it was" if saved.silence_s is None else f"it took nothing in for {saved.silence_s:.1f} s"
+    say(f"job {found.job} as of batch {found.batch:,}: {plural(saved.entries, 'entry', 'entries')} in {path}; {how}")
+
+
+def update(
+    job: JobName,
+    file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file as it is to be, or a job in Python.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is kept, and what is not and why.")] = False,
+    drop_state: Annotated[
+        list[str] | None, typer.Option("--drop-state", metavar="OPERATOR", help="Leave its state behind (repeatable).")
+    ] = None,
+    reread: Annotated[
+        list[str] | None,
+        typer.Option("--reread", metavar="SOURCE", help="Begin it where the job file says (repeatable)."),
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait.")] = 120.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Replace a job that runs by a changed one, with its positions and its state: no row is lost or doubled.
+
+    The job is held at one batch while its state is carried over; then it ends, and the next one begins behind that
+    batch. If the cluster refuses the new job, the former one continues. `--dry-run` says what is kept and changes
+    nothing.
+    """
+    from holdfast.schemas.savepoints import Start
+    from holdfast.services.cli.jobs import refuse
+    from holdfast.services.cli.whereabouts import allowed, connected, patience_with
+    from holdfast.services.client.job_files import read_job
+    from holdfast.services.client.planning import plan as planned
+    from holdfast.services.client.registering import with_schemas
+    from holdfast.services.client.updating import update as run
+    from holdfast.services.kernel.errors import JobRejected
+    from holdfast.services.kernel.plurals import plural
+    from holdfast.services.log.registry import open_registry
+    from holdfast.services.planning.carrying import carried, problems
+
+    start = Start("", "", tuple(drop_state or ()), tuple(reread or ()))
+    try:
+        read = read_job(file, lambda: patience_with(data_dir, kafka))
+        with connected(data_dir, kafka) as door, waiting(f"update of {job} ...", quiet=as_json):
+            line, old = _running(door, job)
+            if read.spec.name != line.job:
+                hint = "`holdfast savepoint`, then `holdfast submit --from`, begins a job of another name"
+                raise CommandFailed(f"{file} is job {read.spec.name}, not {line.job}", hint, USAGE)
+            new = planned(read.spec, door.present, door.topics.prefix, allowed(read.spec, data_dir))
+            fates, wrong = carried(old, new, start), tuple(problems(old, new, start))
+            if dry_run and not (wrong and as_json):
+                _show(line, fates, as_json)
+            if wrong:
+                raise JobRejected(wrong)
+            if dry_run:
+                return
+            raw = with_schemas(read.raw, read.spec, lambda: new, open_registry, lambda: patience_with(data_dir, kafka))
+            done = run(door, old, raw, start, timeout)
+    except JobRejected as rejected:
+        refuse(str(file), rejected.problems, as_json)
+        return
+    if as_json:
+        print_json(
+            {"job": line.job, "generation": done.submitted.generation, "replaced": line.generation, "batch": done.batch,
+             "entries": done.entries, "took_s": round(done.took_s, 3), "operators": _plain(fates)}
+        )  # fmt: skip
+        return
+    kept = plural(done.entries, "entry", "entries")
+    say(
+        f"job {line.job} runs as {done.submitted.generation}, behind batch {done.batch:,} of {line.generation}, with "
+        f"{kept} of state; it took nothing in for {done.took_s:.1f} s"
+    )
+    for warning in done.submitted.status.warnings:
+        note(f"warning: {warning}")
+
+
+def _running(door: Door, job: str) -> tuple[JobLine, Plan]:
+    from holdfast.services.view.cluster import OVER
+    from holdfast.services.view.reading import named_job, read_jobs
+
+    view = read_jobs(door)
+    line = named_job(view, job)
+    plan = view.plan(line.generation)
+    if plan is None or line.state in OVER:
+        raise CommandFailed(f"job {job} does not run, so it has no state", f"`holdfast status {job}` says why")
+    return line, plan
+
+
+def _show(line: JobLine, fates: list[Carried], as_json: bool) -> None:
+    if as_json:
+        print_json({"job": line.job, "generation": line.generation, "operators": _plain(fates)})
+        return
+    print_table(("operator", "", "why"), [(one.name, one.fate.value, one.why) for one in fates])
+
+
+def _plain(fates: list[Carried]) -> list[dict[str, str]]:
+    return [{"operator": one.name, "fate": one.fate.value, "why": one.why} for one in fates]

@@ -1,0 +1,194 @@
+"""Holding a job at one batch: it is paused, and every unit has processed, delivered and checkpointed that batch.
+
+Source: PROTOCOL 3 and 6. A pause lets source tasks reach the newest batch, and a marker follows committed rows: so once
+the newest marker of each unit is of that batch, its checkpoint log holds the state as of that batch, and its sinks hold
+every row up to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.schemas import checkpoints, commands, formats
+from holdfast.schemas.assignments import job_key
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.commands import Command
+from holdfast.schemas.cuts import CutsSnapshot
+from holdfast.schemas.plans import Plan, UnitPlan
+from holdfast.schemas.topics import Partition
+from holdfast.services.client.submitting import append
+from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
+from holdfast.services.kernel.logs.cuts import CutLog, of_plan
+from holdfast.services.kernel.logs.policies import ALIGNED, planned
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.cut_logs import cuts_base, scan_cuts
+from holdfast.services.log.jobs import read_admitted
+from holdfast.services.view.door import Door
+from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
+
+LOOK_S = 0.05
+AGAIN_S = 5.0
+"""A pause that lets nobody reach the newest batch, as a former release writes it, is asked for again so often."""
+
+
+TRIES = 5
+"""A checkpoint log may be trimmed while it is read."""
+
+
+CURRENT_S = 30.0
+"""A cluster that has just started needs ten seconds to know that all of its processes are of this release."""
+
+
+def _sleep() -> None:
+    time.sleep(LOOK_S)
+
+
+def await_format(door: Door, timeout_s: float = CURRENT_S, wait: Callable[[], None] = _sleep) -> None:
+    """Returns once every process of the cluster knows savepoints. Raises CommandFailed."""
+    assigned, until_s = Partition(door.topics.assignments, 0), time.monotonic() + timeout_s
+    while formats.written(read_standings(door.log, assigned).assigned.format) < formats.LEVEL:
+        if time.monotonic() >= until_s:
+            hint = "end them, or start them from this release; `holdfast workers` lists workers"
+            raise CommandFailed("processes of the cluster are of a release that knows no savepoints", hint)
+        wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A job that is held. paused: offset in `jobs.submit` of the pause. was_paused: before that, too."""
+
+    batch: int
+    paused: int
+    was_paused: bool
+    cuts: CutsSnapshot
+    paused_s: float
+
+
+class Holding:
+    """Holds one generation of a job.
+
+    Args:
+        wait: lets a little time pass.
+    """
+
+    def __init__(self, door: Door, plan: Plan, wait: Callable[[], None] = _sleep) -> None:
+        self._door, self._plan, self._wait = door, plan, wait
+        self._names = door.topics.job(plan.job, plan.generation)
+        self._cuts = Partition(self._names.cuts, 0)
+        self._check()
+        self._fold = of_plan(plan, base=cuts_base(door.log, plan, self._cuts))
+        self._skipped = read_admitted(door.log, door.topics).skipped(plan.generation)
+        self._asked = -1
+        self._was_paused = False
+
+    def _check(self) -> None:
+        job = self._plan.job
+        if self._plan.spark:
+            raise CommandFailed(f"job {job} has an operator on Spark, whose state Spark keeps: it cannot be saved yet")
+        standings = read_standings(self._door.log, Partition(self._door.topics.assignments, 0))
+        policy = standings.policy(job_key(job, self._plan.generation)) or planned(self._plan)
+        if policy.policy == ALIGNED:
+            hint = f"`holdfast checkpoint {job} sweep` first"
+            raise CommandFailed(f"job {job} is checkpointed at every n-th batch alone: it cannot be saved there", hint)
+        if self._names.cuts not in self._door.present:
+            raise CommandFailed(f"job {job} has ended, and its state with it")
+
+    def hold(self, timeout_s: float) -> Held:
+        """Returns once the job is held. Raises CommandFailed if that takes too long, or somebody resumes the job."""
+        await_format(self._door, min(timeout_s, CURRENT_S), self._wait)
+        began_s = time.monotonic()
+        until_s = began_s + timeout_s
+        fold = self._read()
+        if fold.ends is not None:
+            raise CommandFailed(f"job {self._plan.job} is draining: it ends")
+        self._was_paused = fold.paused
+        self._pause()
+        asked_s = time.monotonic()
+        while not (self._asked <= fold.control_offset and fold.paused and fold.is_level):
+            if fold.control_offset > self._asked and not fold.paused:
+                raise CommandFailed(f"somebody has resumed job {self._plan.job} meanwhile", "try again")
+            if fold.replaced:
+                raise CommandFailed(f"job {self._plan.job} is stopped: the topic of a source is another one")
+            if time.monotonic() >= until_s:
+                raise self._late("its sources have not come to one batch", timeout_s)
+            if time.monotonic() >= asked_s + AGAIN_S and fold.paused and not fold.level:
+                self._pause()
+                asked_s = time.monotonic()
+            self._wait()
+            fold = self._read()
+        batch, cuts = fold.newest_batch, fold.snapshot()
+        if batch == self._plan.first_batch:
+            raise CommandFailed(f"job {self._plan.job} has processed nothing yet: there is nothing to save")
+        while behind := self._behind(batch):
+            if self._read().control_offset != cuts.control_offset:
+                raise CommandFailed(f"somebody has resumed job {self._plan.job} meanwhile", "try again")
+            if time.monotonic() >= until_s:
+                raise self._late(f"{', '.join(behind)} have no checkpoint of batch {batch}", timeout_s)
+            self._wait()
+        return Held(batch, cuts.control_offset, self._was_paused, cuts, began_s)
+
+    def states(self, batch: int) -> Iterator[tuple[UnitPlan, Rebuilt]]:
+        """The state of each unit of the job that is held, one after the other.
+
+        Raises CommandFailed if it is not held any more.
+        """
+        for unit in self._plan.units:
+            found = self._state(unit)
+            if found.marker is None or found.marker.b != batch:
+                newest = 0 if found.marker is None else found.marker.b
+                raise CommandFailed(f"{unit.name} has a checkpoint of batch {newest}, not of {batch}", "try again")
+            yield unit, found
+            found.image.close()
+
+    def _state(self, unit: UnitPlan) -> Rebuilt:
+        partition = Partition(self._names.checkpoints, unit.partition)
+        for left in reversed(range(TRIES)):
+            try:
+                return rebuild(self._door.log, partition, MemoryImage(), skipped=self._skipped.get(partition, ()))
+            except StateCorrupted as error:
+                if not left:
+                    raise CommandFailed(f"{unit.name}: {error}", "try again") from None
+                self._wait()
+        raise AssertionError
+
+    def release(self) -> None:
+        """Resumes the job, unless it was paused before, or nobody has asked for the pause yet."""
+        if self._asked >= 0 and not self._was_paused:
+            append(self._door, commands.encode(Command("resume", self._plan.job)))
+
+    def _pause(self) -> None:
+        self._asked = append(self._door, commands.encode(Command("pause", self._plan.job)))
+
+    def _read(self) -> CutLog:
+        try:
+            for offset, record in scan_cuts(self._door.log, self._cuts, self._fold.upto):
+                if offset not in self._skipped.get(self._cuts, ()):
+                    self._fold.read(offset, record)
+        except StateCorrupted:  # it is trimmed right now
+            self._fold = of_plan(self._plan, base=cuts_base(self._door.log, self._plan, self._cuts))
+        return self._fold
+
+    def _behind(self, batch: int) -> list[str]:
+        """Units whose newest checkpoint is not of that batch. Their progress does not say so of each marker."""
+        return [unit.name for unit in self._plan.units if not self._has(unit, batch)]
+
+    def _has(self, unit: UnitPlan, batch: int) -> bool:
+        """True if its log ends with such a marker; that it is valid is found out when the state is read."""
+        with suppress(StateCorrupted):  # it is trimmed right now
+            for message in self._door.log.tail(Partition(self._names.checkpoints, unit.partition)):
+                with suppress(msgspec.DecodeError):
+                    record = checkpoints.decode(message.value() or b"")
+                    if isinstance(record, Marker) and record.b >= batch:
+                        return True
+        return False
+
+    def _late(self, what: str, timeout_s: float) -> CommandFailed:
+        return CommandFailed(
+            f"{what} after {timeout_s:g} s", f"`holdfast status {self._plan.job}` says what it waits for"
+        )

@@ -1,0 +1,198 @@
+"""State and positions of a job that another job takes over: what is kept by name, what is not, and why.
+
+Source: JOBS "holdfast savepoint". An operator keeps its state if it means the same: its settings, the number of its
+tasks, the columns of its inputs and the way on which rows come to its tasks are as they were. What happens to rows
+before they reach it may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, Problem
+from holdfast.schemas.savepoints import Start
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.logs.policies import ALIGNED, planned
+from holdfast.services.kernel.operators.catalogue import KINDS
+from holdfast.services.kernel.operators.kind import OperatorKind
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning.loading import interpret
+
+
+class Fate(StrEnum):
+    """Fates of an operator's state, or of a source's positions."""
+
+    KEPT = "kept"
+    NEW = "new"
+    DROPPED = "dropped"
+    REFUSED = "cannot be kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """An operator or a source. why: in words, for a person."""
+
+    name: str
+    fate: Fate
+    why: str
+
+
+NOWHERE = Start("", "")
+
+
+def carried(old: Plan, new: Plan, start: Start = NOWHERE) -> list[Carried]:
+    """Every source and operator of both, those of the new job first, in topological order; sinks hold nothing."""
+    pair = _Pair(old, new, start)
+    return [pair.of(name) for name in (*pair.after, *(name for name in pair.before if name not in pair.after))]
+
+
+def problems(old: Plan, new: Plan, start: Start) -> Iterator[Problem]:
+    """Reasons why a job cannot begin with the savepoint of another."""
+    every = {one.name for plan in (old, new) for one in plan.operators}
+    for name in (name for name in start.drop_state if name not in every):
+        yield Problem("drop_state", f"there is no operator '{name}'", suggest(name, sorted(every)))
+    sources = [one.operator for one in new.sources]
+    for name in (name for name in start.reread if name not in sources):
+        yield Problem("reread", f"there is no source '{name}'", suggest(name, sources))
+    for one in carried(old, new, start):
+        if one.fate is Fate.REFUSED:
+            path = f"{'sources' if one.name in new.spec['sources'] else 'operators'}.{one.name}"
+            yield Problem(path, f"cannot be kept: {one.why}", f"`--drop-state {one.name}` leaves it behind")
+    if new.spark:
+        yield Problem("operators", "a job with an operator on Spark cannot begin with a savepoint yet")
+    if planned(new).policy == ALIGNED:
+        hint = "begin under sweep; `holdfast checkpoint` changes the policy while the job runs"
+        yield Problem(
+            "fault_tolerance.checkpoint.policy", "a job cannot begin with a savepoint under aligned yet", hint
+        )
+
+
+class _Pair:
+    """A job and the one that takes over. before, after: their operators by name."""
+
+    def __init__(self, old: Plan, new: Plan, start: Start) -> None:
+        self.old, self.new, self.start = old, new, start
+        self.before, self.after = _operators(old), _operators(new)
+
+    def of(self, name: str) -> Carried:
+        was, now = self.before.get(name), self.after.get(name)
+        if now is None:
+            assert was is not None
+            return self._without(was)
+        if was is None:
+            begins = "it begins where the job file says" if now.kind == "source" else _begins(now)
+            return Carried(name, Fate.NEW, begins)
+        if "source" in (was.kind, now.kind):
+            return self._source(was, now)
+        if not _stateful(was):
+            return Carried(name, Fate.NEW if _stateful(now) else Fate.KEPT, _begins(now))
+        if differs := "; ".join(self._differences(was, now)):
+            return self._unless_dropped(name, Fate.NEW, differs)
+        if name in self.start.drop_state:
+            return Carried(name, Fate.NEW, "it begins empty, as asked for")
+        return Carried(name, Fate.KEPT, "its state")
+
+    def _without(self, was: OperatorPlan) -> Carried:
+        if was.kind != "source" and not _stateful(was):
+            return Carried(was.name, Fate.DROPPED, "the new job has no such operator, and it holds no state")
+        lost = "where it was in its topic" if was.kind == "source" else "its state"
+        return self._unless_dropped(was.name, Fate.DROPPED, f"the new job has no such operator: {lost} would be lost")
+
+    def _unless_dropped(self, name: str, then: Fate, why: str) -> Carried:
+        return Carried(name, then if name in self.start.drop_state else Fate.REFUSED, why)
+
+    def _source(self, was: OperatorPlan, now: OperatorPlan) -> Carried:
+        if was.kind != now.kind:
+            return self._unless_dropped(now.name, Fate.NEW, f"it was of the kind {was.kind}, and is {now.kind}")
+        topics = [one.topic for plan in (self.old, self.new) for one in plan.sources if one.operator == now.name]
+        tables = [plan.spec["sources"][now.name].get("table") for plan in (self.old, self.new)]
+        if topics[0] != topics[1]:
+            why = f"it read topic {topics[0]}, and reads {topics[1]}"
+            return self._unless_dropped(now.name, Fate.NEW, why)
+        if tables[0] != tables[1]:
+            why = f"its key as a table was {tables[0]}, and is {tables[1]}"
+            return self._unless_dropped(now.name, Fate.NEW, why)
+        again = now.name in self.start.reread
+        return Carried(now.name, Fate.KEPT, "it begins where the job file says" if again else "its positions")
+
+    def _differences(self, was: OperatorPlan, now: OperatorPlan) -> Iterator[str]:
+        """Why the state of an operator would mean something else."""
+        if was.kind != now.kind:
+            yield f"it was of the kind {was.kind}, and is {now.kind}"
+            return
+        for setting in sorted(was.params.keys() | now.params.keys()):
+            before, after = was.params.get(setting, self._by_default(was.name, setting)), now.params.get(setting)
+            if before != after:
+                yield f"its {setting} was {before}, and is {after}"
+        if was.parallelism != now.parallelism:
+            yield f"it had {was.parallelism} tasks, and has {now.parallelism}: state is not split or merged yet"
+        if len(was.inputs) != len(now.inputs):
+            yield f"it had {len(was.inputs)} inputs, and has {len(now.inputs)}"
+            return
+        ways = zip(_into(self.old, was), _into(self.new, now), strict=True)
+        for slot, (one, other) in enumerate(ways, start=1):
+            yield from (f"input {slot} {differs}" for differs in self._of_input(one, other))
+
+    def _by_default(self, operator: str, setting: str) -> Any:
+        """The value of a setting that the release did not have which planned the former job."""
+        return self._read_again.get(operator, {}).get(setting)
+
+    @cached_property
+    def _read_again(self) -> Mapping[str, Mapping[str, Any]]:
+        """The operators of the former job file, with the defaults of this release."""
+        try:
+            found: Mapping[str, Mapping[str, Any]] = interpret(self.old.spec).as_plain()["operators"]
+        except JobRejected:
+            return {}
+        return found
+
+    def _of_input(self, one: Edge, other: Edge) -> Iterator[str]:
+        was, now = self.before[one.producer], self.after[other.producer]
+        if was.fields != now.fields:
+            yield _columns(was.fields, now.fields)
+        if was.row_key != now.row_key:
+            yield f"had rows of the key {list(was.row_key)}, and has {list(now.row_key)}"
+        if _is_table(was, self.old) != _is_table(now, self.new):
+            yield "is a table, and was none" if _is_table(now, self.new) else "was a table, and is none"
+        if (one.routing, one.key) != (other.routing, other.key):
+            yield f"came {_way(one)}, and comes {_way(other)}"
+        elif one.routing in ("forward", "merge") and was.parallelism != now.parallelism:
+            yield f"came from {was.parallelism} tasks, and comes from {now.parallelism}"
+
+
+def _columns(was: Mapping[str, str], now: Mapping[str, str]) -> str:
+    gone = [f"{name}: {kind}" for name, kind in was.items() if now.get(name) != kind]
+    come = [f"{name}: {kind}" for name, kind in now.items() if was.get(name) != kind]
+    if not gone and not come:
+        return "has its columns in another order"
+    parts = [f"lacks {', '.join(gone)}"] if gone else []
+    return " and ".join([*parts, *([f"has {', '.join(come)} besides"] if come else [])])
+
+
+def _way(edge: Edge) -> str:
+    return f"by the key {list(edge.key)}" if edge.key else f"by {edge.routing}"
+
+
+def _into(plan: Plan, operator: OperatorPlan) -> Sequence[Edge]:
+    return sorted((edge for edge in plan.edges if edge.consumer == operator.name), key=lambda edge: edge.slot)
+
+
+def _is_table(operator: OperatorPlan, plan: Plan) -> bool:
+    return operator.kind == "source" and bool(plan.spec["sources"][operator.name].get("table"))
+
+
+def _stateful(operator: OperatorPlan) -> bool:
+    kind = KINDS[operator.kind]
+    return isinstance(kind, OperatorKind) and kind.stateful(operator.params)
+
+
+def _begins(operator: OperatorPlan) -> str:
+    return "it begins empty" if _stateful(operator) else "it holds no state"
+
+
+def _operators(plan: Plan) -> dict[str, OperatorPlan]:
+    return {one.name: one for one in plan.operators if one.kind != "sink"}
