@@ -13,6 +13,7 @@ from typing import NamedTuple
 from holdfast.schemas.job_operators import Union
 from holdfast.schemas.jobs import JobSpec, Source
 from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.plurals import plural
 from holdfast.services.planning.user_topics import sink_topic
 
 MAX_TOPICS = 100
@@ -101,5 +102,7 @@ def _problems(path: str, source: Source, topics: Sequence[str]) -> Iterator[Prob
         yield Problem(f"{path}.topics", f"no topic matches {', '.join(source.topics)}", "`*` stands for any letters")
     if len(topics) > MAX_TOPICS:
         yield Problem(
-            f"{path}.topics", f"match {len(topics)} topics, and {MAX_TOPICS} are the most", "a narrower pattern"
+            f"{path}.topics",
+            f"match {plural(len(topics), 'topic')}, and {MAX_TOPICS} are the most",
+            "a narrower pattern",
         )
