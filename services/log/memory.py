@@ -15,7 +15,7 @@ from holdfast.services.kernel.errors import Fenced, InvalidRecord, PositionGone,
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.answers import Unacknowledged
 from holdfast.services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
-from holdfast.services.log.record_sizes import CLIENT_BYTES, largest
+from holdfast.services.log.record_sizes import CLIENT_BYTES, largest, sizes
 
 _CREATE_TIME = 1
 STRETCH = 64
@@ -233,7 +233,8 @@ class MemoryLog:
         """The topic that does not take one of its rows; empty: there is none."""
         for one in rows:
             limit = self._configs.get(one.topic, {}).get("max.message.bytes", CLIENT_BYTES)
-            if largest(one) > min(int(limit), CLIENT_BYTES):
+            most = min(int(limit), CLIENT_BYTES)
+            if largest(one) > most and any(size > most for size in sizes(one)):
                 return one.topic
         return ""
 

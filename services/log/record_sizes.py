@@ -6,6 +6,9 @@ it at all. Both assume that the producer does not compress.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
+
 from holdfast.services.log.protocol import Headers, Rows
 
 CLIENT_BYTES = 16 * 1024 * 1024 - 256
@@ -27,6 +30,14 @@ def largest(rows: Rows) -> int:
 
 _COUNT = 4
 """Most bytes by which the numbers of headers of two records differ."""
+
+
+def sizes(rows: Rows) -> Iterator[int]:
+    """Bytes of each row, as a batch of records that it alone makes up."""
+    keys = rows.keys or repeat(None, len(rows.values))
+    own = rows.own_headers or repeat((), len(rows.values))
+    for value, key, headers in zip(rows.values, keys, own, strict=True):
+        yield size_alone(len(value or b""), None if key is None else len(key), rows, headers)
 
 
 def size_alone(value: int, key: int | None, rows: Rows, own: Headers = ()) -> int:

@@ -43,13 +43,15 @@ def test_the_largest_row_that_a_topic_takes_is_known_to_the_byte(log: Log, key: 
     partition = _narrow(log)
     transactor = log.transactor(f"id-{partition.topic}", _LIMIT)
     headers = [("batch", b"1"), ("query", b"q")]
-    around = size_alone(_LIMIT, None if key is None else len(key), Rows("", [], headers=headers)) - _LIMIT
+    own = [] if key is None else [("trace", b"t" * 200), ("n", b"5")]
+    around = size_alone(_LIMIT, None if key is None else len(key), Rows("", [], headers=headers), own) - _LIMIT
     fits = b"x" * (_LIMIT - around)
     transactor.start()
-    transactor.commit([Rows(partition.topic, [b"a", fits, b"c"], [key] * 3, [0] * 3, headers)])
+    transactor.commit([Rows(partition.topic, [b"a", fits, b"c"], [key] * 3, [0] * 3, headers, [[], own, []])])
     with pytest.raises(InvalidRecord):
-        transactor.commit([Rows(partition.topic, [fits + b"x"], [key], [0], headers)])
+        transactor.commit([Rows(partition.topic, [fits + b"x"], [key], [0], headers, [own])])
     expect_scanned(log, partition, b"a", fits, b"c")
+    assert [message.headers() for message in log.scan(partition)] == [headers, [*headers, *own], headers]
     transactor.close()
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import repeat
-
 import msgspec
 
 from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Rows
-from holdfast.services.log.record_sizes import CLIENT_BYTES, size_alone
+from holdfast.services.log.record_sizes import CLIENT_BYTES, sizes
 
 ROW_BYTES = 64 * 1024
 """So much of the row is kept in the dead letter."""
@@ -21,18 +19,13 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
     Args:
         limit: bytes that the topic takes. origin: the sink's name.
     """
-    keys = repeat(None, len(rows.values)) if rows.keys is None else rows.keys
-    own = rows.own_headers or repeat((), len(rows.values))
-    sizes = [
-        size_alone(len(value or b""), None if key is None else len(key), rows, headers)
-        for value, key, headers in zip(rows.values, keys, own, strict=True)
-    ]
-    fit = [index for index, size in enumerate(sizes) if size <= limit]
-    if len(fit) == len(sizes):
+    found = list(sizes(rows))
+    fit = [index for index, size in enumerate(found) if size <= limit]
+    if len(fit) == len(found):
         return rows, []
     letters = [
         _letter(rows.topic, rows.values[index] or b"", limit, origin, batch)
-        for index, size in enumerate(sizes)
+        for index, size in enumerate(found)
         if size > limit
     ]
     kept = Rows(
