@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from holdfast.schemas.plans import SparkPlan
 from holdfast.services.spark.kafka_options import source_options
-from holdfast.services.spark.operator import INPUT, decoded
+from holdfast.services.spark.records import decoded
 from holdfast.services.spark.session import open_session
 from holdfast.services.spark.settings import SparkSettings
 
@@ -31,8 +31,8 @@ def main() -> None:
     plan = SparkPlan("alone", "", asked.topic, fields, {}, {}, event_time="at", unit_of_time="ms")
     first = dict.fromkeys(range(int(asked.partitions)), 0)
     options = source_options(asked.servers, asked.topic, first, {})
-    given = decoded(plan, spark.readStream.format("kafka").options(**options).load())
-    given.withWatermark("at", "0 seconds").createOrReplaceTempView(INPUT)
+    given = decoded(plan.inputs[0], spark.readStream.format("kafka").options(**options).load(), "counted")
+    given.withWatermark("at", "0 seconds").createOrReplaceTempView(plan.name)
     rows = spark.sql(asked.query).select(F.to_json(F.struct("*")).alias("value"))
     writer = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", asked.servers)
     writer = writer.option("topic", f"{asked.topic}-alone").option("checkpointLocation", str(folder / "checkpoint"))

@@ -6,6 +6,8 @@ it; a frame begins with its version byte, a record of this module with a brace.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from holdfast.schemas.decided import Id
@@ -63,6 +65,17 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     time_ms: Whole = 0
     dead: tuple[Count, ...] = ()
     heard: tuple[Heard, ...] = ()
+
+    def taken_of(self, topics: Collection[str]) -> int:
+        """Number of records of these topics that it took in, by offsets where it took others, too."""
+        if all(topic in topics for topic in self.start):
+            return self.records
+        return sum(
+            offset - self.start[topic].get(index, 0)
+            for topic, offsets in self.stop.items()
+            if topic in topics
+            for index, offset in offsets.items()
+        )
 
 
 CommitRecord = Fence | Commit

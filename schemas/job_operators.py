@@ -13,6 +13,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from holdfast.schemas.job_part import JobPart, Name, Shift, Span, Tasks, Text, Whole
+from holdfast.schemas.plans import SPARK_INPUT
 
 Columns = Annotated[list[Text], Field(min_length=1)]
 
@@ -34,6 +35,13 @@ class OperatorSpec(JobPart):
     def inputs(self) -> tuple[str, ...]:
         """The producer of each slot."""
         return (str(getattr(self, "input")),)  # noqa: B009 - subclasses without `input` override this
+
+    @property
+    def slot_paths(self) -> tuple[str, ...]:
+        """Where the file names the producer of each slot."""
+        if len(self.input_paths) == len(self.inputs):
+            return self.input_paths
+        return tuple(f"{self.input_paths[0]}[{index}]" for index in range(len(self.inputs)))
 
     def declared(self) -> dict[str, Any]:
         """The operator's part of the file, defaults filled in, without what the plan says elsewhere."""
@@ -305,8 +313,6 @@ Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 class Hosted(OperatorSpec):
     """An operator whose code the user brings."""
 
-    input: Name
-    """Source or operator that it reads."""
     key: list[Text] = Field(default=[])
     """Columns by which its state and its input are divided; none: any row may go to any task."""
     params: dict[str, Any] = Field(default={})
@@ -320,16 +326,26 @@ class Python(Hosted):
 
     python: Entry
     """`package.module:Class`."""
+    input: Name
+    """Source or operator that it reads."""
     isolation: Literal["none", "process"] = "none"
     """none: the code runs in the worker. process: each task's code has a process of its own, and a crash costs that
     process alone."""
+
+
+def _one_or_several(value: Any) -> str:
+    return "several" if isinstance(value, dict) else "one"
 
 
 class SparkSql(JobPart):
     """What Spark computes, in its own SQL."""
 
     sql: Text
-    """A query whose table `input` is the operator's input."""
+    """A query whose table `input` is the operator's input; of several inputs, each is a table of its own name."""
+
+
+Table = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
+Tables = Annotated[dict[Table, Name], Field(min_length=2)]
 
 
 class Spark(Hosted):
@@ -340,12 +356,28 @@ class Spark(Hosted):
     spark: Entry | SparkSql
     """`package.module:function`, called with the input and the params; its module must be on the workers' allow-list.
     Or `{sql: "SELECT ... FROM input ..."}`."""
+    input: Annotated[Annotated[Name, Tag("one")] | Annotated[Tables, Tag("several")], Discriminator(_one_or_several)]
+    """Source or operator that it reads. Of several, each has a name: `{orders: orders, paid: payments}`, under which a
+    function gets its DataFrame and a query has its table."""
     emit: Literal["final", "updates"] = "final"
     """final: Spark's append mode, a row once it cannot change any more; updates: its update mode, the newest value of
     each group that was touched."""
     mode: Literal["auto", "micro-batch"] = "auto"
     """auto: real-time mode for a stateless query behind a JSON source, which brings rows within milliseconds; `check`
     says which and why. micro-batch: never."""
+
+    @property
+    def named_inputs(self) -> dict[str, str]:
+        """The producer of each input, by the input's name."""
+        return {SPARK_INPUT: self.input} if isinstance(self.input, str) else dict(self.input)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(self.named_inputs.values())
+
+    @property
+    def slot_paths(self) -> tuple[str, ...]:
+        return ("input",) if isinstance(self.input, str) else tuple(f"input.{name}" for name in self.input)
 
 
 OPERATORS: dict[str, type[OperatorSpec]] = {

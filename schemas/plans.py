@@ -87,15 +87,39 @@ MICRO_BATCH, REAL_TIME = "micro-batch", "real-time"
 """Modes of a Spark query."""
 
 
-class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The work of a Spark driver: the unit that hosts it, its input, its computation.
+SPARK_INPUT = "input"
+"""Name of the one input of a Spark operator."""
 
-    topic: of JSON records, the user's own or one that sink task `input-<operator>` writes.
+
+class SparkInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An input of a Spark operator.
+
+    topic: of JSON records, the user's own or one that a sink task `input-<operator>` writes.
     fields: type text by column of the input.
     first: offset from which each partition is read.
+    name: of the table in a query, and of the argument of a function.
     writers: units that write the topic; the user's own has none.
     source: the source of the topic, in the job file.
-    event_time, unit_of_time, lateness_s, idle_after_s: of the input, as a source declares them.
+    event_time, unit_of_time, lateness_s, idle_after_s: as a source declares them.
+    """
+
+    topic: str
+    fields: dict[str, str]
+    first: dict[int, int]
+    name: str = SPARK_INPUT
+    writers: tuple[str, ...] = ()
+    source: str = ""
+    event_time: str = ""
+    unit_of_time: str = ""
+    lateness_s: float = 0.0
+    idle_after_s: float | None = None
+
+
+class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The work of a Spark driver: the unit that hosts it, its inputs, its computation.
+
+    topic, fields, first, writers, source, event_time, unit_of_time, lateness_s, idle_after_s, name: of its first input.
+    more: its other inputs.
     output: type text by column.
     time: column of the output with the event time; empty: the time of the micro-batch.
     timed: Spark has a watermark for that column.
@@ -126,11 +150,29 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     closes: bool = False
     mode: str = MICRO_BATCH
     reason: str = ""
+    name: str = SPARK_INPUT
+    more: tuple[SparkInput, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[SparkInput, ...]:
+        """All inputs, in the order of the job file."""
+        first = {name: getattr(self, name) for name in SparkInput.__struct_fields__}
+        return (SparkInput(**first), *self.more)
 
     @property
     def first_positions(self) -> dict[str, dict[int, int]]:
         """First offsets to read, by topic and partition."""
-        return {self.topic: self.first}
+        return {self.topic: self.first} | {one.topic: one.first for one in self.more}
+
+    @property
+    def every_writer(self) -> frozenset[str]:
+        """Units that write one of its inputs."""
+        return frozenset(self.writers).union(*(one.writers for one in self.more))
+
+    @property
+    def of_users(self) -> frozenset[str]:
+        """Topics of users that it reads itself."""
+        return frozenset(one.topic for one in self.inputs if not one.writers)
 
 
 class Seed(msgspec.Struct, frozen=True):

@@ -117,7 +117,7 @@ COMMANDS = (
         "try",
         JOBS,
         "trying:command",
-        "Run a job on files, in memory: no Kafka, no Java, the same results as on a cluster.",
+        "Run a job on files, in memory: no Kafka, the same results as on a cluster.",
     ),
     Command(
         "check",

@@ -82,7 +82,7 @@ def _has_rows_without_seal(plan: Plan) -> bool:
     from holdfast.schemas.plans import REAL_TIME
     from holdfast.services.log.secret import keyring
 
-    return any(one.writers or one.mode == REAL_TIME for one in plan.spark) and keyring() is not None
+    return any(one.every_writer or one.mode == REAL_TIME for one in plan.spark) and keyring() is not None
 
 
 def refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast try`: a job on files, in this process, without Kafka or Java.
+"""`holdfast try`: a job on files, in this process, without Kafka; Java is for Spark operators alone.
 
 Source: JOBS `try`.
 """
@@ -51,7 +51,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Summary as one line of JSON on stderr.")] = False,
 ) -> None:
-    """Run a job on files, in memory: no Kafka, no Java, the same results as on a cluster.
+    """Run a job on files, in memory: no Kafka, the same results as on a cluster.
 
     The end of the files closes every window. Rows go to stdout (with more than one query as
     {"query": ..., "row": ...}), everything else to stderr. The exit status is 1 if every record of a source, or every

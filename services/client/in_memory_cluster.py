@@ -1,7 +1,8 @@
 """A cluster in this process for one job: the cores of the services, on a log in memory and a clock of its own.
 
-One controller, one recovery replica and one worker take turns; nothing waits, nothing blocks, and the clock advances by
-one millisecond a turn, so the same input always gives the same output. Source: JOBS `try`.
+One controller, one recovery replica, one worker and, for Spark operators, one driver take turns; nothing waits for time
+to pass, and the clock advances by one millisecond a turn, so the same input always gives the same output. Source: JOBS
+`try`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.schemas import commands, formats, plans
 from holdfast.schemas.delivered import NO_ROW
-from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat
+from holdfast.schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat
 from holdfast.schemas.heartbeats import encode as encode_beat
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
@@ -41,6 +42,11 @@ KILLED = -9
 T = TypeVar("T")
 
 
+if TYPE_CHECKING:
+    from holdfast.services.planning.checking import Describe
+    from holdfast.services.spark.local.driver import LocalDriver
+
+
 class LocalRunFailed(HoldfastError):
     """The job stopped with an error."""
 
@@ -58,11 +64,9 @@ class InMemoryCluster:
     def __init__(
         self, spec: JobSpec, allow: list[str], schemas: Schemas = NO_SCHEMAS, at: datetime | None = None
     ) -> None:
-        if heavy := [name for name, operator in spec.operators.items() if operator.kind == "spark"]:
-            hint = "`holdfast up`, then `holdfast submit`, runs the job; `holdfast check` looks at it"
-            if absent := spark_installation.missing():
-                hint += f". {absent}: {spark_installation.COMMAND}"
-            raise LocalRunFailed(f"operator '{heavy[0]}' runs on Spark, which a run in memory does not start: {hint}")
+        heavy = [name for name, operator in spec.operators.items() if operator.kind == "spark"]
+        if heavy and (absent := spark_installation.missing()):
+            raise LocalRunFailed(f"operator '{heavy[0]}' needs Spark. {absent}: {spark_installation.COMMAND}")
         self.spec, self._schemas = spec, schemas
         self._versions = versions(tuple(allow))
         self._turns = self._now_ms = self._incarnations = 0
@@ -78,12 +82,14 @@ class InMemoryCluster:
             self._time_ms,
             versions=self._versions,
             allow=allow,
+            describe=_asking_here(allow) if heavy else None,
         )
         self._controller = Polling(conductor, self.log, self._time_ms)
         self._recovery = RecoveryPolling(
             "local-recovery", self.log, self._cluster, BEAT_EVERY_TURNS, now_us=lambda: self._now_ms * 1000
         )
         self.worker: Worker | None = None
+        self._driver = self._start_driver(allow) if heavy else None
         self.start_worker()
 
     # -- what a user does ---------------------------------------------------------------------------------------------
@@ -143,6 +149,11 @@ class InMemoryCluster:
             schemas=self._schemas,
         )
 
+    def _start_driver(self, allow: list[str]) -> LocalDriver:
+        from holdfast.services.spark.local.driver import LocalDriver
+
+        return LocalDriver(self.log, self._cluster, lambda: float(self._now_ms), self._time_ms, allow)
+
     def kill_worker(self) -> None:
         """Kills the worker like SIGKILL: it takes no further turn, and its parent notices that."""
         assert self.worker is not None
@@ -180,9 +191,12 @@ class InMemoryCluster:
         self._controller.turn()
         if self._turns % RECOVER_EVERY_TURNS == 0 or step_ms > 1:
             self._recovery.turn()
-        return self.worker is not None and self.worker.turn()
+        worked = self.worker is not None and self.worker.turn()
+        return worked if self._driver is None else self._driver.turn(worked) or worked
 
     def _beat(self) -> None:
+        if self._driver is not None:
+            self._append_beat(self._driver.heartbeat(self._time_ms(), self._versions))
         if self.worker is None:
             return
         identity = self.worker.identity
@@ -196,7 +210,15 @@ class InMemoryCluster:
             copies=self.worker.copies(),
             reads=formats.NEWEST,
         )
+        self._append_beat(beat)
+
+    def _append_beat(self, beat: Heartbeat) -> None:
         self._appender.append(Partition(self._cluster.heartbeats, 0), encode_beat(beat))
+
+    def _copies(self) -> tuple[CopyState, ...]:
+        """Copies of the worker and the driver."""
+        of_worker = () if self.worker is None else self.worker.copies()
+        return of_worker if self._driver is None else (*of_worker, *self._driver.host.copies())
 
     def _time_ms(self) -> int:
         return self._started_ms + self._now_ms
@@ -205,7 +227,7 @@ class InMemoryCluster:
 
     def check_copies(self) -> None:
         """Raises LocalRunFailed: a copy cannot continue."""
-        for copy in () if self.worker is None else self.worker.copies():
+        for copy in self._copies():
             if copy.state in ("failed", FAULTED):
                 raise LocalRunFailed(f"{copy.unit.split('/')[1]}: {copy.error}")
 
@@ -223,13 +245,14 @@ class InMemoryCluster:
 
     def all_are(self, plan: Plan, *states: str) -> bool:
         """Every unit is in one of these states."""
-        copies = () if self.worker is None else self.worker.copies()
+        copies = self._copies()
         return len(copies) == len(plan.units) and all(copy.state in states for copy in copies)
 
     def all_taken(self) -> bool:
         """Every record that lies in the topics of the sources was processed by a copy that leads."""
         taken: dict[Partition, int] = {}
-        for one in () if self.worker is None else self.worker.taken():
+        of_driver = [] if self._driver is None else self._driver.host.taken()
+        for one in of_driver if self.worker is None else [*self.worker.taken(), *of_driver]:
             for index, position in one.positions.items():
                 partition = Partition(one.topic, index)
                 taken[partition] = min(position, taken.get(partition, position))
@@ -262,7 +285,7 @@ class InMemoryCluster:
         """
         found: dict[str, list[bytes]] = {}
         for operator in plan.operators:
-            if operator.kind == "sink":
+            if operator.kind == "sink" and operator.params["query"] in self.spec.queries:
                 query, read = operator.params["query"], json_rows(operator)
                 rows: Callable[[bytes | None], Sequence[bytes]] = lambda value, read=read: (  # type: ignore[misc]  # noqa: E731
                     [NO_ROW] if value is None else read(value)
@@ -270,3 +293,11 @@ class InMemoryCluster:
                 kept = [self.log.scan(one, (seen or {}).get(one)) for one in self.delivered(query)]
                 found[query] = [row for messages in kept for message in messages for row in rows(message.value())]
         return found
+
+
+def _asking_here(allow: list[str]) -> Describe:
+    """Asks the Spark session of this process."""
+    from holdfast.services.controller.spark_analysis import Describer
+    from holdfast.services.spark.local.driver import ask
+
+    return Describer(allow, ask)

@@ -44,6 +44,7 @@ from holdfast.services.log.protocol import Log
 
 if TYPE_CHECKING:
     from holdfast.services.controller.drafting import Drafter
+    from holdfast.services.planning.checking import Describe
 
 _log = get_logger()
 
@@ -92,6 +93,7 @@ class Conductor:
         safe_s: age of a snapshot that both are trimmed to; None: they never are.
         kept: jobs that are over and still listed.
         rights: given with the topics of a job; None: nobody needs any.
+        describe: what an operator makes of its inputs; None: Spark is asked in a process of its own.
     """
 
     def __init__(
@@ -108,10 +110,11 @@ class Conductor:
         safe_s: float | None = None,
         kept: int | None = None,
         rights: JobRights | None = None,
+        describe: Describe | None = None,
     ) -> None:
         self.core, self.cluster = core, cluster
         self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
-        self._versions, self._allow, self._rights = versions, allow, rights
+        self._versions, self._allow, self._rights, self._describe = versions, allow, rights, describe
         self._drafter: Drafter | None = None
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
@@ -279,7 +282,7 @@ class Conductor:
         from holdfast.services.controller.drafting import Drafter
 
         if self._drafter is None:
-            self._drafter = Drafter(self._log, self.cluster.prefix, self._versions, self._allow)
+            self._drafter = Drafter(self._log, self.cluster.prefix, self._versions, self._allow, self._describe)
         return self._drafter
 
     def close(self) -> None:
@@ -399,7 +402,7 @@ class Conductor:
         if keeps and until_ms(self._log, names) is not None:
             found -= {names.dead_letters, names.replayed.name}
         seed = {plan.seed.topic} if plan.seed is not None else set[str]()
-        of_spark = {*commit_logs(plan), *(spark.topic for spark in plan.spark)}
+        of_spark = {*commit_logs(plan), *(topic for spark in plan.spark for topic in spark.first_positions)}
         return found - names.recorded - of_spark if plan.spec.get("keep_cuts") else found | seed
 
     def _specs(self, plan: Plan) -> list[TopicSpec]:

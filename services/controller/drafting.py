@@ -25,6 +25,7 @@ from holdfast.services.kernel.logs.policies import ALIGNED
 from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import At, Log
 from holdfast.services.planning import several_topics, sinks, user_topics
+from holdfast.services.planning.checking import Describe
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.plan import make_plan
 
@@ -41,10 +42,14 @@ class Drafter:
         prefix: of the cluster's topics.
         versions: of the libraries whose output bytes matter.
         allow: modules that Python operators may come from.
+        describe: what an operator makes of its inputs; None: Spark is asked in a process of its own.
     """
 
-    def __init__(self, log: Log, prefix: str, versions: Mapping[str, str], allow: Sequence[str]) -> None:
+    def __init__(
+        self, log: Log, prefix: str, versions: Mapping[str, str], allow: Sequence[str], describe: Describe | None = None
+    ) -> None:
         self._log, self._prefix, self._versions, self._allow = log, prefix, versions, allow
+        self._describe = describe or Describer(allow)
         self._errors = ("", 0)
 
     def draft(self, value: bytes, generation: str, id: Id, *, current: bool = True) -> Plan:
@@ -73,7 +78,7 @@ class Drafter:
                 prefix=self._prefix,
                 versions=self._versions,
                 allow=self._allow,
-                describe=Describer(self._allow),
+                describe=self._describe,
                 ids=ids,
             )
         except (JobRejected, Retriable):

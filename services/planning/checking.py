@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.jobs import JobSpec
-from holdfast.schemas.plans import Problem
+from holdfast.schemas.plans import SPARK_INPUT, Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
@@ -57,8 +57,7 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     checked = Checked(spec, graph)
     checked.problems += [*name_problems(spec), *input_problems(spec, graph), *cycle_problems(graph)]
     checked.problems += [
-        *spark_inputs.name_problems(spec),
-        *spark_inputs.time_problems(spec),
+        *spark_inputs.problems(spec),
         *_module_problems(spec, allow),
     ]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
@@ -155,8 +154,16 @@ def _input_windowed(checked: Checked, name: str, inputs: Sequence[Stream]) -> di
     return {"input_windowed": inputs[0].windowed}
 
 
-def _event_time(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
-    return spark_inputs.event_time(checked.spec, checked.graph, checked.streams, name)
+def _spark_inputs(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
+    """Times of the one input, or of several inputs with their names."""
+    named = spark_inputs.operators(checked.spec)[name].named_inputs
+    times = {
+        given: spark_inputs.event_time(checked.spec, checked.graph, checked.streams, producer)
+        for given, producer in named.items()
+    }
+    return (
+        times[SPARK_INPUT] if len(times) == 1 else {"inputs": [{"name": given, **one} for given, one in times.items()]}
+    )
 
 
 NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
@@ -164,7 +171,7 @@ NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
     "on_error": _on_error,
     "input_row_key": _input_row_key,
     "input_windowed": _input_windowed,
-    "event_time": _event_time,
+    "spark_inputs": _spark_inputs,
 }
 """Facts about the rest of the job that an operator needs, by the name by which its kind asks for them."""
 

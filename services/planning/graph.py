@@ -60,9 +60,7 @@ class Graph:
 
 def _operator_slots(spec: JobSpec, name: str) -> Iterator[Slot]:
     operator = spec.operators[name]
-    several = len(operator.input_paths) < len(operator.inputs)
-    for index, producer in enumerate(operator.inputs):
-        path = f"{operator.input_paths[0]}[{index}]" if several else operator.input_paths[index]
+    for producer, path in zip(operator.inputs, operator.slot_paths, strict=True):
         yield Slot(producer, f"operators.{name}.{path}")
 
 

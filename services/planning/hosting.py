@@ -10,14 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from holdfast.schemas.job_operators import Spark, SparkSql
-from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkPlan, UnitPlan
+from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkInput, SparkPlan, UnitPlan
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.codecs.marked import lanes
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.planning.checking import Checked
 from holdfast.services.planning.graph import Graph, Slot, sink_name
-from holdfast.services.planning.spark_inputs import directly_behind, event_time, operators
+from holdfast.services.planning.spark_inputs import directly_behind, event_time, operators, rows_name
 
 HOST = "spark"
 MIN_PARTITIONS = 2
@@ -35,10 +37,6 @@ _SCHEMES = {
 """A driver takes over by starting its query, so two never compute at once, and going back would be a second outage."""
 
 
-def input_name(operator: str) -> str:
-    return f"input-{operator}"
-
-
 def unit_name(operator: str) -> str:
     return task_name(f"spark-{operator}", 0)
 
@@ -54,14 +52,18 @@ def in_place(checked: Checked, topics: JobTopics) -> Checked:
     streams, params = dict(checked.streams), dict(checked.params)
     ends = [sink_name(query) for query in spec.queries]
     for name in hosted:
-        if not directly_behind(spec, name):
-            producer, sink = operators(spec)[name].input, input_name(name)
+        one = operators(spec)[name]
+        for (given, producer), path in zip(one.named_inputs.items(), one.slot_paths, strict=True):
+            if directly_behind(spec, producer):
+                continue
+            rows = rows_name(name, given)
+            sink = f"input-{rows}"
             ends.append(sink)
-            slots[sink] = (Slot(producer, f"operators.{name}.input"),)
+            slots[sink] = (Slot(producer, f"operators.{name}.{path}"),)
             streams[sink] = streams[producer]
             params[sink] = {
                 "query": sink,
-                "topic": topics.rows(name),
+                "topic": topics.rows(rows),
                 "format": "json",
                 "commit_interval_ms": 0,
                 "for_spark": True,
@@ -88,23 +90,25 @@ def spark_plans(
     for name, operator in operators(checked.spec).items():
         if name in tasks:
             sql = operator.spark.sql if isinstance(operator.spark, SparkSql) else ""
-            read = _read(checked, name, units, first, partitions, topics)
+            own, *more = (
+                _read(checked, name, given, units, first, partitions, topics) for given in operator.named_inputs
+            )
             found = found_by_spark(checked, name)
             yield SparkPlan(
                 operator=name,
                 unit=unit_name(name),
-                fields=dict(checked.streams[operator.input].fields),
                 output=dict(checked.streams[name].fields),
                 entry="" if isinstance(operator.spark, SparkSql) else operator.spark,
                 sql=sql,
                 params=operator.params,
                 emit=operator.emit,
-                **read,
-                **(found | _mode(operator, found, read)),
+                more=tuple(more),
+                **structs.asdict(own),
+                **(found | _mode(operator, found, own)),
             )
 
 
-def _mode(operator: Spark, found: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, str]:
+def _mode(operator: Spark, found: Mapping[str, Any], read: SparkInput) -> dict[str, str]:
     """Mode of the operator: Spark stays in micro-batches, though it could run in real-time mode, where the plan is
     against it.
     """
@@ -112,9 +116,11 @@ def _mode(operator: Spark, found: Mapping[str, Any], read: Mapping[str, Any]) ->
         return {}
     if operator.mode == MICRO_BATCH:
         return {"mode": MICRO_BATCH, "reason": "the job file says so"}
-    if "writers" in read:
+    if len(operator.named_inputs) > 1:
+        return {"mode": MICRO_BATCH, "reason": "it has several inputs"}
+    if read.writers:
         return {"mode": MICRO_BATCH, "reason": "it does not stand directly behind a source"}
-    if len(read["first"]) > MAX_LANES:
+    if len(read.first) > MAX_LANES:
         return {"mode": MICRO_BATCH, "reason": f"its topic has more than {MAX_LANES} partitions, each of them a task"}
     return {}
 
@@ -127,21 +133,24 @@ def found_by_spark(checked: Checked, name: str) -> dict[str, Any]:
 def _read(
     checked: Checked,
     name: str,
+    given: str,
     units: tuple[UnitPlan, ...],
     first: Mapping[str, Mapping[int, int]],
     partitions: Mapping[str, int],
     topics: JobTopics,
-) -> dict[str, Any]:
+) -> SparkInput:
+    """An input of an operator. given: its name in the job file."""
     spec = checked.spec
-    time = event_time(spec, checked.graph, checked.streams, name)
-    if not directly_behind(spec, name):
-        sink = input_name(name)
+    producer = operators(spec)[name].named_inputs[given]
+    time = event_time(spec, checked.graph, checked.streams, producer)
+    fields = dict(checked.streams[producer].fields)
+    if not directly_behind(spec, producer):
+        sink = f"input-{rows_name(name, given)}"
         writers = tuple(unit.name for unit in units if sink in unit.operators)
         first_of_rows = dict.fromkeys(range(partitions[sink]), 0)
-        return {"topic": topics.rows(name), "first": first_of_rows, "writers": writers, **time}
-    source = operators(spec)[name].input
-    topic = spec.sources[source].topic or ""
-    return {"topic": topic, "source": source, "first": dict(first.get(topic) or {0: 0}), **time}
+        return SparkInput(topics.rows(rows_name(name, given)), fields, first_of_rows, given, writers, **time)
+    topic = spec.sources[producer].topic or ""
+    return SparkInput(topic, fields, dict(first.get(topic) or {0: 0}), given, source=producer, **time)
 
 
 def unit_plans(

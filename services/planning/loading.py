@@ -97,6 +97,8 @@ def _path(loc: Location) -> str:
     steps = loc[:2] + loc[3:] if loc[0] == "operators" and len(loc) > 2 and loc[2] != "[key]" else loc
     if steps[:1] + steps[2:3] == ("sources", "fields") and len(steps) > 4 and steps[4] in _FIELDS:
         steps = steps[:4] + steps[5:]
+    if steps[:1] + steps[2:3] == ("operators", "input") and len(steps) > 3 and steps[3] in ("one", "several"):
+        steps = steps[:3] + steps[4:]
     path = ""
     for step in steps:
         if isinstance(step, int):

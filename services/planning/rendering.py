@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
+from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkInput, SparkPlan
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.fidelity.of_job import budget_share
@@ -52,7 +52,13 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
             ),
         ],
         "spark": [
-            {"operator": one.operator, "reads": one.topic, "mode": one.mode, "reason": one.reason, "drain": _drain(one)}
+            {
+                "operator": one.operator,
+                "reads": ", ".join(given.topic for given in one.inputs),
+                "mode": one.mode,
+                "reason": one.reason,
+                "drain": _drain(one),
+            }
             for one in plan.spark
         ],
         "isolated": [
@@ -94,10 +100,11 @@ def _drain(spark: SparkPlan) -> str:
     return "closes what waits in Spark" if spark.closes else "leaves what waits in Spark unsaid: it has no watermark"
 
 
-def user_sources(plan: Plan) -> list[SourcePlan | SparkPlan]:
+def user_sources(plan: Plan) -> list[SourcePlan | SparkInput]:
     """Whatever reads a topic of the user."""
     logs = commit_logs(plan)
-    return [one for one in plan.sources if one.topic not in logs] + [one for one in plan.spark if not one.writers]
+    of_spark = [given for one in plan.spark for given in one.inputs if not given.writers]
+    return [one for one in plan.sources if one.topic not in logs] + of_spark
 
 
 def _operator(plan: Plan, operator: OperatorPlan) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.schemas.job_operators import Spark
 from holdfast.schemas.jobs import JobSpec, Source
-from holdfast.schemas.plans import Problem
+from holdfast.schemas.plans import SPARK_INPUT, Problem
 from holdfast.services.kernel.codecs.fields import required
 from holdfast.services.kernel.dataflow.event_time import computed
 from holdfast.services.kernel.operators.kind import Stream
@@ -21,9 +21,9 @@ def operators(spec: JobSpec) -> dict[str, Spark]:
     return {name: one for name, one in spec.operators.items() if isinstance(one, Spark)}
 
 
-def directly_behind(spec: JobSpec, name: str) -> bool:
+def directly_behind(spec: JobSpec, producer: str) -> bool:
     """True if Spark can read the user's topic itself."""
-    source = spec.sources.get(operators(spec)[name].input)
+    source = spec.sources.get(producer)
     if source is None or source.format != "json" or source.origins or source.metadata or source.envelope is not None:
         return False
     if source.on_ahead != "dead-letter":
@@ -31,28 +31,59 @@ def directly_behind(spec: JobSpec, name: str) -> bool:
     return source.max_ahead_s == Source.model_fields["max_ahead_s"].default and source.null_records == "dead-letter"
 
 
-def name_problems(spec: JobSpec) -> Iterator[Problem]:
+def rows_name(operator: str, given: str) -> str:
+    """Name of an input whose rows a sink task writes. given: the input's name in the job file."""
+    return operator if given == SPARK_INPUT else f"{operator}-{given}"
+
+
+def problems(spec: JobSpec) -> Iterator[Problem]:
+    """Problems of Spark operators with the names of a job, with their inputs, and with the times of these."""
+    yield from _name_problems(spec)
+    for name, one in operators(spec).items():
+        yield from _input_problems(spec, name, one)
+        yield from _time_problems(spec, name, one)
+
+
+def _name_problems(spec: JobSpec) -> Iterator[Problem]:
     """Names that a Spark operator takes for itself."""
-    for name in operators(spec):
-        for taken in (f"input-{name}", f"spark-{name}"):
+    holders: dict[str, str] = {}
+    for name, one in operators(spec).items():
+        rows = [rows_name(name, given) for given in one.named_inputs]
+        for taken in (*(f"input-{given}" for given in rows), f"spark-{name}"):
             for section, names in (("sources", spec.sources), ("operators", spec.operators)):
                 if taken in names:
                     yield Problem(f"{section}.{taken}", f"is a name that Spark operator {name} needs", "rename it")
+        for given in rows:
+            if (other := holders.setdefault(given, name)) != name:
+                message = f"needs the name input-{given}, as Spark operator {other} does"
+                yield Problem(f"operators.{name}", message, "rename it, or its input")
 
 
-def time_problems(spec: JobSpec) -> Iterator[Problem]:
+def _input_problems(spec: JobSpec, name: str, one: Spark) -> Iterator[Problem]:
+    """Inputs that are the same, and parameters that have the name of an input."""
+    read: dict[str, str] = {}
+    for given, producer in one.named_inputs.items():
+        source = spec.sources.get(producer)
+        topic = producer if source is None or source.topic is None else source.topic
+        if (other := read.setdefault(topic, given)) != given:
+            message = f"is {producer}, whose records input '{other}' brings already"
+            yield Problem(f"operators.{name}.input.{given}", message, f"use '{other}' twice in the query")
+        if given in one.params and len(one.named_inputs) > 1:
+            yield Problem(f"operators.{name}.params.{given}", "is the name of an input, too", "rename one of them")
+
+
+def _time_problems(spec: JobSpec, name: str, one: Spark) -> Iterator[Problem]:
     """Spark takes the event time from a column."""
-    for name, one in operators(spec).items():
-        source = spec.sources.get(one.input)
+    for producer in one.inputs:
+        source = spec.sources.get(producer)
         if source is not None and computed(source.event_time, source.types):
             message = f"is computed, and Spark operator {name} takes the time from a field"
-            yield Problem(f"sources.{one.input}.event_time", message, "name a field of type timestamp")
+            yield Problem(f"sources.{producer}.event_time", message, "name a field of type timestamp")
 
 
-def event_time(spec: JobSpec, graph: Graph, streams: Mapping[str, Stream], name: str) -> dict[str, Any]:
+def event_time(spec: JobSpec, graph: Graph, streams: Mapping[str, Stream], given: str) -> dict[str, Any]:
     """The column of an operator's input that says when it happened, as far as the job says so: event_time,
-    unit_of_time, lateness_s and idle_after_s of a SparkPlan."""
-    given = operators(spec)[name].input
+    unit_of_time, lateness_s and idle_after_s of a SparkInput. given: its producer."""
     if (source := spec.sources.get(given)) is not None:
         unit = source.unit or "" if source.format == "json" else ""
         return {
@@ -62,7 +93,7 @@ def event_time(spec: JobSpec, graph: Graph, streams: Mapping[str, Stream], name:
             "idle_after_s": source.idle_after_s,
         }
     fields = streams[given].fields
-    upstream = [source for one, source in spec.sources.items() if one in graph.upstream(name)]
+    upstream = [source for one, source in spec.sources.items() if one in graph.upstream(given)]
     names = {one.event_time for one in upstream}
     column = "window_end" if "window_end" in fields else next(iter(names)) if len(names) == 1 else None
     known = column is not None and required(fields.get(column, "")) == "timestamp"

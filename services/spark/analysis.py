@@ -16,6 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from holdfast.schemas.analysis import Answer, Question, decode_question, encode
 from holdfast.schemas.plans import Problem, SparkPlan
@@ -33,7 +34,12 @@ NO_JAVA = "there is no Java in JAVA_HOME or on the PATH; install a Java 17 runti
 def answer(spark: SparkSession, plan: SparkPlan, allow: list[str] | None) -> Answer:
     """The output of one operator, or what is wrong with it; paths are relative to the operator."""
     try:
-        result = apply(plan, made_up(spark, plan), allow)
+        given = {one.name: made_up(spark, one) for one in plan.inputs}
+        if plan.more:
+            given = {name: made.observe(name, F.count(F.lit(1))) for name, made in given.items()}
+        result = apply(plan, given, allow)
+        if unused := sorted(one.name for one in plan.inputs if plan.more and not _uses(result, one.name)):
+            return _refused(f"it does not use its input {', '.join(unused)}")
         found = _shape(result)
         _check(spark, result, plan.emit)
         return _described(plan, result, found)
@@ -80,6 +86,18 @@ def _check(spark: SparkSession, result: DataFrame, emit: str) -> None:
 def _plan(result: DataFrame) -> Any:
     execution: Any = result._jdf.queryExecution()
     return execution.analyzed()
+
+
+def _uses(result: DataFrame, given: str) -> bool:
+    """True if the plan reads an input that is observed under this name."""
+    waiting = [_plan(result)]
+    while waiting:
+        node = waiting.pop()
+        if node.nodeName() == "CollectMetrics" and node.name() == given:
+            return True
+        children = node.children()
+        waiting += [children.apply(index) for index in range(children.size())]
+    return False
 
 
 def _shape(result: DataFrame) -> Shape:

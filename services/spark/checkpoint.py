@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.services.kernel.errors import StateCorrupted
@@ -98,11 +99,18 @@ def planned(directory: Path, batch: int) -> Planned:
     stop: dict[str, dict[int, int]] = {}
     for source in sources:
         for topic, offsets in source.items():
+            if not isinstance(offsets, dict):
+                continue  # of a source of files
             known = stop.setdefault(topic, {})
             for partition, offset in offsets.items():
                 known[int(partition)] = max(int(offset), known.get(int(partition), 0))
     watermark_ms = int(head.get("batchWatermarkMs") or 0)
     return Planned(stop, watermark_ms * 1000 if watermark_ms else NO_WATERMARK, int(head["batchTimestampMs"]))
+
+
+def last_file(directory: Path, batch: int) -> int:
+    """The last file, in the order in which they came, that a batch over one source of files has taken; -1: none."""
+    return max((int(source.get("logOffset", -1)) for source in _read(directory, batch)[1]), default=-1)
 
 
 def plan_last_batch(directory: Path, batch: int) -> None:
@@ -119,7 +127,7 @@ def plan_last_batch(directory: Path, batch: int) -> None:
     target.write_text("\n".join([version, json.dumps(note), *sources]))
 
 
-def _read(directory: Path, batch: int) -> tuple[dict[str, int], list[dict[str, dict[str, int]]]]:
+def _read(directory: Path, batch: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
     path = directory / "offsets" / str(batch)
     try:
         _version, head, *sources = path.read_text().splitlines()

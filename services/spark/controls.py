@@ -26,7 +26,7 @@ class Controls:
     """Follows the cut log and the progress of one job for one operator; to be closed."""
 
     def __init__(self, log: Log, plan: Plan, spark: SparkPlan, topics: JobTopics) -> None:
-        self._writers = set(spark.writers)
+        self._writers = set(spark.every_writer)
         self._log, self._plan = log, plan
         self._fold = of_plan(plan)
         self._ended: set[str] = set()

@@ -6,7 +6,7 @@ Source: PROTOCOL 3, 8 and 12. Turned by the host's loop; nothing here blocks.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 from holdfast.schemas.assignments import Flags, unit_key
@@ -18,6 +18,7 @@ from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.progress import encode as encode_progress
 from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.hosting.lags import Taken
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
 from holdfast.services.kernel.codecs.marked import lanes
@@ -125,6 +126,15 @@ class SparkCopy:
 
     def costs(self) -> Costs:
         return self._spent.costs(self.core.unit, self._around.clock_ms())
+
+    def taken(self) -> Iterator[Taken]:
+        """Its positions in users' topics; real-time mode notes none."""
+        if self._commits is None or self._real_time:
+            return
+        stop = self._commits.fold.stop
+        for one in self.spark.inputs:
+            if one.source:
+                yield Taken(self.core.unit, one.source, one.topic, stop[one.topic])
 
     # -- what comes ---------------------------------------------------------------------------------------------------
 

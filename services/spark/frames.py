@@ -6,8 +6,9 @@ Source: PROTOCOL 12. A frame counts once a valid commit names its offset, so a t
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -54,7 +55,7 @@ class FrameTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """In: the stream's columns and its event time. Out: columns of WRITTEN, a row a frame."""
-        written = [one for batch in batches if batch.num_rows for one in self._write(batch)]
+        written = [one for batch in batches if batch.num_rows for one in self._send(self._frames(batch))]
         if written:
             yield pa.RecordBatch.from_pydict(
                 {
@@ -64,29 +65,46 @@ class FrameTask:
                 schema=pa.schema([(name, pa.int64()) for name in ("offset", "rows")]),
             )
 
-    def _write(self, batch: pa.RecordBatch) -> list[Named]:
+    def _frames(self, batch: pa.RecordBatch) -> list[Frame]:
         rows = pl.from_arrow(batch)
         assert isinstance(rows, pl.DataFrame)
-        rows = rows.with_columns(pl.col(TIME).fill_null(self.time_us))
-        schema = stream_schema(self.fields)
-        return self._send(FrameCodec(schema), rows.cast(schema))
+        return frames_of(rows, self.fields, (self.generation, self.epoch, self.k), self.time_us)
 
-    def _send(self, codec: FrameCodec, rows: pl.DataFrame) -> list[Named]:
+    def _send(self, frames: Sequence[Frame]) -> list[Named]:
         appender, offsets = _appender(self.bootstrap_servers, _prefix(self.topic), self.sealed), dict[int, int]()
-        frames = codec.encode(
-            rows, Sender(0, self.generation, self.epoch, formats.written(formats.FIRST)), self.k, NO_WATERMARK
-        )
         if self.rehearsed:
             appender.poll()
             return []
         key = f"{self.epoch}/{self.k}/{self.attempt}".encode()
         for index, frame in enumerate(frames):
-            appender.append(Partition(self.topic, 0), frame, key=key, done=_noting(offsets, index))
+            appender.append(Partition(self.topic, 0), frame.data, key=key, done=_noting(offsets, index))
         appender.flush(FLUSH_S)
         if len(offsets) < len(frames):
             raise Retriable(f"{plural(len(frames) - len(offsets), 'frame')} of micro-batch {self.k} not acknowledged")
-        heights = [rows.height] if len(frames) == 1 else [_height(codec, frame) for frame in frames]
-        return [Named(offsets[index], height) for index, height in enumerate(heights)]
+        return [Named(offsets[index], frame.rows) for index, frame in enumerate(frames)]
+
+
+class Frame(NamedTuple):
+    """A frame, and how many rows it holds."""
+
+    data: bytes
+    rows: int
+
+
+def frames_of(rows: pl.DataFrame, fields: dict[str, str], of: tuple[int, int, int], time_us: int) -> list[Frame]:
+    """Rows of a micro-batch as frames.
+
+    Args:
+        rows: the stream's columns and its event time.
+        of: generation, epoch and number of the micro-batch.
+        time_us: of rows without an event time.
+    """
+    generation, epoch, k = of
+    schema = stream_schema(fields)
+    codec, sender = FrameCodec(schema), Sender(0, generation, epoch, formats.written(formats.FIRST))
+    frames = codec.encode(rows.with_columns(pl.col(TIME).fill_null(time_us)).cast(schema), sender, k, NO_WATERMARK)
+    heights = [rows.height] if len(frames) == 1 else [_height(codec, frame) for frame in frames]
+    return [Frame(frame, height) for frame, height in zip(frames, heights, strict=True)]
 
 
 def _noting(offsets: dict[int, int], index: int) -> Delivered:

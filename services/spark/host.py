@@ -17,6 +17,7 @@ from holdfast.services.hosting.copies import Copies
 from holdfast.services.hosting.decisions import Decisions
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.lags import Taken
 from holdfast.services.hosting.publishing import EventPublisher
 from holdfast.services.kernel.errors import PositionGone, WorkerUnfit
 from holdfast.services.kernel.logs.admitted import Skipped
@@ -108,6 +109,10 @@ class Host:
     def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
         """For heartbeats and metrics: of the copies here of these units."""
         return tuple(copy.costs() for key, copy in list(self._copies.here.items()) if key in units)
+
+    def taken(self) -> list[Taken]:
+        """Positions of the copies that lead here in the users' topics."""
+        return [one for copy in list(self._copies.here.values()) if copy.leads for one in copy.taken()]
 
     @property
     def caught_up(self) -> bool:

@@ -11,19 +11,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.schemas.plans import SparkPlan
-from holdfast.services.spark.operator import OBSERVED, partitions
+from holdfast.schemas.plans import SparkInput, SparkPlan
+from holdfast.services.spark.records import observed, partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """unfit: records that are no rows. reached: by partition how far its rows have come, microseconds; None: no row.
+    """Counts by input, in the order of the plan.
 
+    unfit: records that are no rows. reached: by partition how far its rows have come, microseconds; None: no row.
     state_keys, state_bytes: that the query holds, after the micro-batch before.
     """
 
-    unfit: int
-    reached: tuple[int | None, ...]
+    unfit: tuple[int, ...]
+    reached: tuple[tuple[int | None, ...], ...]
     state_keys: int = 0
     state_bytes: int = 0
 
@@ -34,11 +35,18 @@ def observe(spark: SparkSession, name: str, plan: SparkPlan) -> Observed:
     inner: Any = query._jsq
     keys, size = _state(query)
     found = inner.streamingQuery().lastExecution().observedMetrics()
-    if not found.contains(OBSERVED):
-        return Observed(0, (None,) * partitions(plan), keys, size)
-    row = found.apply(OBSERVED)
-    reached = [None if row.isNullAt(at) else int(row.getLong(at)) for at in range(1, row.length())]
-    return Observed(int(row.getLong(0)), tuple(reached), keys, size)
+    counts = [_of_input(found, observed(index), one) for index, one in enumerate(plan.inputs)]
+    unfit, reached = zip(*counts, strict=True)
+    return Observed(unfit, reached, keys, size)
+
+
+def _of_input(found: Any, name: str, given: SparkInput) -> tuple[int, tuple[int | None, ...]]:
+    if not found.contains(name):
+        return 0, (None,) * partitions(given)
+    row = found.apply(name)
+    return int(row.getLong(0)), tuple(
+        None if row.isNullAt(at) else int(row.getLong(at)) for at in range(1, row.length())
+    )
 
 
 def _state(query: StreamingQuery) -> tuple[int, int]:

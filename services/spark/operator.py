@@ -16,44 +16,41 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from holdfast.schemas.dead_letters import MAX_RAW_BYTES
-from holdfast.schemas.plans import SparkPlan
-from holdfast.services.kernel.codecs.fields import TIME, nullable, required
+from holdfast.schemas.plans import SparkInput, SparkPlan
+from holdfast.services.kernel.codecs.fields import TIME, required
 from holdfast.services.kernel.codecs.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.kernel.suggestions import did_you_mean
-from holdfast.services.spark.columns import spark_schema, spark_type
-from holdfast.services.spark.core.watermark import MAX_PARTITIONS
+from holdfast.services.spark.columns import spark_type
+from holdfast.services.spark.records import decoded, observed
 
-INPUT = "input"
-"""Name of its input in the query of a `sql` operator."""
 _NAMING = threading.Lock()
-"""Operators share a session, and it has one view of that name: until the query is bound to it, it must be theirs."""
+"""Operators share a session, and it has one view of a name: until the query is bound to it, it must be theirs."""
 
 WINDOW, START, END = "window", "window_start", "window_end"
-_TO_TIMESTAMP: Mapping[str, Callable[[Column], Column]] = {
-    "s": F.timestamp_seconds,
-    "ms": F.timestamp_millis,
-    "us": F.timestamp_micros,
-    "ns": lambda column: F.timestamp_micros((column / 1000).cast("long")),
-}
 
 
 class OperatorFault(HoldfastError):
     """The user's code is no operator; the message says why, in words a person can act on."""
 
 
-def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> DataFrame:
-    """Output of the operator for its input.
+def result_of(plan: SparkPlan, records: Callable[[SparkInput], DataFrame], allow: Sequence[str] | None) -> DataFrame:
+    """Output of the operator for Kafka records of its inputs, as `apply` says."""
+    given = {one.name: decoded(one, records(one), observed(index)) for index, one in enumerate(plan.inputs)}
+    return apply(plan, given, allow)
+
+
+def apply(plan: SparkPlan, given: Mapping[str, DataFrame], allow: Sequence[str] | None) -> DataFrame:
+    """Output of the operator for its inputs, by name.
 
     Raises:
         OperatorFault: the function raises, or returns no streaming DataFrame.
     """
     if plan.sql:
-        return queried(plan.sql, _with_watermark(plan, given))
+        return queried(plan.sql, {one.name: _with_watermark(one, given[one.name]) for one in plan.inputs})
     function = _load(plan.entry, allow)
     try:
-        result = function(given, **plan.params)
+        result = function(**given, **plan.params) if plan.more else function(given[plan.name], **plan.params)
     except Exception as error:
         raise OperatorFault(_raised(plan.entry, error)) from error
     if not isinstance(result, DataFrame):
@@ -63,18 +60,20 @@ def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> Dat
     return result
 
 
-def queried(sql: str, given: DataFrame) -> DataFrame:
-    """Result of a query over a DataFrame that it calls INPUT."""
+def queried(sql: str, given: Mapping[str, DataFrame]) -> DataFrame:
+    """Result of a query over tables."""
+    session = next(iter(given.values())).sparkSession
     with _NAMING:
-        given.createOrReplaceTempView(INPUT)
-        return given.sparkSession.sql(sql)
+        for name, table in given.items():
+            table.createOrReplaceTempView(name)
+        return session.sql(sql)
 
 
-def _with_watermark(plan: SparkPlan, given: DataFrame) -> DataFrame:
+def _with_watermark(one: SparkInput, given: DataFrame) -> DataFrame:
     """SQL has no words for a watermark, so a query's input has that of the source; a function sets its own."""
-    if not plan.event_time:
+    if not one.event_time:
         return given
-    return given.withWatermark(plan.event_time, f"{plan.lateness_s} seconds")
+    return given.withWatermark(one.event_time, f"{one.lateness_s} seconds")
 
 
 def _load(entry: str, allow: Sequence[str] | None) -> Callable[..., object]:
@@ -109,100 +108,6 @@ def first_line(error: BaseException) -> str:
     """Spark's errors are followed by plans and stack traces that nobody can act on."""
     text = str(error).strip()
     return (text.splitlines() or [type(error).__name__])[0][:500]
-
-
-# -- in ---------------------------------------------------------------------------------------------------------------
-
-
-OBSERVED = "observed"
-"""The name of what is counted of a micro-batch's input, see `observing`."""
-
-WATERMARK = "watermark"
-"""The header with which a sink task says that no later row is older."""
-
-_WRONG = "_wrong"
-
-
-def decoded(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    """The rows of Kafka records whose values are JSON objects: the columns that the plan names. What `observing` says
-    of a micro-batch is counted on the way."""
-    parsed = _parsed(plan, records)
-    counts = [F.count_if(_unfit(plan)).alias("unfit"), *_reached(plan)]
-    fit = parsed.observe(OBSERVED, *counts).filter(~_unfit(plan))
-    return fit.select(*(_column(plan, name, text) for name, text in plan.fields.items()))
-
-
-def _reached(plan: SparkPlan) -> list[Column]:
-    """By partition how far its rows have come, microseconds: as their writer says, else the newest event time, else
-    Kafka's."""
-    if plan.writers:
-        own = F.filter("headers", lambda header: header["key"] == WATERMARK)
-        reached = F.get(own, F.lit(0))["value"].cast("string").cast("long")
-    elif plan.event_time:
-        reached = F.unix_micros(_column(plan, plan.event_time, plan.fields[plan.event_time]).cast("timestamp"))
-    else:
-        reached = F.unix_micros("timestamp")
-    lanes = partitions(plan)
-    return [
-        F.max(F.when((F.col("partition") % lanes == lane) & ~_unfit(plan), reached)).alias(f"reached_{lane}")
-        for lane in range(lanes)
-    ]
-
-
-def marked(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    """Kafka records of a source with what real-time mode says of each, see kernel/marked."""
-    parsed = _parsed(plan, records).withColumn(STAMP, F.unix_micros("timestamp"))
-    reached = F.col(STAMP)
-    if plan.event_time and plan.time:
-        reached = F.unix_micros(_column(plan, plan.event_time, plan.fields[plan.event_time]).cast("timestamp"))
-    raw = F.base64(F.substring(F.coalesce("value", F.lit(b"")), 1, MAX_RAW_BYTES + 1))
-    return parsed.withColumns({RAW: F.when(_unfit(plan), raw), REACHED: F.when(~_unfit(plan), reached)})
-
-
-def record_columns(plan: SparkPlan) -> dict[str, Column]:
-    """The columns of the operator's input, of a record that is a row."""
-    return {name: _column(plan, name, text) for name, text in plan.fields.items()}
-
-
-def partitions(plan: SparkPlan) -> int:
-    """The number of input partitions with a watermark of their own; one that is added later shares an older one's."""
-    return min(len(plan.first), MAX_PARTITIONS)
-
-
-def unfit(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    """The records that are no rows of the plan's fields, as Kafka gave them."""
-    return _parsed(plan, records).filter(_unfit(plan)).drop("row")
-
-
-def _parsed(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    kinds = {name: _as_written(plan, name, text) for name, text in plan.fields.items()}
-    row = F.from_json(
-        F.col("value").cast("string"),
-        spark_schema(kinds | {_WRONG: "string"}),
-        {"columnNameOfCorruptRecord": _WRONG},
-    )
-    return records.withColumn("row", row)
-
-
-def _unfit(plan: SparkPlan) -> Column:
-    """No JSON object, a value of another type, or null where the job file has no `?`."""
-    needed = [name for name, text in plan.fields.items() if not nullable(text) or name == plan.event_time]
-    found = F.col("row").isNull() | F.col(f"row.{_WRONG}").isNotNull()
-    for name in needed:
-        found = found | F.col(f"row.`{name}`").isNull()
-    return found
-
-
-def _as_written(plan: SparkPlan, name: str, text: str) -> str:
-    """Times that are written as integers are read as such."""
-    return "int" if plan.unit_of_time and required(text) == "timestamp" else text
-
-
-def _column(plan: SparkPlan, name: str, text: str) -> Column:
-    column = F.col(f"row.`{name}`")
-    if plan.unit_of_time and required(text) == "timestamp":
-        column = _TO_TIMESTAMP[plan.unit_of_time](column)
-    return column.alias(name)
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
@@ -290,10 +195,10 @@ def _as_json(column: Column, text: str) -> Column:
     return typed.cast("string") if kind == "float" or kind.startswith("decimal") else typed
 
 
-def made_up(spark: SparkSession, plan: SparkPlan) -> DataFrame:
-    """A stream with the columns of the input, without Kafka: to find out what an operator makes of it."""
+def made_up(spark: SparkSession, given: SparkInput) -> DataFrame:
+    """A stream with the columns of an input, without Kafka: to find out what an operator makes of it."""
     rate = spark.readStream.format("rate").load()
-    return rate.select(*(F.lit(None).cast(spark_type(text)).alias(name) for name, text in plan.fields.items()))
+    return rate.select(*(F.lit(None).cast(spark_type(text)).alias(name) for name, text in given.fields.items()))
 
 
 def describe(result: DataFrame) -> list[tuple[str, Any, bool]]:

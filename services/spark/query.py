@@ -6,7 +6,7 @@ Source: PROTOCOL 12. The copy in the host's loop, which the run asks, decides th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.schemas.commits import Heard, Named, Positions
-from holdfast.schemas.plans import SparkPlan
+from holdfast.schemas.plans import SparkInput, SparkPlan
 from holdfast.schemas.topics import generation_number
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.log.client_settings import client_settings
@@ -26,8 +26,9 @@ from holdfast.services.spark.engine import Answer, BatchAsked, Discard, Output, 
 from holdfast.services.spark.faults import cause_of
 from holdfast.services.spark.frames import WRITTEN, FrameTask
 from holdfast.services.spark.kafka_options import source_options
-from holdfast.services.spark.observing import observe
-from holdfast.services.spark.operator import apply, decoded, output
+from holdfast.services.spark.observing import Observed, observe
+from holdfast.services.spark.operator import output, result_of
+from holdfast.services.spark.records import partitions
 
 
 class BatchFailed(HoldfastError):
@@ -105,46 +106,79 @@ class Query:
         found: list[Any] = rows.mapInArrow(task, WRITTEN).collect()
         stop = {topic: note.stop.get(topic, offsets) for topic, offsets in before.stop.items()}
         seen = observe(self.spark, self._name, self.plan)
-        dead = self._dead(before.stop, stop) if seen.unfit else []
-        heard = listen(before.heard, [self._in_time(one) for one in seen.reached], note.time_ms)
-        return Output(
-            k=write.k,
-            attempt=write.attempt,
-            stop=stop,
+        return outcome(
+            self.plan,
+            write,
+            replace(note, stop=stop),
+            seen,
             frames=tuple(Named(one["offset"], one["rows"]) for one in found),
-            watermark=max(before.watermark, self._watermark(note, heard)),
-            records=_records(before.stop, stop),
-            dead=tuple(dead),
-            heard=heard,
-            state_keys=seen.state_keys,
-            state_bytes=seen.state_bytes,
+            dead=tuple(self._dead(seen, before.stop, stop)),
         )
 
-    def _dead(self, start: Positions, stop: Positions) -> list[int]:
+    def _dead(self, seen: Observed, start: Positions, stop: Positions) -> list[int]:
         """Offsets of the dead letters of the micro-batch."""
-        return self.put(unfit.read(self.spark, self.plan, self.bootstrap_servers, start, stop))
+        letters = [
+            letter
+            for one, count in zip(self.plan.inputs, seen.unfit, strict=True)
+            if count
+            for letter in unfit.read(self.spark, one, self.plan.operator, self.bootstrap_servers, start, stop)
+        ]
+        return self.put(letters) if letters else []
 
-    def _in_time(self, reached_us: int | None) -> int | None:
-        """A writer says its watermark, which has the lateness in it."""
-        if reached_us is None or self.plan.writers:
-            return reached_us
-        return reached_us - int(self.plan.lateness_s * 1_000_000)
 
-    def _watermark(self, note: Planned, heard: Sequence[Heard]) -> int:
-        """Spark's own where it has one for the time column; else the lowest of the input partitions."""
-        if self.plan.timed:
-            return note.watermark_us
-        if not self.plan.time:
-            return note.time_ms * 1000
-        return lowest(heard, note.time_ms, self.plan.idle_after_s)
+def outcome(
+    plan: SparkPlan,
+    write: Write,
+    note: Planned,
+    seen: Observed,
+    *,
+    frames: tuple[Named, ...],
+    dead: tuple[int, ...],
+) -> Output:
+    """The output of a micro-batch whose frames and dead letters lie in the commit log. note: where its input ends."""
+    before = write.log
+    inputs = list(zip(plan.inputs, seen.reached, strict=True))
+    heard = listen(before.heard, [_in_time(one, at) for one, reached in inputs for at in reached], note.time_ms)
+    return Output(
+        k=write.k,
+        attempt=write.attempt,
+        stop=note.stop,
+        frames=frames,
+        watermark=max(before.watermark, _watermark(plan, note, heard)),
+        records=_records(before.stop, note.stop),
+        dead=dead,
+        heard=heard,
+        state_keys=seen.state_keys,
+        state_bytes=seen.state_bytes,
+    )
+
+
+def _in_time(given: SparkInput, reached_us: int | None) -> int | None:
+    """A writer says its watermark, which has the lateness in it."""
+    if reached_us is None or given.writers:
+        return reached_us
+    return reached_us - int(given.lateness_s * 1_000_000)
+
+
+def _watermark(plan: SparkPlan, note: Planned, heard: Sequence[Heard]) -> int:
+    """Spark's own where it has one for the time column; else the lowest of the input partitions."""
+    if plan.timed:
+        return note.watermark_us
+    if not plan.time:
+        return note.time_ms * 1000
+    idle = [one.idle_after_s for one in plan.inputs for _ in range(partitions(one))]
+    return lowest(heard, note.time_ms, idle)
 
 
 def stream(spark: SparkSession, plan: SparkPlan, bootstrap_servers: str, allow: list[str] | None) -> DataFrame:
-    """From the topic to what the operator makes of it; raises OperatorFault or Spark's own errors."""
-    options = source_options(bootstrap_servers, plan.topic, plan.first, client_settings())
-    options |= {"includeHeaders": "true"} if plan.writers else {}
-    records = spark.readStream.format("kafka").options(**options).load()
-    return output(plan, apply(plan, decoded(plan, records), allow))
+    """From the topics to what the operator makes of it; raises OperatorFault or Spark's own errors."""
+
+    def records(given: SparkInput) -> DataFrame:
+        options = source_options(bootstrap_servers, given.topic, given.first, client_settings())
+        options |= {"includeHeaders": "true"} if given.writers else {}
+        return spark.readStream.format("kafka").options(**options).load()
+
+    return output(plan, result_of(plan, records, allow))
 
 
 def _records(start: dict[str, dict[int, int]], stop: dict[str, dict[int, int]]) -> int:

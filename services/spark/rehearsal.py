@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.schemas.plans import SparkPlan
+from holdfast.schemas.plans import SparkInput, SparkPlan
 from holdfast.schemas.topics import Partition, generation_number
 from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import Log
@@ -81,7 +81,8 @@ class Rehearsal:
 
     def _play(self, wanted: Callable[[], bool]) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-        newest = msgspec.structs.replace(self.plan, first=self._newest())
+        own, *more = (msgspec.structs.replace(one, first=self._newest(one)) for one in self.plan.inputs)
+        newest = msgspec.structs.replace(self.plan, first=own.first, more=tuple(more))
         writer = stream(self.spark, newest, self.bootstrap_servers, self.allow).writeStream
         writer = writer.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
         checkpoint = self.folder / secrets.token_hex(4)
@@ -95,10 +96,10 @@ class Rehearsal:
         finally:
             running.stop()
 
-    def _newest(self) -> dict[int, int]:
-        partitions = [Partition(self.plan.topic, index) for index in self.plan.first]
+    def _newest(self, given: SparkInput) -> dict[int, int]:
+        partitions = [Partition(given.topic, index) for index in given.first]
         ends, starts = self.log.offsets(partitions, "end"), self.log.offsets(partitions, "start")
-        return {one.index: max(self.plan.first[one.index], starts[one], ends[one] - RECORDS) for one in partitions}
+        return {one.index: max(given.first[one.index], starts[one], ends[one] - RECORDS) for one in partitions}
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
         """An error is reported in one line, as by `Query`."""

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from holdfast.schemas.plans import SparkPlan
 from holdfast.services.kernel.codecs.marked import BEAT, RAW, REACHED, STAMP
-from holdfast.services.spark.operator import marked, queried, record_columns
+from holdfast.services.spark.operator import queried
+from holdfast.services.spark.records import marked, record_columns
 
 BEAT_EVERY = 16
 """Records among which one reports the partition's event time, even if the query drops the record."""
@@ -29,15 +30,16 @@ def rewritten(plan: SparkPlan, records: DataFrame) -> DataFrame:
     Args:
         records: of Kafka.
     """
-    parsed = marked(plan, records)
+    (read,) = plan.inputs
+    parsed = marked(read, records, timed=bool(plan.time))
     beat = F.col(BEAT)
     every = F.when(F.col("offset") % BEAT_EVERY == 0, F.array(F.lit(False), F.lit(True)))
     both = parsed.withColumn(BEAT, F.explode(every.otherwise(F.array(F.lit(False)))))
     fit = ~beat & F.isnull(RAW)
-    columns = [F.when(fit, column).alias(name) for name, column in record_columns(plan).items()]
+    columns = [F.when(fit, column).alias(name) for name, column in record_columns(read).items()]
     passing = F.struct("partition", "offset", REACHED, STAMP, F.when(~beat, F.col(RAW)).alias(RAW), BEAT)
     given = both.select(*columns, passing.alias(MARKED), (~fit).alias(PASSED))
-    return _through(given, queried(plan.sql, given.select(*plan.fields)))
+    return _through(given, queried(plan.sql, {read.name: given.select(*read.fields)}))
 
 
 def _through(given: DataFrame, result: DataFrame) -> DataFrame:

@@ -17,15 +17,27 @@ TASK_ATTEMPTS = 4
 REAL_TIME_TASKS = 32
 """Each partition that is read in real-time mode keeps a task, which mostly waits; others must still get theirs."""
 
+_SILENT = """\
+rootLogger.level = off
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+"""
+"""A configuration of the log. One without an appender counts as none for Spark, which then takes its own."""
+
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: bool = False) -> SparkSession:
+def open_session(
+    settings: SparkSettings, name: str, scratch: Path, *, briefly: bool = False, quiet: bool = False
+) -> SparkSession:
     """The process's session; takes some seconds for the JVM.
 
     Args:
         scratch: what Spark writes besides checkpoints.
         briefly: it will be needed for some seconds only: a JVM that compiles little starts in half the time.
+        quiet: Spark logs nothing.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch.mkdir(parents=True, exist_ok=True)
@@ -45,8 +57,7 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
         "spark.sql.adaptive.enabled": False,
         "spark.task.maxFailures": TASK_ATTEMPTS,
     }
-    # Deep plans and long messages need more stack than a megabyte.
-    options["spark.driver.extraJavaOptions"] = f"-Xss4m{' -XX:TieredStopAtLevel=1 -XX:+UseSerialGC' if briefly else ''}"
+    options["spark.driver.extraJavaOptions"] = _java_options(scratch, briefly, quiet)
     if settings.spark_jars:
         options["spark.jars"] = settings.spark_jars
     if master.startswith("local"):
@@ -61,5 +72,17 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
     for key, value in options.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("OFF" if quiet else "ERROR")
     return session
+
+
+def _java_options(scratch: Path, briefly: bool, quiet: bool) -> str:
+    """Deep plans and long messages need more stack than a megabyte."""
+    options = ["-Xss4m"]
+    if briefly:
+        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    if quiet:
+        path = scratch / "log4j2.properties"
+        path.write_text(_SILENT)
+        options.append(f"-Dlog4j2.configurationFile={path}")
+    return " ".join(options)

@@ -13,36 +13,41 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast.schemas import dead_letters
 from holdfast.schemas.commits import DEAD, Positions
 from holdfast.schemas.dead_letters import DeadLetter
-from holdfast.schemas.plans import SparkPlan
+from holdfast.schemas.plans import SparkInput
 from holdfast.services.kernel.codecs.decoding import Decoder
 from holdfast.services.kernel.codecs.marked import UNREADABLE
 from holdfast.services.log.client_settings import client_settings
 from holdfast.services.spark.kafka_options import source_options
-from holdfast.services.spark.operator import unfit
+from holdfast.services.spark.records import unfit
 
 
-def read(spark: SparkSession, plan: SparkPlan, servers: str, start: Positions, stop: Positions) -> list[bytes]:
-    """A record of the commit log for each record of [start, stop) that is no row."""
-    options = source_options(servers, plan.topic, {}, client_settings())
-    options |= {"startingOffsets": _offsets(start, stop), "endingOffsets": _offsets(stop, stop)}
+def read(
+    spark: SparkSession, given: SparkInput, origin: str, servers: str, start: Positions, stop: Positions
+) -> list[bytes]:
+    """A record of the commit log for each record of an input that lies in [start, stop) and is no row."""
+    options = source_options(servers, given.topic, {}, client_settings())
+    offsets = {"startingOffsets": start, "endingOffsets": stop}
+    options |= {name: _offsets(given.topic, positions, stop) for name, positions in offsets.items()}
     del options["maxOffsetsPerTrigger"]
-    found: DataFrame = unfit(plan, spark.read.format("kafka").options(**options).load())
+    return letters(given, origin, spark.read.format("kafka").options(**options).load())
+
+
+def letters(given: SparkInput, origin: str, records: DataFrame) -> list[bytes]:
+    """A record of the commit log for each of these records that is no row. origin: where no source is."""
+    found = unfit(given, records)
     rows = found.select("partition", "offset", "value", "timestamp").orderBy("partition", "offset").toLocalIterator()
-    decoder = Decoder(plan.fields, "json", plan.event_time or None, plan.unit_of_time or None)
-    return [DEAD + dead_letters.encode(_letter(plan, row, decoder)) for row in rows]
+    decoder = Decoder(given.fields, "json", given.event_time or None, given.unit_of_time or None)
+    return [DEAD + dead_letters.encode(_letter(given.source or origin, given.topic, row, decoder)) for row in rows]
 
 
-def _offsets(positions: Positions, stop: Positions) -> str:
+def _offsets(topic: str, positions: Positions, stop: Positions) -> str:
     """Offsets of every partition; one that is new since begins at its start."""
-    return json.dumps(
-        {topic: {str(p): positions[topic].get(p, -2) for p in partitions} for topic, partitions in stop.items()}
-    )
+    return json.dumps({topic: {str(p): positions[topic].get(p, -2) for p in stop[topic]}})
 
 
-def _letter(plan: SparkPlan, row: Any, decoder: Decoder) -> DeadLetter:
+def _letter(origin: str, topic: str, row: Any, decoder: Decoder) -> DeadLetter:
     """With the reason that a source task would give."""
     raw = bytes(row["value"] or b"")
     refused = decoder.decode([raw if row["value"] is not None else None], [int(row["timestamp"].timestamp() * 1000)])
     reason = refused.refused[0][1] if refused.refused else UNREADABLE
-    origin = plan.source or plan.operator
-    return dead_letters.of_record(origin, reason, 0, plan.topic, row["partition"], row["offset"], raw)
+    return dead_letters.of_record(origin, reason, 0, topic, row["partition"], row["offset"], raw)

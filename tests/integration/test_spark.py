@@ -46,15 +46,23 @@ class SparkCluster(LocalCluster):
     """Its jobs each read a topic in-<name>, with flights, and write one out-<name>."""
 
     def job(
-        self, name: str, operators: dict[str, Any], scheme: str = "passive", horizon_s: float = 3600, **more: Any
+        self,
+        name: str,
+        operators: dict[str, Any],
+        scheme: str = "passive",
+        horizon_s: float = 3600,
+        beside: dict[str, Any] | None = None,
+        **more: Any,
     ) -> None:
-        """Submits one whose query reads the last operator. horizon_s: for how long its cuts are kept."""
+        """Submits one whose query reads the last operator. horizon_s: for how long its cuts are kept. beside: other
+        sources than the flights.
+        """
         self.log.create([TopicSpec(f"in-{name}", 2), TopicSpec(f"out-{name}", 1)])
         source = {"topic": f"in-{name}", "fields": FIELDS, "event_time": "time", **more}
         spec = interpret({
             "name": name,
             "replay_horizon_s": horizon_s,
-            "sources": {"flights": source},
+            "sources": {"flights": source, **(beside or {})},
             "operators": operators,
             "queries": {"q": {"input": list(operators)[-1], "sink": {"topic": f"out-{name}"}}},
             "fault_tolerance": {"default": {"scheme": scheme}},
@@ -96,6 +104,11 @@ def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     return Counter((one["window_start"], one["origin"], one["n"], one["total"]) for one in rows)
 
 
+PAIRS = """
+SELECT number, kg, time FROM flights LEFT JOIN bags ON number = of AND at BETWEEN time AND time + INTERVAL 10 MINUTES
+"""
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     environment = {"HOLDFAST_PLUGINS": "tests.support.heavy", "HOLDFAST_LEAVE_S": "120", "SPARK_SUBMIT_OPTS": BRIEFLY}
@@ -116,6 +129,35 @@ def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_close
             cluster.kill("spark-1")
     cluster.drain("killed")
     assert windows(cluster.rows("out-killed")) == hourly(range(10_000))
+
+
+def test_a_topic_is_joined_with_what_an_operator_gives_exactly_while_the_driver_is_killed(
+    cluster: SparkCluster,
+) -> None:
+    """Each flight, with its bag if its number is even, and without one at the end."""
+    bags = {"topic": "in-bags", "fields": {"of": "int", "kg": "int", "at": "timestamp"}, "event_time": "at"}
+    cluster.log.create([TopicSpec("in-bags", 1)])
+    operators = {
+        "even": {"filter": "of % 2 = 0", "input": "bags"},
+        "pairs": {"spark": {"sql": PAIRS}, "input": {"flights": "flights", "bags": "even"}},
+    }
+    late_s = 6 * 3600
+    beside = {"bags": bags | {"allowed_lateness_s": late_s}}
+    cluster.job("joined", operators, beside=beside, allowed_lateness_s=late_s)
+    cluster.await_state("joined", "running")
+    for round in range(2):
+        before, numbers = cluster.delivered("joined"), range(round * 1_000, (round + 1) * 1_000)
+        cluster.fly("joined", numbers)
+        for one in map(flight, numbers):
+            bag = {"of": one["number"], "kg": one["number"] % 30, "at": one["time"]}
+            cluster.appender.append(Partition("in-bags", 0), msgspec.json.encode(bag))
+        cluster.appender.flush(DEADLINE_S)
+        cluster.await_delivered("joined", before)
+        if round < 1:
+            cluster.kill("spark-1")
+    cluster.drain("joined")
+    found = Counter((one["number"], one["kg"]) for one in cluster.rows("out-joined"))
+    assert found == Counter({(number, None if number % 2 else number % 30): 1 for number in range(2_000)})
 
 
 @pytest.mark.long

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.schemas.analysis import Answer
@@ -30,11 +29,12 @@ from holdfast.services.spark.core.modes import output_mode
 from holdfast.services.spark.core.taking_over import Takeover
 from holdfast.services.spark.frames import FrameTask
 from holdfast.services.spark.observing import observe
-from holdfast.services.spark.operator import apply, decoded, output
+from holdfast.services.spark.operator import output, result_of
 from holdfast.services.spark.rehearsal import Rehearsal
 from holdfast.services.spark.session import open_session
 from holdfast.services.spark.settings import SparkSettings
 from tests.support import stateful
+from tests.support.spark_session import end_jvm
 from tests.support.stateful import Flight, Rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -64,15 +64,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     end_jvm()
 
 
-def end_jvm() -> None:
-    """Spark leaves its JVM and the threads that talk to it; the tests that follow in this process need neither."""
-    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-    assert gateway is not None
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(30)
-
-
 class Stream:
     """A query over a folder of files; rows: of each micro-batch, by Spark's number."""
 
@@ -93,7 +84,7 @@ class Stream:
 
     def made(self) -> DataFrame:
         records = self._spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", 1).json(str(self._input))
-        return output(self._plan, apply(self._plan, decoded(self._plan, records), None))
+        return output(self._plan, result_of(self._plan, lambda _: records, None))
 
     def run(self, directory: Path) -> None:
         """Until all that is there is done."""

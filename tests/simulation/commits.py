@@ -9,7 +9,7 @@ import polars as pl
 
 from holdfast.schemas import assignments, cuts
 from holdfast.schemas.assignments import unit_key
-from holdfast.schemas.commits import Commit, Fence
+from holdfast.schemas.commits import Commit, Fence, Positions
 from holdfast.schemas.cuts import Control
 from holdfast.schemas.frames import Header
 from holdfast.schemas.plans import Plan, SparkPlan
@@ -44,7 +44,7 @@ class _Log:
         self._reader = CommitReader(self._fold, self._fits, lambda offset, cause: None, holds=True)
         self._named = _leaders(broker.written, unit_key(plan.job, plan.generation, spark.unit))
         self._fenced = ""
-        self._starts: list[tuple[int, Mapping[int, int]]] = []
+        self._starts: list[tuple[int, Positions]] = []
 
     def _fits(self, header: Header, payload: memoryview) -> None:
         self._codec.check(header, payload)
@@ -63,7 +63,7 @@ class _Log:
             if isinstance(record, Commit):
                 if one.author != self._fenced:
                     yield f"two leaders: {one.author} committed {record.k} in the epoch of {self._fenced}"
-                self._starts.append((seen, record.start[self._spark.topic]))
+                self._starts.append((seen, record.start))
                 yield from self._rows(stop, record)
                 self._reader.forget()
 
@@ -81,24 +81,28 @@ class _Log:
     def trims(self) -> Iterator[str]:
         """The rows that Spark reads are there from where its last micro-batch began that counted then."""
         for trim in self._broker.trims:
-            if trim.partition.topic == self._spark.topic:
+            topic, index = trim.partition
+            if topic in self._spark.first_positions:
                 starts = [start for seen, start in self._starts if seen <= trim.seen]
-                needed = starts[-1].get(trim.partition.index, 0) if starts else 0
+                needed = starts[-1][topic].get(index, 0) if starts else 0
                 if trim.upto > needed:
                     yield f"rows trim: {trim.author} trimmed {trim.partition} to {trim.upto}, Spark needs {needed}"
 
     def drained(self) -> Iterator[str]:
-        """A drained job has committed everything that was there when the drain was asked for."""
+        """A drained job has committed everything that was there when the drain was asked for, and all rows that its own
+        units wrote for Spark.
+        """
         if not self._fold.ended:
             yield f"commits: {self._spark.operator} has drained without a last commit"
-        there: dict[int, int] = {}
+        there: dict[Partition, int] = {}
+        counted = set(self._spark.first_positions)
         for one in self._broker.written:
-            if one.partition.topic == self._spark.topic:
-                there[one.partition.index] = one.offset + 1
+            if one.partition.topic in counted:
+                there[one.partition] = one.offset + 1
             if one.partition.topic == self._topics.cuts and _drains(one):
-                break
-        stop = self._fold.stop[self._spark.topic]
-        short = {index: end for index, end in there.items() if stop.get(index, 0) < end}
+                counted -= self._spark.of_users
+        stop = self._fold.stop
+        short = {one: end for one, end in there.items() if stop[one.topic].get(one.index, 0) < end}
         if short:
             yield f"commits: {self._spark.operator} drained at {stop}, short of {short}"
 

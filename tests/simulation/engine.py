@@ -67,20 +67,21 @@ class Records:
 
 
 def read(broker: Broker, plan: SparkPlan, start: Positions, stop: Positions) -> Records:
-    """Records in [start, stop)."""
-    decoder = Decoder(plan.fields, "json", plan.event_time or None, plan.unit_of_time or None)
+    """Records of all inputs in [start, stop)."""
     frames, dead = [], []
-    for index, end in sorted(stop[plan.topic].items()):
-        where = Partition(plan.topic, index)
-        found = [one for one in broker.scan(where, start[plan.topic].get(index, 0)) if one.offset() < end]
-        decoded = decoder.decode([one.value() for one in found], [one.timestamp()[1] for one in found])
-        frames.append(decoded.rows)
-        for position, reason in decoded.refused:
-            one = found[position]
-            letter = dead_letters.of_record(
-                plan.source or plan.operator, reason, 0, plan.topic, index, one.offset(), one.value() or b""
-            )
-            dead.append(DEAD + dead_letters.encode(letter))
+    for given in plan.inputs:
+        decoder = Decoder(given.fields, "json", given.event_time or None, given.unit_of_time or None)
+        for index, end in sorted(stop[given.topic].items()):
+            where = Partition(given.topic, index)
+            found = [one for one in broker.scan(where, start[given.topic].get(index, 0)) if one.offset() < end]
+            decoded = decoder.decode([one.value() for one in found], [one.timestamp()[1] for one in found])
+            frames.append(decoded.rows)
+            for position, reason in decoded.refused:
+                one = found[position]
+                letter = dead_letters.of_record(
+                    given.source or plan.operator, reason, 0, given.topic, index, one.offset(), one.value() or b""
+                )
+                dead.append(DEAD + dead_letters.encode(letter))
     schema = stream_schema(plan.output)
     rows = pl.concat(frames).select(*schema) if frames else pl.DataFrame(schema=schema)
     return Records(rows.cast(schema), dead)
@@ -187,34 +188,46 @@ class FakeEngine:
         self._tell(number, lifecycle.Started())
         self._next(number, run, notes, self._ends() if run.until_now else None)
 
-    def _ends(self) -> dict[int, int] | None:
+    def _ends(self) -> Positions | None:
         """None: the broker does not answer."""
         if not self._process.link.answered:
             return None
-        broker, topic = self._process.link.broker, self._spark.topic
-        partitions = [Partition(topic, index) for index in range(broker.topics()[topic])]
+        broker, counts = self._process.link.broker, self._process.link.broker.topics()
         try:
-            return {partition.index: end for partition, end in broker.offsets(partitions, "end").items()}
+            return {
+                topic: {
+                    partition.index: end
+                    for partition, end in broker.offsets(
+                        [Partition(topic, index) for index in range(counts[topic])], "end"
+                    ).items()
+                }
+                for topic in self._spark.first_positions
+            }
         except Retriable:
             return None
 
-    def _next(self, number: int, run: Run, notes: Notes, until: dict[int, int] | None) -> None:
+    def _next(self, number: int, run: Run, notes: Notes, until: Positions | None) -> None:
         """The next micro-batch, once there are records for one."""
         batch = max(notes.done, default=-1) + 1
         if batch not in notes.stops:
             ends = self._ends() if not run.until_now or until is None else until
             until = ends if run.until_now else None
-            before = notes.stops.get(batch - 1, self._spark.first_positions)[self._spark.topic]
-            if ends is None or all(end <= before.get(index, 0) for index, end in ends.items()):
+            before = notes.stops.get(batch - 1, self._spark.first_positions)
+            if ends is None or all(
+                end <= before[topic].get(index, 0) for topic, offsets in ends.items() for index, end in offsets.items()
+            ):
                 if ends is not None and run.until_now:
                     self._tell(number, RunEnded())
                 else:
                     self._later(number, self._pace_ms, lambda: self._next(number, run, notes, until))
                 return
-            most = self._random.choice((5, 50, 1_000))
-            stop = {index: min(end, before.get(index, 0) + most) for index, end in ends.items()}
-            notes.stops[batch] = {self._spark.topic: stop}
+            notes.stops[batch] = {topic: self._limited(before[topic], offsets) for topic, offsets in ends.items()}
         self._ask(number, BatchAsked(batch), lambda answer: self._judged(number, run, notes, batch, answer, until))
+
+    def _limited(self, before: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+        """Ends of a micro-batch in a topic: each topic has a limit of its own."""
+        most = self._random.choice((5, 50, 1_000))
+        return {index: min(end, before.get(index, 0) + most) for index, end in ends.items()}
 
     def _ask(self, number: int, question: Told, then: Callable[[Answer], None]) -> None:
         def ask() -> None:
@@ -223,9 +236,7 @@ class FakeEngine:
 
         self._later(number, 1, ask)
 
-    def _judged(
-        self, number: int, run: Run, notes: Notes, batch: int, answer: Answer, until: dict[int, int] | None
-    ) -> None:
+    def _judged(self, number: int, run: Run, notes: Notes, batch: int, answer: Answer, until: Positions | None) -> None:
         def done() -> None:
             self._fails = False
             notes.done.add(batch)

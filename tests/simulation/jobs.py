@@ -64,7 +64,8 @@ class _Drawing:
     def __init__(self, random: Random, profile: Profile) -> None:
         self.random = random
         self._kinds, self._fresh = profile.operators or OPERATORS, profile.fresh
-        self._idle_after_s, self._behind, self._metadata = profile.idle_after_s, profile.behind, profile.metadata
+        self._idle_after_s, self._behind, self._inputs = profile.idle_after_s, profile.behind, profile.inputs
+        self._metadata = profile.metadata
         self.operators: dict[str, dict[str, Any]] = {}
         self.streams: list[_Stream] = []
         self.read: set[str] = set()
@@ -106,12 +107,12 @@ class _Drawing:
         return {TABLE: source}, {topic: tasks * self.random.choice((1, 2))}
 
     def spark(self) -> None:
-        """The first source goes through an operator on Spark drivers."""
+        """The first source goes through an operator on Spark drivers, as one of its inputs or behind another one."""
         self.read.add("s0")
-        read = "s0"
+        read: str | dict[str, str] = "s0"
         if self._behind:
             self.operators["before"] = {"filter": "x >= 0", "input": "s0"}
-            read = "before"
+            read = {"direct": "s0", "behind": "before"} if self._inputs else "before"
         self.operators[SPARK] = {"spark": {"sql": "SELECT * FROM input"}, "input": read}
         self.streams.append(_Stream(SPARK, dict(SOURCE_FIELDS)))
 

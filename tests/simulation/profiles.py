@@ -63,8 +63,10 @@ class Profile:
     table: bool = False
     """Every job joins one of its streams with a table."""
     spark: bool = False
-    """Every job has an operator on Spark drivers; behind: it reads what another one gives."""
+    """Every job has an operator on Spark drivers; behind: it reads what another one gives; inputs: the first source,
+    too."""
     behind: bool = False
+    inputs: bool = False
     raises: bool = False
     """Every job has an operator whose code raises."""
     continues: bool = False
@@ -373,6 +375,16 @@ PROFILES: Mapping[str, Profile] = {
         lags=("cuts in", "cuts in"),
         spark=True,
         behind=True,
+        trims=True,
+    ),
+    "spark-inputs": Profile(
+        {"strike": 12, "crash": 4, "stall": 2, "lag": 4},
+        ("filter", "totals", "windows"),
+        strikes=("heavy dies", "heavy dies", "heavy stalls", "heavy deaf", "heavy cut", "heavy again"),
+        lags=("cuts in", "cuts in"),
+        spark=True,
+        behind=True,
+        inputs=True,
         trims=True,
     ),
     "adaptive": Profile(

@@ -51,6 +51,13 @@ def failing_once(flights: DataFrame, mark: str) -> DataFrame:
     return flights.select("origin", "number", "time").mapInArrow(fail, "origin string, number long, time timestamp")
 
 
+def labelled(flights: DataFrame, bags: DataFrame, label: str) -> DataFrame:
+    """Numbers of two inputs in one stream."""
+    of_flights = flights.select(F.lit(f"{label} flight").alias("label"), "number", "time")
+    of_bags = bags.select(F.lit(f"{label} bag").alias("label"), F.col("of").alias("number"), F.col("at").alias("time"))
+    return of_flights.union(of_bags)
+
+
 def raises(flights: DataFrame) -> DataFrame:
     return flights.select("nothing")
 

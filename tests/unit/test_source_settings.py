@@ -176,7 +176,7 @@ def test_what_is_wrong_with_an_event_time_is_said(event_time: str, unit: str | N
 def test_spark_takes_the_time_from_a_field() -> None:
     raw = job(COMPUTED, event_time="epoch", unit="s")
     raw["operators"] = {"o": {"spark": {"sql": "SELECT * FROM input"}, "input": "s"}}
-    assert [one.path for one in spark_inputs.time_problems(interpret(raw))] == ["sources.s.event_time"]
+    assert [one.path for one in spark_inputs.problems(interpret(raw))] == ["sources.s.event_time"]
 
 
 def test_a_job_of_before_keeps_its_limit_and_its_dead_letters() -> None:

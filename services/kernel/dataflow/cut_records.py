@@ -164,10 +164,10 @@ class CommitCuts:
     """Cuts of a Spark operator's commit log: a batch is what the valid commits within the range name.
 
     Args:
-        of_users: Spark reads a user's topic, so the records that it took in are counted here and nowhere else.
+        of_users: topics of users that Spark reads, so the records that it took in are counted here and nowhere else.
     """
 
-    def __init__(self, task: TaskLayout, of_users: bool = False) -> None:
+    def __init__(self, task: TaskLayout, of_users: Collection[str] = ()) -> None:
         self._of_users = of_users
         self._codec = FrameCodec(stream_schema(task.operator.fields))
         self.check = self._codec.check
@@ -178,7 +178,8 @@ class CommitCuts:
         named = [one for one in found if one.offset < r.stop]
         rows = self._codec.decode([payload for one in named for payload in one.payloads])
         brought = _brought(cut, rows, [letter for one in named for letter in one.dead_in(cut.batch)], rows.height)
-        return brought._replace(taken_in=sum(one.commit.records for one in named) if self._of_users else rows.height)
+        counted = sum(one.commit.taken_of(self._of_users) for one in named)
+        return brought._replace(taken_in=counted if self._of_users else rows.height)
 
 
 class LaneCuts:

@@ -80,8 +80,11 @@ def _inputs(plan: Plan) -> dict[str, list[Edge]]:
     for edge in sorted(plan.edges, key=lambda one: one.slot):
         found[edge.consumer].append(edge)
     for spark in plan.spark:
-        written = [one.name for one in plan.operators if one.kind == "sink" and one.params["topic"] == spark.topic]
-        found[spark.operator] += [Edge(name, spark.operator, 0, "spread", topic=spark.topic) for name in written]
+        slots = {given.topic: slot for slot, given in enumerate(spark.inputs)}
+        written = [(one.name, one.params["topic"]) for one in plan.operators if one.kind == "sink"]
+        found[spark.operator] += [
+            Edge(name, spark.operator, slots[topic], "spread", topic=topic) for name, topic in written if topic in slots
+        ]
     return found
 
 

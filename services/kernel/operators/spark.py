@@ -24,14 +24,14 @@ class SparkKind(OperatorKind):
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         """Only Spark can say; where it is at hand, the controller asks it instead."""
-        message, hint = "Spark operators run on a cluster only", "start one with `holdfast up`, and submit"
+        message, hint = "only Spark can say what it makes of its input", "`holdfast check` asks it"
         raise JobRejected([Problem("spark", message, hint)])
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         raise NotImplementedError(f"{plan.name} runs on Spark")
 
     def needs(self, params: Params) -> tuple[str, ...]:
-        return ("event_time",)
+        return ("spark_inputs",)
 
     def code(self, params: Params) -> str:
         code = params["spark"]

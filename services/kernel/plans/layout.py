@@ -171,7 +171,7 @@ def spark_plan(plan: Plan, operator: str) -> SparkPlan:
 
 
 def _inputs_of_spark(plan: Plan) -> list[OperatorPlan]:
-    topics = {spark.topic for spark in plan.spark if spark.writers}
+    topics = {given.topic for spark in plan.spark for given in spark.inputs if given.writers}
     return [one for one in plan.operators if one.kind == "sink" and one.params["topic"] in topics]
 
 

@@ -76,10 +76,9 @@ def _above(plan: Plan) -> Mapping[str, set[str]]:
         above[edge.consumer].add(edge.producer)
     written = {name for unit in plan.units for name in unit.operators if _writes_for_spark(plan, name)}
     for spark in plan.spark:
-        units = (unit for unit in plan.units if unit.name in spark.writers)
+        units = (unit for unit in plan.units if unit.name in spark.every_writer)
         above[spark.operator] |= {name for unit in units for name in unit.operators if name in written}
-        if spark.source:
-            above[spark.operator].add(spark.source)
+        above[spark.operator] |= {given.source for given in spark.inputs if given.source}
     return above
 
 

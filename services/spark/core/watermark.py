@@ -28,7 +28,13 @@ def listen(before: Sequence[Heard], found: Sequence[int | None], now_ms: int) ->
     )
 
 
-def lowest(heard: Sequence[Heard], now_ms: int, idle_after_s: float | None) -> int:
-    """The watermark behind a micro-batch: partitions that were silent for idle_after_s (None: never) do not count."""
-    heard_of = [one.watermark for one in heard if idle_after_s is None or now_ms - one.at_ms < idle_after_s * 1000]
+def lowest(heard: Sequence[Heard], now_ms: int, idle_after_s: Sequence[float | None]) -> int:
+    """The watermark behind a micro-batch: partitions that were silent for their idle_after_s (None: never) do not
+    count.
+    """
+    heard_of = [
+        one.watermark
+        for one, idle_s in zip(heard, idle_after_s, strict=True)
+        if idle_s is None or now_ms - one.at_ms < idle_s * 1000
+    ]
     return min(heard_of, default=NO_WATERMARK)

@@ -48,9 +48,14 @@ def rows_needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[
     found: dict[Partition, int] = {}
     for partition, at in commits.items():
         spark = spark_plan(plan, commit_logs(plan)[partition.topic])
-        if spark.writers:
-            start = commit_at(log, partition, at).start[spark.topic]
-            found |= {Partition(spark.topic, index): offset for index, offset in start.items() if offset > 0}
+        if written := [given.topic for given in spark.inputs if given.writers]:
+            start = commit_at(log, partition, at).start
+            found |= {
+                Partition(topic, index): offset
+                for topic in written
+                for index, offset in start[topic].items()
+                if offset > 0
+            }
     return found
 
 

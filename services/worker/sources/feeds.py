@@ -37,7 +37,7 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
 
         if spark.mode == REAL_TIME:
             return RowsFeed(task, state, batch, spark, refuse)
-        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0), not spark.writers)
+        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0), spark.of_users)
     params = job.plan.spec["sources"][task.operator.name]
     schemas = None
     if (format := params.get("format")) in KINDS:

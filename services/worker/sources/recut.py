@@ -6,7 +6,7 @@ what the valid commits in it name, and its watermark that of the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from holdfast.schemas.cuts import NO_WATERMARK, Cut, Range, TaskCuts
 from holdfast.services.kernel.dataflow.cut_records import Brought, CommitCuts
@@ -33,7 +33,7 @@ class RecutFeed(Feed):
         batch: int,
         first: Mapping[str, Mapping[int, int]],
         refuse: Refuse,
-        of_users: bool = False,
+        of_users: Collection[str] = (),
     ) -> None:
         super().__init__(task, state, batch)
         (r,) = state.ranges

@@ -214,6 +214,7 @@ from tests.simulation.mutants.trimmed_cuts import (
     cuts_trimmed_too_far,
     last_commit_trimmed,
     read_on_after_a_gap,
+    rows_trimmed_by_another_input,
     rows_trimmed_too_far,
 )
 from tests.simulation.raises import (
@@ -418,6 +419,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(any_record_of_code_that_raised_counts, "undecided", 6, "versions", run_ms=2_500),
     Mutant(batch_done_before_its_record_kept, "replay differs", 2, "versions", run_ms=2_500),
     Mutant(rows_skipped_without_a_record, "undecided", 0, "raises", run_ms=4_000),
+    Mutant(rows_trimmed_by_another_input, "rows trim", 0, "spark-inputs", run_ms=2_500),
     Mutant(rows_trimmed_too_far, "rows trim", 2, "spark-rows", run_ms=2_500),
     Mutant(bound_ignored, "bound", 9, "bounded"),
     Mutant(sent_before_forgotten, "bound", 45, "bounded"),

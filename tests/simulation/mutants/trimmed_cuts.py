@@ -11,6 +11,7 @@ from holdfast.schemas.cuts import CutsSnapshot, KnownSnapshot
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
+from holdfast.services.log.cut_logs import commit_at
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk, Log
 from holdfast.services.worker.core.cut_trimming import CutTrimming
@@ -74,6 +75,22 @@ def rows_trimmed_too_far() -> AbstractContextManager[object]:
         topics = [spark.topic for spark in plan.spark if spark.writers]
         partitions = [Partition(topic, index) for topic in topics for index in range(log.topics()[topic])]
         return log.offsets(partitions, "end")
+
+    return mock.patch.object(cut_trimmer, "rows_needed", needed)
+
+
+def rows_trimmed_by_another_input() -> AbstractContextManager[object]:
+    """Trims an input that sink tasks write to the position of Spark's first input."""
+    true = cut_trimmer.rows_needed
+
+    def needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[Partition, int]:
+        found = true(log, plan, commits)
+        ends = log.offsets(found, "end")
+        for partition, at in commits.items():
+            (spark,) = plan.spark
+            first = commit_at(log, partition, at).start[spark.topic]
+            found |= {one: min(ends[one], first.get(one.index, 0)) for one in found}
+        return found
 
     return mock.patch.object(cut_trimmer, "rows_needed", needed)
 

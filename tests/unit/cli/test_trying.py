@@ -144,20 +144,6 @@ def test_a_file_with_its_columns_in_another_order_gives_the_same_rows(tmp_path: 
     assert done[0].stdout == done[1].stdout != ""
 
 
-def test_a_job_with_a_spark_operator_is_refused_at_once(tmp_path: Path) -> None:
-    job = JOB.replace("FORMAT", "json").replace(
-        "queries:", "operators:\n  heavy: {spark: {sql: SELECT id FROM given}, input: given}\nqueries:"
-    )
-    (tmp_path / "job.yaml").write_text(job)
-    (tmp_path / "rows.ndjson").write_text("")
-    done = subprocess.run(
-        [HOLDFAST, "try", str(tmp_path / "job.yaml"), "--input", f"given={tmp_path / 'rows.ndjson'}"],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "'heavy' runs on Spark" in done.stderr
-
-
 NA_JOB = """
 name: job
 sources:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.schemas.decided import Id
-from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, Plan
+from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, Plan, decode, encode
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics, unit_layouts
 from holdfast.services.planning.loading import interpret
@@ -60,6 +60,56 @@ def test_elsewhere_a_sink_task_writes_the_rows_that_spark_reads() -> None:
     assert spark.writers == ("s-0", "s-1", "s-2")
     assert data_topics(made) == {TOPICS.rows("h"): 3, TOPICS.commits("h"): 1}
     assert all(unit.delivers for unit in made.units if "input-h" in unit.operators)
+
+
+def test_several_inputs_each_have_a_name_a_topic_and_a_way_in() -> None:
+    raw = job(
+        {
+            "f": {"filter": "x > 1", "input": "s"},
+            "h": {"spark": "mine:f", "input": {"all": "s", "some": "f", "more": "t"}},
+        },
+        {
+            "s": source(fields={"x": "int", "y": "timestamp"}, event_time="y", unit="ms", allowed_lateness_s=5),
+            "t": source("other", format="csv", parallelism=1),
+        },
+    )
+    made = planned(raw, **{"in": 2, "other": 1, "out": 1})
+    assert units(made) == ["s-0: s f input-h-some", "t-0: t input-h-more", "h-0: h sink-q", "spark-h-0: spark-h"]
+    (spark,) = made.spark
+    assert [(one.name, one.topic, one.writers) for one in spark.inputs] == [
+        ("all", "in", ()), ("some", TOPICS.rows("h-some"), ("s-0",)), ("more", TOPICS.rows("h-more"), ("t-0",)),
+    ]  # fmt: skip
+    assert [(one.event_time, one.unit_of_time, one.lateness_s) for one in spark.inputs] == [
+        ("y", "ms", 5.0), ("y", "", 5.0), ("", "", 0.0),
+    ]  # fmt: skip
+    assert (set(spark.of_users), set(spark.every_writer)) == ({"in"}, {"s-0", "t-0"})
+    assert (spark.mode, spark.reason) == (MICRO_BATCH, "")
+    assert data_topics(made).keys() == {TOPICS.rows("h-some"), TOPICS.rows("h-more"), TOPICS.commits("h")}
+    assert decode(encode(made)) == made
+
+
+def test_several_inputs_are_different_and_have_names_of_their_own() -> None:
+    raw = job(
+        {
+            "h": {"spark": "mine:f", "input": {"a": "s", "b": "t", "c": "absent"}, "params": {"a": 1}},
+            "h-a": heavy("u"),
+        },
+        {"s": source(), "t": source(), "u": source("elsewhere")},
+        queries={"q": query("h"), "r": query("h-a")},
+    )
+    found = {one.path: one.message for one in problems(raw)}
+    assert found["operators.h.input.b"].startswith("is t, whose records input 'a' brings already")
+    assert found["operators.h.params.a"].startswith("is the name of an input, too")
+    assert found["operators.h.input.c"].startswith("there is no source or operator 'absent'")
+    assert found["operators.h-a"].startswith("needs the name input-h-a, as Spark operator h does")
+
+
+def test_one_name_is_no_set_of_inputs() -> None:
+    def paths(given: object) -> list[str]:
+        return [one.path for one in problems(job({"h": {"spark": "mine:f", "input": given}}))]
+
+    assert paths({"a": "s"}) == paths(3) == ["operators.h.input"]
+    assert paths({"A b": "s", "c": "s"})[0] == "operators.h.input.A b"
 
 
 def test_a_source_that_others_read_too_is_read_by_spark_and_by_workers() -> None:

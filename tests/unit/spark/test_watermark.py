@@ -9,9 +9,9 @@ from holdfast.services.spark.core.watermark import listen, lowest
 
 def test_a_partition_that_has_said_nothing_holds_the_watermark_back() -> None:
     heard = listen((), [500, None], 0)
-    assert lowest(heard, 0, 30.0) == NO_WATERMARK
+    assert lowest(heard, 0, [30.0] * 2) == NO_WATERMARK
     heard = listen(heard, [None, 200], 1_000)
-    assert lowest(heard, 1_000, 30.0) == 200
+    assert lowest(heard, 1_000, [30.0] * 2) == 200
 
 
 def test_no_partition_goes_back() -> None:
@@ -21,7 +21,7 @@ def test_no_partition_goes_back() -> None:
 
 def test_a_partition_that_is_silent_for_long_does_not_count_until_it_speaks() -> None:
     heard = listen(listen((), [500, 100], 0), [900, None], 30_000)
-    assert lowest(heard, 30_000, 30.0) == 900
-    assert lowest(heard, 30_000, None) == 100
+    assert lowest(heard, 30_000, [30.0] * 2) == 900
+    assert lowest(heard, 30_000, [30.0, None]) == 100
     heard = listen(heard, [None, 150], 30_001)
-    assert lowest(heard, 30_001, 30.0) == 150
+    assert lowest(heard, 30_001, [30.0] * 2) == 150

@@ -1,0 +1,231 @@
+"""The engine of a copy in memory: it runs a query over files of the log in memory, each time something has come.
+
+Source: JOBS `try`. The query is the one of a driver (services/spark/query.py), and the copy decides on each of its
+micro-batches as on a driver. Spark has run them by then, so nobody waits for an answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from holdfast.schemas.commits import Named
+from holdfast.schemas.plans import Plan, SparkPlan
+from holdfast.schemas.topics import JobTopics, Partition, generation_number
+from holdfast.services.log.protocol import Log
+from holdfast.services.spark import unfit
+from holdfast.services.spark.checkpoint import Checkpoints, Planned, last_file, plan_last_batch, planned
+from holdfast.services.spark.commits import put
+from holdfast.services.spark.core import lifecycle
+from holdfast.services.spark.core.modes import output_mode
+from holdfast.services.spark.core.taking_over import takeover
+from holdfast.services.spark.engine import (
+    Answer,
+    BatchAsked,
+    Deploy,
+    Output,
+    Refused,
+    Rehearse,
+    Run,
+    RunEnded,
+    Task,
+    Told,
+    Write,
+)
+from holdfast.services.spark.faults import cause_of
+from holdfast.services.spark.frames import frames_of
+from holdfast.services.spark.local.files import TopicFiles, of_topic
+from holdfast.services.spark.local.session import local_session
+from holdfast.services.spark.observing import Observed, observe
+from holdfast.services.spark.operator import output, result_of
+from holdfast.services.spark.query import BatchFailed, outcome
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRoom:
+    """Common part of the engines of a run.
+
+    folder: its own. allow: modules that operators may come from. time_ms: time of day.
+    ripe: True once what has come to the topics is worth a micro-batch.
+    """
+
+    log: Log
+    folder: Path
+    allow: list[str] | None
+    time_ms: Callable[[], int]
+    ripe: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """A micro-batch that Spark has run. batch: by its own count. files: that it took, behind the first and to the
+    second.
+    """
+
+    batch: int
+    rows: pa.Table
+    note: Planned
+    files: tuple[int, int]
+    seen: Observed
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A run that was begun. again: Spark may have noted a micro-batch that is not done. over: it has nothing left to
+    do.
+    """
+
+    run: Run
+    directory: Path
+    rows: DataFrame
+    again: bool
+    ran: deque[_Ran] = field(default_factory=deque)
+    over: bool = False
+
+
+class LocalEngine:
+    """Implements Engine; `poll` waits for Spark."""
+
+    def __init__(self, plan: Plan, spark: SparkPlan, topics: JobTopics, room: LocalRoom) -> None:
+        self._plan, self._spark, self._room = plan, spark, room
+        self._commits = Partition(topics.commits(spark.operator), 0)
+        folder = room.folder / spark.operator
+        self._name = str(folder)
+        self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._files = TopicFiles(room.log, folder / "input", spark.first_positions)
+        self._appender = room.log.appender(f"frames-{spark.operator}")
+        self._runs = 0
+        self._told: deque[Told] = deque()
+        self._begun: _Begun | None = None
+
+    # -- Engine -------------------------------------------------------------------------------------------------------
+
+    def begin(self, task: Task) -> None:
+        self.rest()
+        match task:
+            case Deploy():
+                self._told.append(lifecycle.Deployed())
+            case Rehearse():
+                self._told.append(lifecycle.Rehearsed())
+            case Run() as run:
+                self._try(lambda: self._start(run))
+
+    def rest(self) -> None:
+        self._begun = None
+        self._told.clear()
+
+    def poll(self) -> Told | None:
+        begun = self._begun
+        if begun is not None and not self._told and not begun.ran:
+            self._try(lambda: self._advance(begun))
+        return self._told.popleft() if self._told else None
+
+    def answer(self, answer: Answer) -> None:
+        assert self._begun is not None, "an answer to no run"
+        ran = self._begun.ran
+        if isinstance(answer, Refused):
+            self._fail(answer.cause)
+        elif isinstance(answer, Write):
+            self._try(lambda: self._told.append(self._written(ran[0], answer)))
+        else:
+            ran.popleft()
+            self._ask(ran)
+
+    def close(self) -> None:
+        self.rest()
+        self._appender.close()
+
+    # -- a run --------------------------------------------------------------------------------------------------------
+
+    def _try(self, deed: Callable[[], None]) -> None:
+        try:
+            deed()
+        except Exception as error:
+            self._fail(cause_of(error))
+
+    def _fail(self, cause: str) -> None:
+        self.rest()
+        self._told.append(lifecycle.RunFailed(cause))
+
+    def _start(self, run: Run) -> None:
+        """In a directory of its own: Spark notes a micro-batch as done before it counts, so each run begins behind the
+        last valid commit, as a takeover does."""
+        start = takeover(run.log, self._checkpoints.done(self._runs))
+        start = start if start.former is None else replace(start, former=self._runs)
+        self._runs += 1
+        directory = self._checkpoints.prepare(self._runs, start)
+        if run.closing:
+            plan_last_batch(directory, run.log.k)
+        records = self._files.stream(local_session())
+        rows = output(self._spark, result_of(self._spark, partial(of_topic, records), self._room.allow))
+        self._begun = _Begun(run, directory, rows, again=len(self._files) > 0)
+        self._told.append(lifecycle.Started())
+
+    def _advance(self, begun: _Begun) -> None:
+        """Runs Spark over what has come, to its end."""
+        ends = begun.run.until_now
+        if begun.over:
+            self._begun = None
+            self._told.append(RunEnded())
+            return
+        come = (ends or self._room.ripe()) and self._files.take()
+        if come or begun.again:
+            self._play(begun)
+        begun.again, begun.over = False, ends
+        self._ask(begun.ran)
+
+    def _ask(self, ran: deque[_Ran]) -> None:
+        if ran:
+            self._told.append(BatchAsked(ran[0].batch))
+
+    def _play(self, begun: _Begun) -> None:
+        """Until Spark has taken all files, and has closed the windows that they close."""
+
+        def take(rows: DataFrame, batch: int) -> None:
+            try:
+                begun.ran.append(self._ran(begun.directory, rows, batch))
+            except Exception as error:
+                raise BatchFailed(cause_of(error)) from None
+
+        writer = begun.rows.writeStream.foreachBatch(take).outputMode(output_mode(self._spark.emit))
+        writer = writer.option("checkpointLocation", str(begun.directory)).trigger(availableNow=True)
+        running = writer.queryName(self._name).start()
+        try:
+            running.awaitTermination()
+        finally:
+            running.stop()
+
+    def _ran(self, directory: Path, rows: DataFrame, batch: int) -> _Ran:
+        """For the thread of Spark."""
+        found = rows.toArrow()
+        last = last_file(directory, batch)
+        before = last_file(directory, batch - 1) if batch else -1
+        note = replace(planned(directory, batch), stop=self._files.end(last), time_ms=self._room.time_ms())
+        return _Ran(batch, found, note, (before, last), observe(local_session(), self._name, self._spark))
+
+    def _written(self, ran: _Ran, write: Write) -> Output:
+        """The output of a micro-batch, which lies in the commit log then."""
+        rows = pl.from_arrow(ran.rows)
+        assert isinstance(rows, pl.DataFrame)
+        assert self._begun is not None
+        of = generation_number(self._plan.generation), self._begun.run.epoch, write.k
+        frames = frames_of(rows, self._spark.output, of, ran.note.time_ms * 1000) if rows.height else []
+        offsets = put(self._appender, self._commits, [frame.data for frame in frames])
+        named = tuple(Named(at, frame.rows) for at, frame in zip(offsets, frames, strict=True))
+        return outcome(self._spark, write, ran.note, ran.seen, frames=named, dead=tuple(self._dead(ran)))
+
+    def _dead(self, ran: _Ran) -> Sequence[int]:
+        """Offsets of the dead letters of a micro-batch."""
+        letters: list[bytes] = []
+        for one, count in zip(self._spark.inputs, ran.seen.unfit, strict=True):
+            for file in range(ran.files[0] + 1, ran.files[1] + 1) if count else ():
+                records = self._files.read(local_session(), file)
+                letters += unfit.letters(one, self._spark.operator, of_topic(records, one))
+        return put(self._appender, self._commits, letters) if letters else ()

@@ -1,0 +1,86 @@
+"""The Spark session of this process: opened when a job first needs it, and used by each that follows.
+
+Source: JOBS `try`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.spark.analysis import NO_JAVA, no_java
+from holdfast.services.spark.operator import first_line
+from holdfast.services.spark.session import open_session
+from holdfast.services.spark.settings import SparkSettings
+
+STARTS = "Spark starts in this process, which takes some seconds ..."
+NOTICES = (b"Using incubator modules", b"Setting default log level", b"To adjust logging level")
+"""Lines that Java and Spark write before the log can be silenced."""
+TASKS = 2
+"""Tasks that run at once; a job that is tried has few rows."""
+
+
+class SparkDoesNotStart(HoldfastError):
+    """There is no session; the message says why."""
+
+
+@functools.cache
+def local_session() -> SparkSession:
+    """The session; says on stderr that it starts.
+
+    Raises:
+        SparkDoesNotStart: there will be none.
+    """
+    if SparkSession.getActiveSession() is None:
+        sys.stderr.write(f"{STARTS}\n")
+        sys.stderr.flush()
+    try:
+        settings = SparkSettings(spark_master=f"local[{TASKS}]", spark_shuffle_partitions=TASKS)
+        with _without(NOTICES):
+            return open_session(settings, "holdfast-try", scratch() / "session", briefly=True, quiet=True)
+    except (PySparkException, Py4JError) as error:
+        raise SparkDoesNotStart(f"Spark does not start here: {NO_JAVA if no_java() else first_line(error)}") from error
+
+
+@contextmanager
+def _without(notices: Sequence[bytes]) -> Iterator[None]:
+    """Leaves lines with these words out of what processes that start within the block write to stderr as long as they
+    live.
+    """
+    own, (read, write) = os.dup(2), os.pipe()
+    os.dup2(write, 2)
+    os.close(write)
+
+    def forward() -> None:
+        with os.fdopen(read, "rb") as lines:
+            for line in lines:
+                if not any(notice in line for notice in notices):
+                    os.write(2, line)
+
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+        threading.Thread(target=forward, name="stderr of Spark", daemon=True).start()
+
+
+@functools.cache
+def scratch() -> Path:
+    """A folder of this process, which goes with it."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

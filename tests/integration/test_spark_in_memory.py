@@ -1,0 +1,144 @@
+"""Jobs with Spark operators in memory: one session of this process, and the rows that a cluster gives."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.schemas.jobs import JobSpec
+from holdfast.services.client.trials import attempt
+from holdfast.services.planning.loading import interpret
+from holdfast.services.spark.local.session import STARTS, local_session
+from holdfast.testing import JobRun
+from tests.support.spark_session import end_jvm
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
+FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
+HOURLY = {"spark": "tests.support.heavy:hourly", "input": "flights"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _session() -> Iterator[None]:
+    yield
+    if local_session.cache_info().currsize:
+        local_session().stop()
+        local_session.cache_clear()
+        end_jvm()
+
+
+def flight(number: int) -> dict[str, Any]:
+    time = (BEGIN + timedelta(seconds=20 * number)).isoformat().replace("+00:00", "Z")
+    return {"origin": ("JFK", "EWR", "LGA")[number % 3], "number": number, "delay": number * 7 % 100, "time": time}
+
+
+def hourly(flights: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    found: dict[tuple[datetime, str], list[int]] = {}
+    for one in flights:
+        hour = datetime.fromisoformat(one["time"]).replace(minute=0, second=0)
+        found.setdefault((hour, one["origin"]), []).append(one["delay"])
+    return Counter((hour, origin, len(all), sum(all)) for (hour, origin), all in found.items())
+
+
+def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter((one["window_start"], one["origin"], one["n"], one["total"]) for one in rows)
+
+
+def job(**operators: dict[str, Any]) -> JobSpec:
+    return interpret({
+        "name": "heavy",
+        "sources": {"flights": {"topic": "flights", "fields": FIELDS, "event_time": "time"}},
+        "operators": operators,
+        "queries": {"q": {"input": list(operators)[-1], "sink": {"topic": "out"}}},
+    })  # fmt: skip
+
+
+def test_a_try_closes_windows_keeps_dead_letters_and_starts_one_session(capfd: pytest.CaptureFixture[str]) -> None:
+    flights = [flight(number) for number in range(1_000)]
+    bad = [b"no JSON", json.dumps({**flight(1), "delay": "long"}).encode()]
+    given = [*(json.dumps(one).encode() for one in flights), *bad]
+    found = attempt(job(h=HOURLY), {"flights": given})
+    assert windows(found["q"].to_dicts()) == hourly(flights)
+    assert found.dead_letters["offset"].to_list() == [1_000, 1_001]
+    assert set(found.dead_letters["origin"]) == {"flights"}
+    behind = job(
+        most={"filter": "delay >= 10", "input": "flights"},
+        h={
+            "spark": {"sql": "SELECT origin, number, delay * 2 AS twice, time FROM input WHERE delay < 90"},
+            "input": "most",
+        },
+    )
+    found = attempt(behind, {"flights": flights})
+    assert Counter(found["q"]["twice"]) == Counter(2 * one["delay"] for one in flights if 10 <= one["delay"] < 90)
+    assert capfd.readouterr().err.splitlines() == [STARTS]
+
+
+def test_a_test_feeds_kills_the_worker_and_sees_windows_close() -> None:
+    run = JobRun(job(h=HOURLY))
+    first, second = [flight(number) for number in range(2_000)], [flight(number) for number in range(2_000, 4_000)]
+    run.feed("flights", first)
+    before = run.new_rows("q")
+    assert before.height
+    run.kill()
+    run.restore()
+    assert run.new_rows("q").is_empty()
+    run.feed("flights", second)
+    run.finish()
+    after = run.new_rows("q")
+    assert windows([*before.to_dicts(), *after.to_dicts()]) == hourly([*first, *second])
+
+
+def test_a_query_joins_a_source_with_what_an_operator_gives_and_a_function_gets_frames_by_name() -> None:
+    """A flight and its bags: within ten minutes, of one number; a bag of an odd number is filtered out."""
+    sources = {
+        "flights": {"topic": "flights", "fields": FIELDS, "event_time": "time", "allowed_lateness_s": 60},
+        "bags": {"topic": "bags", "fields": {"of": "int", "kg": "int", "at": "timestamp"}, "event_time": "at"},
+    }
+    inputs = {"flights": "flights", "bags": "even"}
+    sql = (
+        "SELECT number, kg, time FROM flights JOIN bags ON number = of "
+        "AND at BETWEEN time AND time + INTERVAL 10 MINUTES"
+    )
+    spec = interpret({
+        "name": "two",
+        "sources": sources,
+        "operators": {
+            "even": {"filter": "of % 2 = 0", "input": "bags"},
+            "query": {"spark": {"sql": sql}, "input": inputs},
+            "function": {"spark": "tests.support.heavy:labelled", "input": inputs, "params": {"label": "x"}},
+        },
+        "queries": {
+            "q": {"input": "query", "sink": {"topic": "q"}},
+            "f": {"input": "function", "sink": {"topic": "f"}},
+        },
+    })  # fmt: skip
+    flights = [flight(number) for number in range(60)]
+    bags = [{"of": one["number"], "kg": one["number"] % 30, "at": one["time"]} for one in flights]
+    bad = [{"of": "none", "kg": 1, "at": flights[0]["time"]}]
+    found = attempt(spec, {"flights": [*flights, {**flights[0], "delay": "long"}], "bags": [*bags, *bad]})
+    even = [one for one in range(60) if one % 2 == 0]
+    assert sorted(zip(found["q"]["number"], found["q"]["kg"], strict=True)) == [(one, one % 30) for one in even]
+    assert Counter(zip(found["f"]["label"], found["f"]["number"], strict=True)) == Counter(
+        {("x flight", one): 1 for one in range(60)} | {("x bag", one): 1 for one in even}
+    )
+    assert sorted(found.dead_letters["origin"]) == ["bags", "flights", "flights"]
+
+
+def test_an_input_that_is_not_used_is_a_mistake() -> None:
+    spec = job(
+        early={"filter": "delay < 10", "input": "flights"},
+        h={"spark": {"sql": "SELECT * FROM all"}, "input": {"all": "flights", "some": "early"}},
+    )
+    with pytest.raises(hf.JobRejected, match="it does not use its input some"):
+        attempt(spec, {"flights": []})
+
+
+def test_an_error_of_a_query_names_the_operator_and_the_cause() -> None:
+    with pytest.raises(hf.JobRejected, match="heavy:forgets returned nothing, not a DataFrame"):
+        attempt(job(h={"spark": "tests.support.heavy:forgets", "input": "flights"}), {"flights": []})
