@@ -13,6 +13,7 @@ import pytest
 from holdfast.services.node import console_door
 from holdfast.services.node.console_door import ADDRESS, ConsoleDoor
 from holdfast.services.node.processes import LIMITS
+from tests.support.deadlines import HANG_S
 
 ANSWERS = """
 import os, socket, sys
@@ -30,7 +31,7 @@ while True:
 def asked(door: ConsoleDoor) -> int:
     """Number of the process that answers."""
     port = int(door.url.rstrip("/").rpartition(":")[2])
-    with socket.create_connection((ADDRESS, port), timeout=30) as one:
+    with socket.create_connection((ADDRESS, port), timeout=HANG_S) as one:
         return int(one.recv(100))
 
 
