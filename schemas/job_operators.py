@@ -146,8 +146,8 @@ class Aggregate(OperatorSpec):
     values after it, in input order (running totals only, not for count_distinct and quantile).
     Default: final with a window, updates without."""
     forget_after_s: Span | None = None
-    """Running totals alone: a key is forgotten when the watermark is so far past its newest row, and begins again with
-    its next one; null: never."""
+    """Running totals alone: the total of a key ends so long after its newest row, by event time, and a later row begins
+    a new one; null: never."""
 
 
 class JoinSides(JobPart):

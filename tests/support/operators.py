@@ -11,6 +11,7 @@ from holdfast.schemas.checkpoints import Entry
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import stream_schema
+from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
@@ -82,11 +83,19 @@ class Harness:
             assert (outcome.rows[TIME] >= self.promised).all(), "no row is late for the operator behind"
         self.promised = self.watermark if outcome.watermark is None else outcome.watermark
         self.outcomes.append(outcome)
-        return outcome.rows.to_dicts()
+        return _dicts(outcome.rows)
 
     def end(self) -> list[dict[str, Any]]:
         """An empty last batch."""
         return self.run(*[[] for _ in self._fields], watermark=END_WATERMARK)
+
+
+def _dicts(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Python has no time outside the years 1 to 9999: null stands for such, as in what is written."""
+    try:
+        return rows.to_dicts()
+    except (ValueError, OverflowError):
+        return within_calendar(rows, rows.schema).to_dicts()
 
 
 Chooser = Callable[[int], bool]

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import with_time
 from holdfast.services.kernel.codecs.keys import canonical_floats
-from holdfast.services.kernel.operators.accumulators import Aggregate, Columns
+from holdfast.services.kernel.operators.accumulators import Aggregate, Columns, as_list
 from holdfast.services.kernel.operators.aggregation import Aggregation
-from holdfast.services.kernel.operators.ends import Ends
 from holdfast.services.kernel.operators.grouping import Grouping, State
+from holdfast.services.kernel.operators.lifespans import Lifespans
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
 from holdfast.services.kernel.operators.running import after_each
 from holdfast.services.kernel.state.table import Tables
@@ -32,11 +33,11 @@ class Totals:
     row has that of its input row.
 
     Args:
-        forget_us: a key is forgotten when the watermark is so far past its newest row; None: never.
+        forget_us: a total is forgotten so long after the newest row of its key; None: never.
     """
 
     def __init__(self, made_of: Aggregation, emit: str, forget_us: int | None, tables: Tables) -> None:
-        self._final, self._each, self._forget_us = emit == "final", emit == "each", forget_us
+        self._final, self._each = emit == "final", emit == "each"
         timed = self._final or forget_us is not None
         latest = [Aggregate(_LATEST, "max", pl.col(TIME), pl.Int64(), pl.Int64())] if timed else []
         self._grouping = Grouping(made_of.key, [*made_of.aggregates, *latest])
@@ -44,16 +45,30 @@ class Totals:
         self._schema = with_time(made_of.output)
         self._names = self._schema.names()
         self._nothing = self._schema.to_frame()
-        self._ends: Ends | None = None
+        self._lifespans = None if forget_us is None else Lifespans(made_of.key, forget_us, self._totals, self._newest)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
-        updates = self._update(rows) if rows.height else self._nothing
-        if self._forget_us is not None:
-            self._forget(self._forget_us, context.watermark)
+        if self._lifespans is not None:
+            updates = self._living(rows, self._lifespans)
+            self._lifespans.end(context.watermark)
+        else:
+            updates = self._update(rows) if rows.height else self._nothing
         if not self._final:
             return Outcome(updates)
         return Outcome(self._all() if context.watermark == END_WATERMARK else self._nothing)
+
+    def _living(self, rows: pl.DataFrame, lifespans: Lifespans) -> pl.DataFrame:
+        """Updates of totals of which some begin again within the batch; with `each` in the order of the rows."""
+        if not rows.height:
+            return self._nothing
+        found, places = [], []
+        for part in lifespans.parts(rows):
+            self._totals.delete_many(part.begin)
+            found.append(self._update(rows[part.at]))
+            places.append(part.at)
+        updates = pl.concat(found)
+        return updates[np.argsort(np.concatenate(places))] if self._each and len(found) > 1 else updates
 
     def _update(self, rows: pl.DataFrame) -> pl.DataFrame:
         keys, partial = self._grouping.reduce(rows, TIME)
@@ -61,7 +76,8 @@ class Totals:
         states = self._totals.get_many(encoded)
         merged = self._grouping.merge(states, partial)
         self._totals.put_many(encoded, self._grouping.states_of(merged))
-        self._note(encoded, merged)
+        if self._lifespans is not None:
+            self._lifespans.note(encoded, as_list(merged[-1]))
         if self._final:
             return self._nothing
         if self._each:
@@ -71,28 +87,8 @@ class Totals:
         time = pl.Series(TIME, [rows[TIME].max()], dtype=pl.Int64).new_from_index(0, len(encoded))
         return pl.DataFrame([*keys.get_columns(), *self._grouping.values(merged), time]).select(self._names)
 
-    # -- keys are forgotten -------------------------------------------------------------------------------------------
-
-    def _note(self, keys: Sequence[bytes], columns: Columns) -> None:
-        """Notes when keys may be forgotten, by the time of their newest row, the last accumulator."""
-        if self._forget_us is not None and self._ends is not None:
-            for key, latest in zip(keys, columns[-1], strict=True):
-                self._ends.note(key, latest + self._forget_us)
-
-    def _forget(self, after_us: int, watermark: int) -> None:
-        if self._ends is None:  # read from the state at first use
-            self._ends = Ends({key: self._newest(state) + after_us for key, state in self._totals.scan(b"")})
-        keys = self._ends.until(watermark)
-        newest = [self._newest(state) for state in self._totals.get_many(keys)]
-        over = [key for key, at in zip(keys, newest, strict=True) if at + after_us <= watermark]
-        self._totals.delete_many(over)
-        for key, at in zip(keys, newest, strict=True):
-            if at + after_us > watermark:
-                self._ends.note(key, at + after_us)
-
-    def _newest(self, state: State | None) -> int:
-        """The time of the newest row of a key that is noted."""
-        assert state is not None, "a key is noted as long as it has a state"
+    def _newest(self, state: State) -> int:
+        """The event time of the newest row of a total that is forgotten."""
         return int(self._grouping.columns_of([state])[-1][0])
 
     def _all(self) -> pl.DataFrame:
