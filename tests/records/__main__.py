@@ -7,7 +7,10 @@ import logging
 import sys
 import time
 
-from tests.records.fuzz import FORMATS, Counted, part
+import structlog
+
+from tests.records.formats import FORMATS
+from tests.records.fuzz import Counted, part
 
 
 def main() -> int:
@@ -17,7 +20,7 @@ def main() -> int:
     parser.add_argument("--part", type=int, default=5_000, help="records of one job")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first part")
     asked = parser.parse_args()
-    logging.disable(logging.CRITICAL)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failed = 0
     counts = {format: Counted() for format in asked.format or FORMATS}
     for seed in range(asked.first, asked.first + -(-asked.records // asked.part)):

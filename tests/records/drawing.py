@@ -18,7 +18,7 @@ import pyarrow as pa
 from holdfast.services.kernel.codecs.fields import schema
 from tests.records.messages import FIRST, Schemas
 from tests.records.values import FIELDS, WRONG, row, text, value
-from tests.support.avro import Known, avro, framed, record
+from tests.support.avro import avro, framed, record
 
 
 class Drawn(NamedTuple):
@@ -27,6 +27,12 @@ class Drawn(NamedTuple):
     value: bytes | None
     ids: tuple[int, ...] = ()
     taken: bool | None = None
+
+
+FORMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (",", '"', ()), (",", '"', ("NA",)), (";", "'", ("NA", "\\N")), ("\t", '"', ("nil",)), ("|", "~", ()),
+)  # fmt: skip
+"""Delimiter, quote and words for null of csv."""
 
 
 class Pool:
@@ -39,17 +45,35 @@ class Pool:
         self.json = {
             name: [json.dumps(one, ensure_ascii=some.random() < 0.5) for one in found] for name, found in plain.items()
         }
-        self.csv = {name: [_cell(some, one) for one in found] for name, found in plain.items()}
+        self.form = some.choice(FORMS)
+        self.csv = {name: [self.cell(some, one) for one in found] for name, found in plain.items()}
         del self.values["id"], self.json["id"], self.csv["id"]
         self.frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
         self.schemas = avro_schemas(some)
         self.messages = Schemas(some)
 
+    def cell(self, some: Random, one: Any) -> str:
+        """A value as a field of csv, in the form of the part."""
+        delimiter, quote, null_words = self.form
+        if one is None:
+            return some.choice(("", *null_words))
+        plain = one if isinstance(one, str) else json.dumps(one)
+        needs = any(mark in plain for mark in (delimiter, quote, "\r", "\n")) or plain != plain.strip()
+        return quote + plain.replace(quote, quote * 2) + quote if needs or some.random() < 0.1 else plain
+
 
 def json_record(some: Random, id: int, pool: Pool) -> Drawn:
+    whole, taken = json_text(some, id, pool)
+    if some.random() < 0.02:
+        whole = "\ufeff" + whole
+    return perhaps_damaged(some, whole.encode("utf-8", "surrogatepass"), (id,), taken, _JSON)
+
+
+def json_text(some: Random, id: int, pool: Pool) -> tuple[str, bool]:
+    """An object, and whether it is a row."""
     chance = some.random
     parts = {"id": str(id)} | {name: found[int(chance() * len(found))] for name, found in pool.json.items()}
-    taken: bool | None = True
+    taken = True
     if chance() < 0.1:
         name = some.choice(list(FIELDS))
         parts[name], taken = some.choice(WRONG[name]), False
@@ -60,10 +84,7 @@ def json_record(some: Random, id: int, pool: Pool) -> Drawn:
     if chance() < 0.1:
         parts = dict(some.sample(list(parts.items()), len(parts)))
     space = "" if chance() < 0.8 else some.choice((" ", "\n\t"))
-    whole = "{" + ",".join([f'{space}"{name}"{space}:{space}{one}' for name, one in parts.items()]) + "}"
-    if chance() < 0.02:
-        whole = "\ufeff" + whole
-    return _perhaps_damaged(some, whole.encode("utf-8", "surrogatepass"), (id,), taken, _JSON)
+    return "{" + ",".join([f'{space}"{name}"{space}:{space}{one}' for name, one in parts.items()]) + "}", taken
 
 
 _JSON = (
@@ -79,24 +100,16 @@ def csv_record(some: Random, id: int, pool: Pool) -> Drawn:
     if chance() < 0.1:
         name = some.choice([name for name in FIELDS if name not in ("s", "b")])
         wrong = json.loads(some.choice([one for one in WRONG[name] if _is_wrong_in_csv(one)]))
-        parts[list(FIELDS).index(name)], taken = _cell(some, wrong), False
+        parts[list(FIELDS).index(name)], taken = pool.cell(some, wrong), False
     if chance() < 0.03:
         parts, taken = some.choice((parts[:-1], [*parts, "1"], [*parts, ""])), False
-    whole = ",".join(parts) + ("" if chance() < 0.7 else some.choice(("\n", "\r\n")))
-    return _perhaps_damaged(some, whole.encode("utf-8", "surrogatepass"), (id,), taken, _CSV)
+    whole = pool.form[0].join(parts) + ("" if chance() < 0.7 else some.choice(("\n", "\r\n")))
+    return perhaps_damaged(some, whole.encode("utf-8", "surrogatepass"), (id,), taken, _CSV)
 
 
 def _is_wrong_in_csv(text: str) -> bool:
     """Texts are numbers there, and what is empty is null."""
     return text not in ('"1"', '""', "null", "1e400", "1e999", '"[1]"')
-
-
-def _cell(some: Random, one: Any) -> str:
-    if one is None:
-        return ""
-    plain = one if isinstance(one, str) else json.dumps(one)
-    needs = any(mark in plain for mark in ',"\r\n') or plain != plain.strip()
-    return '"' + plain.replace('"', '""') + '"' if needs or some.random() < 0.1 else plain
 
 
 _CSV = (
@@ -117,13 +130,13 @@ _CSV = (
 
 def json_schema_record(some: Random, id: int, pool: Pool) -> Drawn:
     one = json_record(some, id, pool)
-    return _framed(some, one._replace(value=one.value or b""), _LETTERED)
+    return in_frame(some, one._replace(value=one.value or b""), LETTERED)
 
 
-_LETTERED = {1: {"type": "object"}, 2: {"type": "string"}}
+LETTERED = {1: {"type": "object"}, 2: {"type": "string"}}
 
 
-def _framed(some: Random, one: Drawn, known: dict[int, Any], id: int | None = None) -> Drawn:
+def in_frame(some: Random, one: Drawn, known: dict[int, Any], id: int | None = None) -> Drawn:
     chance = some.random()
     if chance < 0.02:
         return Drawn(framed(some.choice((0, 9, 2**32 - 1)), one.value or b""), one.ids, False)
@@ -181,10 +194,8 @@ def avro_record(some: Random, id: int, pool: Pool) -> Drawn:
         return Drawn(framed(which, payload), (id,), False)
     given = {"id": id} | {name: found[int(some.random() * len(found))] for name, found in pool.values.items()}
     given["more"] = _MORE[_kind_of(known[which], "more")]
-    one = _perhaps_damaged(
-        some, avro(known[which], given), (id,), True, (b"", b"\x80" * 12, b"\x02" * 40, b"\xff" * 30)
-    )
-    return _framed(some, one, known, which)
+    one = perhaps_damaged(some, avro(known[which], given), (id,), True, (b"", b"\x80" * 12, b"\x02" * 40, b"\xff" * 30))
+    return in_frame(some, one, known, which)
 
 
 def _kind_of(schema: Any, field: str) -> str:
@@ -197,7 +208,7 @@ def protobuf_record(some: Random, id: int, pool: Pool) -> Drawn:
     if which > 4:
         return Drawn(framed(which, FIRST), (id,), False)
     given = {"id": id} | {name: found[int(some.random() * len(found))] for name, found in pool.values.items()}
-    one = _perhaps_damaged(
+    one = perhaps_damaged(
         some, pool.messages.message(which, given), (id,), True, (b"", FIRST, b"\x02\x0e", b"\xff" * 30)
     )
     return one if one.value is None else one._replace(value=framed(which, one.value))
@@ -227,7 +238,7 @@ def arrow_record(some: Random, id: int, pool: Pool) -> Drawn:
     if some.random() < 0.2:
         frame = frame.select(some.sample(frame.columns, frame.width))
     value = _written(some, frame)
-    return _perhaps_damaged(
+    return perhaps_damaged(
         some, value, ids, taken, (b"", b"ARROW1", b"ARROW1\0\0", b"\xff\xff\xff\xff\0\0\0\0", b"x" * 50)
     )
 
@@ -274,7 +285,7 @@ def _other(some: Random, name: str, height: int) -> pl.Series:
 _ENCODINGS = ("utf-16", "utf-16-le", "utf-32", "latin-1")
 
 
-def _perhaps_damaged(
+def perhaps_damaged(
     some: Random, whole: bytes, ids: tuple[int, ...], taken: bool | None, odd: tuple[bytes, ...]
 ) -> Drawn:
     chance = some.random()
@@ -295,17 +306,3 @@ def _perhaps_damaged(
         lambda: some.randbytes(some.choice((1, 8, 60))),
     )  # fmt: skip
     return Drawn(some.choice(damages)(), ids, None)
-
-
-Draw = Callable[[Random, int, Pool], Drawn]
-DRAWS: dict[str, Draw] = {
-    "json": json_record, "csv": csv_record, "arrow": arrow_record, "avro": avro_record,
-    "json-schema": json_schema_record, "protobuf": protobuf_record,
-}  # fmt: skip
-
-
-def registry(format: str, pool: Pool) -> Known | Schemas:
-    """The registry that knows the schemas of the records."""
-    if format == "protobuf":
-        return pool.messages
-    return Known(pool.schemas) if format == "avro" else Known(_LETTERED, kind="JSON")

@@ -70,6 +70,12 @@ def test_a_stream_has_a_row_for_each_change_with_what_happened_to_it(format: str
     assert found.kept.tolist() == [0, 1, 3, 4]
 
 
+def test_a_row_whose_text_is_not_utf_8_is_refused_beside_others() -> None:
+    found = decoded([change("c", row(1)), b'{"op":"c","after":"\xff"}', change("c", json.dumps(row(2)))])
+    assert found.rows["id"].to_list() == [1, 2]
+    assert [place for place, _ in found.refused] == [1]
+
+
 def test_a_table_takes_the_newest_row_and_deletes_by_a_change_and_by_a_tombstone() -> None:
     keys: dict[int, bytes | None] = {2: b'{"schema":{},"payload":{"id":9}}', 5: b'{"id":2}'}
     found = decoded(CHANGES, keys, table=["id"])

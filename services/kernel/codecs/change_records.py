@@ -19,6 +19,7 @@ OP = "op"
 _WITH_AFTER = frozenset("cru")
 _OTHERS = {"t": " (truncate)", "m": " (message)"}
 _NULL = (b"null", b"")
+_text = msgspec.json.Decoder(str).decode
 
 
 class _Change(msgspec.Struct, gc=False):
@@ -144,10 +145,16 @@ def _no_op(op: str) -> str:
 
 
 def _unpack_texts(values: list[bytes | None]) -> None:
-    """A document of MongoDB is a text that holds JSON."""
+    """A document of MongoDB is a text that holds JSON. A text that cannot be read stays, and is refused as a row."""
     if any(value is not None and value[:1] == b'"' for value in values):
-        decode = msgspec.json.Decoder(str).decode
-        values[:] = [decode(value).encode() if value is not None and value[:1] == b'"' else value for value in values]
+        values[:] = [_unpacked(value) if value is not None and value[:1] == b'"' else value for value in values]
+
+
+def _unpacked(value: bytes) -> bytes:
+    try:
+        return _text(value).encode()
+    except (msgspec.MsgspecError, UnicodeError):
+        return value
 
 
 def _with_tombstones(found: Rows, values: Sequence[bytes | None], keys: Mapping[int, bytes | None]) -> Rows:
