@@ -61,7 +61,7 @@ _DRAWS: dict[str, Callable[[random.Random], Any]] = {
     "bool": lambda chance: chance.random() < 0.5,
     "list<int?>": lambda chance: [chance.choice((None, chance.randint(-9, 9))) for _ in range(chance.randint(0, 4))],
 }
-_PHYSICAL = {"t": pl.Int64(), "d": pl.Int32()}
+PHYSICAL = {"t": pl.Int64(), "d": pl.Int32()}
 
 
 def columns_of(text: str) -> list[str]:
@@ -80,7 +80,7 @@ def rows(names: list[str], seed: int, most: int) -> pl.DataFrame:
         some = [tuple(_drawn(name, chance) for name in names) for _ in range(most)]
     columns = {name: [row[index] for row in some] for index, name in enumerate(names)}
     return pl.DataFrame(
-        [pl.Series(n, values, dtype=_PHYSICAL.get(n, SCHEMA[n])).cast(SCHEMA[n]) for n, values in columns.items()]
+        [pl.Series(n, values, dtype=PHYSICAL.get(n, SCHEMA[n])).cast(SCHEMA[n]) for n, values in columns.items()]
     )
 
 

@@ -54,7 +54,7 @@ def rows_of(seed: int, count: int = 300) -> pl.DataFrame:
 
 def computed(text: str, batches: list[pl.DataFrame]) -> dict[str, Any]:
     """By key, and what is remembered for it."""
-    parsed = aggregate_texts.parse("x", text, SCHEMA)
+    parsed = aggregate_texts.parse("x", text, batches[0].schema)
     grouping = Grouping(["k"], parsed.aggregates)
     memory: dict[str, Any] = {}
     for batch in batches:
