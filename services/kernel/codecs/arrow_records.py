@@ -8,7 +8,8 @@ Source: JOBS "format", PROTOCOL 3 (one record = one offset).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -37,6 +38,8 @@ which
 polars panics."""
 _DAY_US = 86_400_000_000
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("begin", "<i4")])
+_TYPES = 1_000
+"""Types of Arrow of which is remembered whether they can be read."""
 _INSIDE = 12
 """A text of so many bytes lies in the view itself."""
 
@@ -45,43 +48,62 @@ class UnfitRecord(Exception):
     """Why a record gives no rows."""
 
 
+class _Wanted(NamedTuple):
+    """A column of the stream."""
+
+    name: str
+    text: str
+    kind: pl.DataType
+    nullable: bool
+
+
 class ArrowReader:
     """Reads the records of one stream."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
-        self._fields = dict(fields)
+        self._wanted = [
+            _Wanted(name, text, field_types.dtype(text), field_types.nullable(text)) for name, text in fields.items()
+        ]
         self.nothing = field_types.schema(fields).to_frame()
 
     def read(self, value: bytes | None) -> pl.DataFrame:
         """The rows of a record, with the stream's columns. Raises UnfitRecord."""
         try:
             table = _table(value)
-            columns = [self._column(table, name, text) for name, text in self._fields.items()]
+            names = table.schema.names
+            columns = [_column(table, names, wanted) for wanted in self._wanted]
         except _BROKEN as error:
             raise UnfitRecord(f"no Arrow stream: {_first_line(error)}") from None
         return pl.DataFrame(columns)
 
-    def _column(self, table: pa.Table, name: str, text: str) -> pl.Series:
-        wanted = field_types.dtype(text)
-        if (count := table.schema.names.count(name)) != 1:
-            if count == 0 and field_types.nullable(text):
-                return pl.Series(name, [None], dtype=wanted).new_from_index(0, table.num_rows)
-            raise UnfitRecord(f"{name}: {'is missing' if count == 0 else 'is there twice'}, expected {text}")
-        column = _plain(table.column(name))
-        if not _readable(column.type):
-            raise UnfitRecord(f"{name}: expected {text}, found {column.type}")
-        _check(name, column)
-        given = pl.Series(name, column)
-        if given.dtype.is_float() and wanted == pl.Int64:
-            given = _whole(name, given, text)
-        if given.dtype != wanted and not (field_types.widens(given.dtype, wanted) or _rescales(given.dtype, wanted)):
-            raise UnfitRecord(f"{name}: expected {text}, found {column.type}")
-        series = given if given.dtype == wanted else given.cast(wanted, strict=False)
+
+def _column(table: pa.Table, names: Sequence[str], column: _Wanted) -> pl.Series:
+    name, text, wanted, nullable = column
+    if (count := names.count(name)) != 1:
+        if count == 0 and nullable:
+            return pl.Series(name, [None], dtype=wanted).new_from_index(0, table.num_rows)
+        raise UnfitRecord(f"{name}: {'is missing' if count == 0 else 'is there twice'}, expected {text}")
+    array = _plain(table.column(names.index(name)))
+    if not _readable(array.type):
+        raise UnfitRecord(f"{name}: expected {text}, found {array.type}")
+    if _is_checked(array.type):
+        _check(name, array)
+    given = pl.Series(name, array)
+    found = given.dtype
+    if found.is_float() and wanted == pl.Int64:
+        given = _whole(name, given, text)
+        found = given.dtype
+    if found == wanted:
+        series, lost = given, False
+    else:
+        if not (field_types.widens(found, wanted) or _rescales(found, wanted)):
+            raise UnfitRecord(f"{name}: expected {text}, found {array.type}")
+        series = given.cast(wanted, strict=False)
         lost = series.null_count() > given.null_count()
-        if lost or (series.null_count() and not field_types.nullable(text)):
-            row = (series.is_null() & given.is_not_null() if lost else series.is_null()).arg_true()[0]
-            raise UnfitRecord(f"{name}: expected {text}, found {given[row] if lost else 'null'} in row {row}")
-        return series
+    if lost or (not nullable and series.null_count()):
+        row = (series.is_null() & given.is_not_null() if lost else series.is_null()).arg_true()[0]
+        raise UnfitRecord(f"{name}: expected {text}, found {given[row] if lost else 'null'} in row {row}")
+    return series
 
 
 def _whole(name: str, given: pl.Series, text: str) -> pl.Series:
@@ -135,12 +157,13 @@ def _batches(source: Any) -> Sequence[Any] | Any:
 
 def _plain(column: Any) -> Any:
     """In one piece, and a time of another zone as the same moment in UTC."""
-    array = column.combine_chunks()
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if types.is_timestamp(array.type) and array.type.tz is not None:
         return array.cast(pa.timestamp(array.type.unit, "UTC"))
     return array
 
 
+@lru_cache(_TYPES)
 def _readable(kind: Any) -> bool:
     """Types of which polars makes ours; of others, such as dictionaries, it is not asked."""
     if types.is_list(kind) or types.is_large_list(kind):
@@ -154,6 +177,17 @@ def _readable(kind: Any) -> bool:
         types.is_decimal128, types.is_string, types.is_large_string, types.is_string_view, types.is_binary,
         types.is_large_binary, types.is_binary_view,
     )  # fmt: skip
+    return any(is_kind(kind) for is_kind in is_one)
+
+
+@lru_cache(_TYPES)
+def _is_checked(kind: Any) -> bool:
+    """True if `_check` has something to look at in values of the type."""
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_checked(kind.value_type)
+    if types.is_struct(kind):
+        return any(_is_checked(kind.field(index).type) for index in range(kind.num_fields))
+    is_one = (types.is_timestamp, types.is_date32, types.is_string_view, types.is_binary_view)
     return any(is_kind(kind) for is_kind in is_one)
 
 
