@@ -41,7 +41,7 @@ SYNTAX = (
         "{match} is a parameter, and an expression has none: write the value itself",
     ),
     _rule(
-        r"\bOVER\s*\(",
+        r"\bOVER\s*(?:\(|\w+\s*$)",
         f"OVER is not there, because {_ONE_ROW}: use an aggregate operator by `key`, with "
         "`emit: each` for a value after each record, or `top` for a rank",
     ),

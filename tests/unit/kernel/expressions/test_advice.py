@@ -163,6 +163,7 @@ AGGREGATES = {
     "percentile_cont(0.5) WITHIN GROUP (ORDER BY v)": ("PERCENTILE_CONT is not there", "quantile"),
     "topk(v, 5)": ("TOPK is not there", "top operator"),
     "sum(v) OVER ()": ("OVER is not there", "key"),
+    "max(v) OVER w": ("OVER is not there", "key"),
     "v": ("is no aggregate", "sum(...)"),
     "sum(v": ("brackets", "sum(v"),
     "sum(s)": ("s is text", "`sum(CAST(s AS DOUBLE))`"),
