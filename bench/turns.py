@@ -7,9 +7,15 @@ cluster, so the time that passes includes its hold on the interpreter. Source: M
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
+
+import structlog
+import yaml
 
 from bench import jobs
 from bench.cluster import BenchCluster
@@ -31,31 +37,37 @@ from holdfast.services.planning.loading import load
 from holdfast.services.planning.plan import make_plan
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 
-LEVELS = {31: 16, 1_023: 512}
-"""Units of a job whose sources merge two and two, and the number of sources."""
+LEVELS = {31: (16, 1), 1_022: (256, 2)}
+"""Units of a job whose sources merge two and two; the number of sources, and of trees of them."""
+TREES = ("", "b")
+"""Ends of the names of a tree."""
 COPIES = 30
 """Copies on a worker, about."""
 BEAT_MS, TURN_MS, COSTS_MS = 100, 10, 1_000
 RECORDS_PER_S = 10_000
-SETTLED_S = 90.0
-"""Simulated seconds until the first plan is followed, and rates are known for a minute."""
+SETTLED_S = 40.0
+"""Simulated seconds until the first plan is followed, and rates are known."""
+LEAST_S = 12.0
+"""Time for two questions to the planner."""
 MOST_MS = 20
 GENERATION = "3-abcdef"
 
 
 def turns(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     """Processor time and time that passes, of the longest turn and of 99 in 100, by number of units."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     figures: Figures = {}
-    for units, sources in LEVELS.items():
-        fleet = Fleet(plan_of(sources))
+    for units, (sources, trees) in LEVELS.items():
+        fleet = Fleet(plan_of(sources, trees))
         if len(fleet.plan.units) != units:
             raise MeasureFailed(f"{len(fleet.plan.units)} units, not {units}")
         fleet.settle(SETTLED_S)
-        planning, else_ = fleet.timed(scale.rest_seconds)
-        if not planning.passed_ms:
+        every, planning = fleet.timed(max(LEAST_S, scale.rest_seconds))
+        if not fleet.aside.asked:
             raise MeasureFailed(f"the planner was not asked about {units} units")
-        figures |= planning.figures(f"planning_{units}") | else_.figures(f"else_{units}")
-        cluster.say(f"  {units} units, {fleet.asked} questions: {figures}")
+        found = every.figures(f"every_{units}") | (planning.figures(f"planning_{units}") if planning.spent_ms else {})
+        cluster.say(f"  {units} units, {fleet.aside.asked} questions: {found}")
+        figures |= found
     return figures
 
 
@@ -76,11 +88,23 @@ class Timed:
         }
 
 
+class Aside(ThreadPoolExecutor):
+    """Thread of the planner. asked: questions."""
+
+    def __init__(self) -> None:
+        super().__init__(1, "planner")
+        self.asked = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.asked += 1
+        return super().submit(fn, *args, **kwargs)
+
+
 class Fleet:
     """A replica on a log in memory, and workers that follow `assignments` at once."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.asked = plan, 0
+        self.plan, self.aside = plan, Aside()
         self._topics, self._now_us, self._batch = ClusterTopics(), 1_000_000, 1
         self._log = MemoryLog(lambda: self._now_us // 1000)
         self._log.create(self._topics.specs())
@@ -94,11 +118,12 @@ class Fleet:
             Backlog.of(self._log, self._nexts),
             BEAT_MS,
             lambda: self._now_us,
+            aside=self.aside,
         )
         self._assigned = Assigned()
         self._units = [unit_key(plan.job, plan.generation, unit.name) for unit in plan.units]
         self._workers = [f"w{number}" for number in range(max(4, len(self._units) // COPIES))]
-        self._spent: Timed | None = None
+        self._spent: tuple[Timed, ...] = ()
         tasks = {operator.name: operator.parallelism for operator in plan.operators}
         self._tasks = {unit.name: tasks[unit.operators[0]] for unit in plan.units}
         self._edges = {unit.name: edges_of(plan, unit.operators) for unit in plan.units}
@@ -117,16 +142,17 @@ class Fleet:
             raise MeasureFailed("there is no replication plan")
 
     def timed(self, seconds: float) -> tuple[Timed, Timed]:
-        """Turns while the planner works, and all others; time goes as it does."""
-        planning, other = Timed(), Timed()
+        """All turns, and those while the planner works; time goes as it does."""
+        self.aside.asked, every, planning = 0, Timed(), Timed()
         began_s, began_us = time.perf_counter(), self._now_us
         while (passed_s := time.perf_counter() - began_s) < seconds:
             ahead_s = (self._now_us - began_us) / 1_000_000 - passed_s
             if ahead_s > 0:
                 time.sleep(ahead_s)
-            self._spent = planning if any(not one.done() for one in self._replica._thinking) else other
+            works = any(not one.done() for one in self._replica._thinking)
+            self._spent = (every, planning) if works else (every,)
             self._step()
-        return planning, other
+        return every, planning
 
     def _step(self) -> None:
         """Takes in what comes between two turns, and then turns."""
@@ -139,10 +165,8 @@ class Fleet:
                 self._append("heartbeats", heartbeats.encode(self._beat(number)))
         self._batch = now_ms // BEAT_MS
         self._read()
-        before = len(self._replica._thinking)
         with self._turn():
             self._replica.turn()
-        self.asked += max(0, len(self._replica._thinking) - before)
         self._read()
 
     def _read(self) -> None:
@@ -159,9 +183,10 @@ class Fleet:
     def _turn(self) -> Iterator[None]:
         spent_ns, passed_s = time.thread_time_ns(), time.perf_counter()
         yield
-        if self._spent is not None:
-            self._spent.passed_ms.append((time.perf_counter() - passed_s) * 1000)
-            self._spent.spent_ms.append((time.thread_time_ns() - spent_ns) / 1_000_000)
+        passed_ms, spent_ms = (time.perf_counter() - passed_s) * 1000, (time.thread_time_ns() - spent_ns) / 1_000_000
+        for one in self._spent:
+            one.passed_ms.append(passed_ms)
+            one.spent_ms.append(spent_ms)
 
     # -- workers ------------------------------------------------------------------------------------------------------
 
@@ -218,12 +243,23 @@ def edges_of(plan: Plan, operators: tuple[str, ...]) -> tuple[list[str], list[st
     return ins, outs + sinks
 
 
-def plan_of(sources: int) -> Plan:
-    """Plan of a job whose sources merge two and two."""
+def _of_tree(one: dict[str, Any], tree: str) -> dict[str, Any]:
+    """A source, operator or query that belongs to a tree."""
+    found = {**one, **({"input": f"{one['input']}{tree}"} if "input" in one else {})}
+    if "topic" in one:
+        found["topic"] = f"{one['topic']}{tree}"
+    return found | ({"sink": {"topic": f"{one['sink']['topic']}{tree}"}} if "sink" in one else {})
+
+
+def plan_of(sources: int, trees: int = 1) -> Plan:
+    """Plan of a job whose sources merge two and two, in so many trees."""
     cluster = ClusterTopics()
     text = jobs.merging(sources).substitute(name="turns", topic="turns", interval_ms=1_000)
+    job = yaml.safe_load(text)
+    for kind in ("sources", "operators", "queries"):
+        job[kind] = {f"{name}{tree}": _of_tree(one, tree) for tree in TREES[:trees] for name, one in job[kind].items()}
     return make_plan(
-        load(text, "turns.yaml"),
+        load(yaml.safe_dump(job), "turns.yaml"),
         generation=GENERATION,
         id=Id("bench", 1),
         topics=None,
