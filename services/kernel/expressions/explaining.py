@@ -49,6 +49,9 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
         return members
     if match := _HUGE.search(advice.without_texts(text)):
         return [f"{match[0]} is larger than any float, which ends near 1.8e308: write `1.7e308`"]
+    if "*precision >= 1" in message:
+        column = columns[0] if columns else "column"
+        return [f"a decimal has 1 to 38 digits: write `CAST({column} AS DECIMAL(38, 2))`"]
     if match := re.search(r"(?i)datatype \"?(\w+)\"? is not", message):
         column = columns[0] if columns else "column"
         return [f"{match[1].upper()} is no type: write CAST({column} AS ...) with one of {_TYPES}"]

@@ -131,6 +131,7 @@ EXPRESSIONS = {
     "PROCTIME()": ("PROCTIME is not there", "replay"),
     "NOW()": ("NOW gives another value at each replay", "data alone"),
     "GEN_RANDOM_UUID()": ("GEN_RANDOM_UUID is not there", "replay"),
+    "CAST(v AS DECIMAL(50, 2))": ("a decimal has 1 to 38 digits", "`CAST(v AS DECIMAL(38, 2))`"),
     "CAST(v AS FOO)": ("FOO is no type", "BIGINT"),
     "CAST(t AS TIME)": ("is a time of day", "STRFTIME"),
     "t - t": ("is a span of time", "EPOCH"),
