@@ -37,7 +37,7 @@ def carried(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
             saved = save(door, job.plan, cluster.folder / "saved", PATIENCE_S)
             took, plan = [], job.plan
             for _ in range(max(scale.rounds, 1)):
-                done = update(door, plan, raw, Start("", ""), PATIENCE_S)
+                done = update(_now(cluster), plan, raw, Start("", ""), PATIENCE_S)
                 took.append(done.took_s)
                 found = read_jobs(door).plan(done.submitted.generation)
                 assert found is not None
