@@ -168,7 +168,7 @@ def test_what_cannot_have_an_envelope_is_a_problem_of_the_job() -> None:
     given = {"topic": "t", "envelope": "debezium", "fields": {"id": "int"}}
     queries = {"all": {"input": "heavy", "sink": {"topic": "out"}}}
     spec = interpret({"name": "j", "sources": {"s": given}, "operators": {"heavy": spark}, "queries": queries})
-    assert not spark_inputs.directly_behind(spec, "heavy")
+    assert not spark_inputs.directly_behind(spec, "s")
 
 
 def test_fields_that_are_left_out_are_those_of_the_row_in_the_envelope() -> None:

@@ -241,7 +241,7 @@ def test_fields_that_are_no_metadata_may_be_left_to_the_registry() -> None:
 def test_spark_does_not_read_a_topic_whose_metadata_it_would_not_see() -> None:
     spark = {"h": {"spark": {"sql": "SELECT * FROM input"}, "input": "s"}}
     for fields, direct in (({"v": "int"}, True), ({"v": "int", "k": KEY}, False)):
-        assert spark_inputs.directly_behind(interpret({**job(fields), "operators": spark}), "h") is direct
+        assert spark_inputs.directly_behind(interpret({**job(fields), "operators": spark}), "s") is direct
 
 
 # -- through a cluster ------------------------------------------------------------------------------------------------
