@@ -38,7 +38,9 @@ def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | Non
     if phase is Phase.REPLACING:
         return None if any(other.successor == job.label and not other.over for other in jobs) else Step.MADE_WAY
     if phase is Phase.ADMITTED:
-        return Step.STOP_ASKED if _to_stop(job, goals) else Step.CLEARED
+        if _to_stop(job, goals):
+            return Step.STOP_ASKED
+        return None if _may_be_replaced(job, jobs) else Step.CLEARED
     if phase in PLACED and _to_stop(job, goals):
         return Step.STOP_ASKED
     if phase is Phase.PLACING and goals.all_placed(job):
@@ -55,6 +57,15 @@ def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | Non
 def _has_turn(job: Job, jobs: Iterable[Job]) -> bool:
     """Jobs of one name are decided in the order of their submission, so that all replicas find the same name in use."""
     return not any(other.undecided and other.name == job.name and other.offset < job.offset for other in jobs)
+
+
+def _may_be_replaced(job: Job, jobs: Iterable[Job]) -> bool:
+    """True while it is not decided whether another job takes its place.
+
+    A controller that starts cannot know how far a former one had ended this job for the other one: its topics may be
+    gone, and with them the savepoint that it began with.
+    """
+    return any(one.undecided and one.start is not None and one.start.replaces == job.generation for one in jobs)
 
 
 def _to_stop(job: Job, goals: Goals) -> bool:

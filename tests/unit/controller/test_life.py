@@ -206,6 +206,22 @@ def test_a_job_is_decided_in_the_place_of_another_once_that_one_has_ended_for_it
     assert isinstance(core.core.jobs[next_one].proposal, Plan)
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_controller_that_starts_creates_no_topics_of_a_job_that_may_be_replaced(refused: bool) -> None:
+    """A former controller may have deleted them: the job then never ended, and the next one waited for that."""
+    core = at(P.ADMITTED).command("pause")
+    next_one = asks_to_replace(core, paused=core.offset)
+    core.handle(happened.CaughtUp())
+    phases = [core.phase]
+    if refused:
+        core.handle(happened.Refused(next_one, (Problem("name", "no", ""),)))
+        core.read(Rejection("job", next_one, Id("other", 3), (Problem("name", "no", ""),)))
+    else:
+        assert drafted(core, next_one) is P.REPLACING
+    assert [*phases, core.phase] == [P.ADMITTED, P.CREATING if refused else P.STOPPING]
+    assert any(isinstance(action, do.CreateTopics) for action in core.asked) is refused
+
+
 @pytest.mark.parametrize("meanwhile", ["resume", "pause", "drain", "cancel", "ended"])
 def test_a_job_does_not_replace_one_that_was_not_held_for_it_to_the_end(meanwhile: str) -> None:
     core = at(P.RUNNING).command("pause")
