@@ -18,6 +18,28 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     return f"did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
+def misspelt(word: str, options: Iterable[str]) -> str:
+    """A hint as did_you_mean gives it, but only for a word with few letters wrong, as names of functions have."""
+    by_lower = {option.lower(): option for option in options}
+    near = get_close_matches(word.lower(), by_lower, n=3, cutoff=0.6)
+    found = [one for one in near if _edits(word.lower(), one) <= max(1, len(word) // 3)]
+    return f"did you mean '{by_lower[found[0]]}'?" if found else ""
+
+
+def _edits(one: str, other: str) -> int:
+    """Letters to add, to leave out, to change, or to turn round with the next one."""
+    rows = [list(range(len(other) + 1))]
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, wanted in enumerate(other, 1):
+            least = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                least = min(least, rows[-2][j - 2] + 1)
+            row.append(least)
+        rows.append(row)
+    return rows[-1][-1]
+
+
 def suggest(word: str, options: Iterable[str]) -> str:
     """A hint in any case: the nearest option, or all of them where they are few."""
     known = list(options)

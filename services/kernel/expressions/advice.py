@@ -13,7 +13,7 @@ from typing import NamedTuple
 import polars as pl
 
 from holdfast.services.kernel.functions.catalogue import BY_NAME
-from holdfast.services.kernel.suggestions import did_you_mean
+from holdfast.services.kernel.suggestions import misspelt
 
 Arguments = Sequence[str]
 Advise = Callable[[Arguments], str]
@@ -94,6 +94,7 @@ SYNTAX = (
         "or `{column} BETWEEN LEAST(1, 5) AND GREATEST(1, 5)`",
     ),
     _rule(r"\bSIMILAR\s+TO\b", "SIMILAR TO is not there: use a regular expression, `REGEXP_LIKE({column}, '^a')`"),
+    _rule(r"\bIS\s+(?:NOT\s+)?NAN\b", "IS NAN is not there, because NaN is null here: write `{column} IS NULL`"),
     _rule(r"\bIS\s+(?:NOT\s+)?UNKNOWN\b", "IS UNKNOWN is not there: write `{column} IS NULL`"),
     _rule(r"\bESCAPE\b", "ESCAPE is not there: use a regular expression, `REGEXP_LIKE({column}, '50%')`"),
     _rule(
@@ -103,7 +104,7 @@ SYNTAX = (
     ),
     _rule(r"\bMEMBER\s+OF\b", "MEMBER OF is not there: write `ARRAY_CONTAINS({last}, {column})`"),
     _rule(
-        r"\bLIKE\s+(?!')\S",
+        r"\bI?LIKE\s+(?:(?!')\S|''\s*\|\|)",
         "a pattern of LIKE is a text in single quotes, such as `{column} LIKE 'a%'`; a pattern "
         "from a column is not there: `STRPOS({column}, {column}) > 0` finds one text in another",
     ),
@@ -124,7 +125,7 @@ SYNTAX = (
         "{match} is not there: make a column of each value, or a struct, `NAMED_STRUCT('a', {column})`",
     ),
     _rule(r"&&", "&& is not there: write AND"),
-    _rule(r"(?<![<>=!])!(?!=)", "! is not there: write NOT"),
+    _rule(r"(?<![<>=!])!(?![=~])", "! is not there: write NOT"),
     _rule(r"\*\*", "** is not there: write `POWER({column}, 2)`"),
     _rule(r"\^", "^ is not there: write `POWER({column}, 2)` for a power, `XOR({column}, 1)` for bits"),
     _rule(
@@ -133,6 +134,11 @@ SYNTAX = (
         "`JSON_EXTRACT_STRING({column}, '$.a')`",
     ),
     _rule(r"(?:^|[(,+*/=<>-])\s*~", "~ is not there in front of a value: write `BIT_NOT({column})`"),
+    _rule(
+        r"!?~\*?\s*(?![\s*'])\S",
+        "a pattern of ~ is a text in single quotes, such as `{column} ~ '^a'`; a pattern from a column is taken by "
+        "`REGEXP_LIKE({column}, {column})`",
+    ),
     _rule(r"<<|>>", "{match} is not there: write `{column} * POWER(2, 3)` or `{column} // POWER(2, 3)`"),
     _rule(r"\bDIV\b(?!\s*\()", "DIV is not there: write `{column} // 2`"),
     _rule(
@@ -140,6 +146,8 @@ SYNTAX = (
         "* is not there: name each column, such as `select: [{column}]`; a filter operator keeps them all",
     ),
     _rule(r"^\s*--", "a comment is no expression: comments of a job file begin with #"),
+    _rule(r"\bE''", "E'...' is not there: a text in single quotes is taken as it is, without escapes"),
+    _rule(r"\{", "{{...}} is not there: a struct is `NAMED_STRUCT('a', {column})`"),
     _rule(r";", "; is not there: an expression is one value, without a semicolon"),
 )
 """By the order in which they are tried; the first that is in the text answers."""
@@ -236,6 +244,9 @@ FUNCTIONS: Mapping[str, Advise] = {
     "charindex": _same("write `STRPOS({1}, {0})`"),
     "regexp_substr": _same("write `REGEXP_EXTRACT({0}, '[a-z]+')`"),
     "rlike": _same("write `REGEXP_LIKE({0}, {1})`"),
+    "isnan": _same("a number that is none is null here: write `{0} IS NULL`"),
+    "isfinite": _same("a number that is not finite is null here: write `{0} IS NOT NULL`"),
+    "isinf": _same("a number that is not finite is null here: write `{0} IS NULL`"),
     "sha": _same("write `SHA1({0})`"),
     "sha2": _same("write `SHA256({0})`"),
     "hash": _hash,
@@ -307,8 +318,9 @@ def of_function(text: str, known: Mapping[str, Advise] = FUNCTIONS) -> str:
 def of_unknown_function(name: str) -> str:
     """The answer to a function that nobody has heard of."""
     if known := BY_NAME.get(name.upper()):
-        return f"{name.upper()} is given other arguments than it takes: it is {known.signature}"
-    near = did_you_mean(name, KNOWN)
+        signature = re.sub(rf"^{known.name}\b", name.upper(), known.signature)
+        return f"{name.upper()} is given other arguments than it takes: it is {signature}"
+    near = misspelt(name, KNOWN)
     return f"there is no function {name.upper()}" + (f" ({near})" if near else ": a Python operator can compute it")
 
 

@@ -16,7 +16,9 @@ from polars.exceptions import PanicException, PolarsError
 
 from holdfast.services.kernel.expressions import advice
 from holdfast.services.kernel.expressions.own_calls import MARK
+from holdfast.services.kernel.expressions.own_times import UNITS
 from holdfast.services.kernel.expressions.sql_text import prepared
+from holdfast.services.kernel.expressions.wrong_calls import Apart, without_hidden_names, written_as
 from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
 from holdfast.services.kernel.suggestions import suggest
 
@@ -29,14 +31,16 @@ _UNSUPPORTED = re.compile(r"unsupported function '(\w+)'")
 _ARGUMENTS = re.compile(r"no function matches the given name and arguments: `(\w+)")
 _IN_BRACKETS = re.compile(r"""((\w+|"[^"]+")\s*\[\s*'([^']*)'\s*\])""")
 _TEXT = r"\(\(?([^()]*)\)?\.cast\(String\)\)"
+_INDEXED = re.compile(r"""((\w+|"[^"]+")\s*\[\s*([^\]']+?)\s*\])""")
 _CONCATENATED = re.compile(rf"{_TEXT} \+ {_TEXT}")
 """Polars' text of `a || b`."""
 _OWN_CALL = re.compile(rf"'{MARK}(\w+)'\.coalesce\(\[([^\[\]]*)\]\)")
 """Polars' text of a function that is computed here."""
 _HUGE = re.compile(r"\b\d+(?:\.\d*)?[eE]\+?\d{3,}\b")
-_FAMILIES = ("Sql", "StringExpr", "TemporalExpr", "ListExpr", "ArrayExpr", "StructExpr", "BinaryExpr", "Binary")
 _TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
 _COMPARED = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
+_MOMENTS = {"DATE": "DATE '2024-12-31'", "TIMESTAMP": "TIMESTAMP '2024-12-31 12:00:00'"}
+_ZERO = {"Literal": {"Dyn": {"Int": 0}}}
 _LOGICAL = ("And", "Or", "LogicalAnd", "LogicalOr")
 
 
@@ -45,27 +49,28 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
     columns = list(schema)
     if said := advice.of_syntax(text, columns) or advice.of_function(text) or _of_many_rows(text):
         return [said]
-    if members := list(dict.fromkeys(_members(text, schema))):
+    if members := list(dict.fromkeys([*_members(text, schema), *_items(text, schema)])):
         return members
     if match := _HUGE.search(advice.without_texts(text)):
         return [f"{match[0]} is larger than any float, which ends near 1.8e308: write `1.7e308`"]
-    if "*precision >= 1" in message:
-        column = columns[0] if columns else "column"
-        return [f"a decimal has 1 to 38 digits: write `CAST({column} AS DECIMAL(38, 2))`"]
     if match := re.search(r"(?i)datatype \"?(\w+)\"? is not", message):
         column = columns[0] if columns else "column"
         return [f"{match[1].upper()} is no type: write CAST({column} AS ...) with one of {_TYPES}"]
-    if match := _UNSUPPORTED.search(message):
+    if (match := _UNSUPPORTED.search(message)) and match[1].upper() not in BY_NAME:
         return [advice.of_unknown_function(match[1])]
-    if match := _ARGUMENTS.search(message):
-        known = BY_NAME.get(match[1].upper())
-        return [f"{match[1]} is given other arguments than it takes: {known.signature if known else text}"]
     if said := _brackets(text):
         return [said]
-    if found := list(dict.fromkeys(_type_mistakes(text, schema, adapted))):
+    if found := list(dict.fromkeys(_mistakes_of_types(text, schema, adapted))):
         return found
+    if (match := _ARGUMENTS.search(message)) and (known := BY_NAME.get(match[1].upper())):
+        said = f"{known.name} is given other arguments than it takes: {known.signature}"
+        return [written_as(said, known, match[1].upper())]
     if message.startswith("unable to parse") or "unexpected token" in message:
         return [f"'{text}' cannot be read as an expression: {_token(message)}"]
+    if match := re.search(r"unit: '(\w+)' not supported", message):
+        return [f"INTERVAL has no unit '{match[1]}' ({suggest(match[1], UNITS)})"]
+    if match := re.search(r"invalid (DATE|TIMESTAMP) literal ('.*')", message):
+        return [f"{match[2]} is no {'date' if match[1] == 'DATE' else 'time'}: write `{_MOMENTS[match[1]]}`"]
     if "{" in message:
         form = re.search(r"(?:expression|element) (\w+)", message)
         return [f"'{text}' has a form of SQL that is not there ({form[1] if form else 'unknown'})"]
@@ -85,6 +90,20 @@ def _members(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
             yield f"{name} has no member '{member}' ({hint}): a member is written `{name}.{known[0]}`, not {shown}"
         else:
             yield f"{name} is a struct, whose members are written with a dot: `{name}.{member}`, not {shown}"
+
+
+def _items(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
+    """Square brackets behind a column that is no list, and columns in them that are no number."""
+    for shown, name, index in _INDEXED.findall(advice.without_texts(text)):
+        kind, of_index = schema.get(name.strip('"')), schema.get(index.strip('"'))
+        if isinstance(kind, pl.Struct):
+            member = f"{name}.{kind.fields[0].name}"
+            yield f"{name} is a struct, whose members are written with a dot: `{member}`, not {shown}"
+        elif kind is not None and not isinstance(kind, pl.List):
+            hint = f"; `SUBSTR({name}, 1, 1)` is the first letter of a text" if kind == pl.String else ""
+            yield f"{shown}: square brackets take an item of a list, and {name} is {advice.in_words(kind)}{hint}"
+        elif kind is not None and of_index is not None and not of_index.is_integer():
+            yield f"{shown}: square brackets take the number of an item, and {index} is {advice.in_words(of_index)}"
 
 
 def _of_many_rows(text: str) -> str:
@@ -123,7 +142,23 @@ def _token(message: str) -> str:
 # -- types that do not go together ------------------------------------------------------------------------------------
 
 
-def _type_mistakes(text: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
+def _mistakes_of_types(text: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
+    """Mistakes of calls, and of what is left where each call is a column."""
+
+    def type_of(part: str, columns: Mapping[str, pl.DataType]) -> pl.DataType:
+        made = adapted(pl.sql_expr(prepared(part)), columns)
+        nulls = pl.DataFrame({name: pl.Series(name, [None], dtype=kind) for name, kind in columns.items()})
+        return nulls.with_columns(_value=made)["_value"].dtype
+
+    apart = Apart(schema, type_of, lambda part, columns: _of_operators(part, columns, adapted))
+    left = apart.without_calls(text)
+    of_operators = [] if left is None else _of_operators(left, apart.schema, adapted)
+    found = [*apart.mistakes, *map(apart.as_written, of_operators)]
+    return [without_hidden_names(one, text) for one in found]
+
+
+def _of_operators(text: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
+    """Mistakes of a text without calls."""
     try:
         tree = json.loads(pl.sql_expr(prepared(text)).meta.serialize(format="json"))
     except (PolarsError, PanicException, RecursionError, ValueError):
@@ -155,18 +190,35 @@ def _values(node: Node, rows: pl.DataFrame, adapted: Adapted) -> pl.DataType:
 
 
 def _in_words(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> str:
-    binary = node.get("BinaryExpr")
     if "Ternary" in node and (kind := _values(node["Ternary"]["predicate"], rows, adapted)) != pl.Boolean:
         return _no_condition(_shown(node["Ternary"]["predicate"]), kind)
-    if binary is None:
-        return _of_call(node, message, rows, adapted)
-    sides = [(_shown(binary[side]), _values(binary[side], rows, adapted)) for side in ("left", "right")]
-    if binary["op"] in _LOGICAL:
+    operands = _operands(node)
+    if operands is None:
+        return _of_form(node, message, rows, adapted)
+    operation, parts = operands
+    sides = [(_shown(part), _values(part, rows, adapted)) for part in parts]
+    if operation in ("Plus", "Minus") and parts[0] == _ZERO:  # -s is 0 - s
+        text, kind = sides[1]
+        number = advice.as_number(text, kind)
+        return f"{text} is {advice.in_words(kind)}, not a number" + (f": write `{number}`" if number else "")
+    if operation in _LOGICAL:
         text, kind = next(side for side in sides if side[1] != pl.Boolean)
         return _no_condition(text, kind)
     said = " and ".join(f"{text} is {advice.in_words(kind)}" for text, kind in sides)
-    verb = "cannot be compared" if binary["op"] in _COMPARED else "do not go together"
+    verb = "cannot be compared" if operation in _COMPARED else "do not go together"
     return f"{said}, which {verb}{_cast(sides)}"
+
+
+def _operands(node: Node) -> tuple[str, list[Node]] | None:
+    """The operator of two operands, and these; None: the node is something else."""
+    if binary := node.get("BinaryExpr"):
+        return binary["op"], [binary["left"], binary["right"]]
+    function = node.get("Function") or {}
+    made = function.get("function")
+    sql = made.get("Sql") if isinstance(made, dict) else None
+    if isinstance(sql, dict) and isinstance(sql.get("Binary"), str):
+        return sql["Binary"], list(function["input"])
+    return None
 
 
 def _no_condition(text: str, kind: pl.DataType) -> str:
@@ -194,8 +246,8 @@ def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
     return ": cast one of them"
 
 
-def _of_call(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> str:
-    """Mistake of a function with its arguments, with a cast for a text or for a number that it does not take."""
+def _of_form(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> str:
+    """Mistake of an operator that polars computes by a function, with what the operator takes."""
     function = node.get("Function", {})
     kinds: list[tuple[str, pl.DataType]] = []
     for one in function.get("input") or ():
@@ -203,21 +255,33 @@ def _of_call(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> 
             kinds.append((_shown(one), _values(one, rows, adapted)))
         except (PolarsError, PanicException, ValueError):
             continue
-    said = advice.plain_types(message.splitlines()[0])
     if not kinds:
-        return said
-    words = [one for one in re.findall(r"[A-Za-z]+", json.dumps(function.get("function"))) if one not in _FAMILIES]
-    name = words[0].upper() if words else "the function"
-    names = " and ".join(f"{text} is {advice.in_words(kind)}" for text, kind in kinds if not isinstance(kind, pl.List))
+        return advice.plain_types(message.splitlines()[0])
+    made = function.get("function")
+    family, own = next(iter(made.items())) if isinstance(made, dict) else ("", made)
+    name = next(iter(own)) if isinstance(own, dict) else str(own)
     text, kind = kinds[0]
-    if name == "FIELDBYNAME":
-        hint = f": write `JSON_EXTRACT_STRING({text}, '$.a')` for JSON" if kind == pl.String else ""
-        return f"{text} is {advice.in_words(kind)}, which has no members{hint}"
-    if kind == pl.String:
-        return f"{name} does not take these: {names}; write `CAST({text} AS DOUBLE)` for the text as a number"
-    if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean:
-        return f"{name} does not take these: {names}; write `CAST({text} AS VARCHAR)` for the value as text"
-    return f"{name} does not take these: {names or said}"
+    said = f"{text} is {advice.in_words(kind)}"
+    if name == "FieldByName":
+        return _no_member(text, kind, own[name])
+    if family == "ListExpr":
+        return f"{said}: square brackets take an item of a list, by its number"
+    if name == "OffsetBy":
+        as_time = f"CAST({text} AS TIMESTAMP)" if kind == pl.String else f"TO_TIMESTAMP({text})"
+        hint = f": write `{as_time}`" if kind == pl.String or kind.is_numeric() else ""
+        return f"{said}, and a span is added to a time{hint}"
+    if family == "StringExpr":
+        hint = "" if kind.is_nested() or kind == pl.Binary else f": write `CAST({text} AS VARCHAR)`"
+        return f"{said}, not text, which a pattern is held against{hint}"
+    return " and ".join(f"{one} is {advice.in_words(of)}" for one, of in kinds) + ", which do not go together"
+
+
+def _no_member(text: str, kind: pl.DataType, member: str) -> str:
+    if isinstance(kind, pl.Struct):
+        known = [field.name for field in kind.fields]
+        return f"{text} has no member '{member}' ({suggest(member, known) or 'known: ' + ', '.join(known)})"
+    hint = f": write `JSON_EXTRACT_STRING({text}, '$.a')` for JSON" if kind == pl.String else ""
+    return f"{text} is {advice.in_words(kind)}, which has no members{hint}"
 
 
 def _expression(node: Node) -> pl.Expr:
@@ -237,6 +301,7 @@ def _shown(node: Node) -> str:
     text = re.sub(r"\.struct\.field_by_name\((\w+)\)\(\)", r".\1", text)
     text = _CONCATENATED.sub(r"(\1) || (\2)", text)
     text = re.sub(r"dyn (?:int|float): ", "", text)
+    text = text.replace(" == ", " = ")
     while (plain := _OWN_CALL.sub(r"\1(\2)", text)) != text:
         text = plain
     while (plain := re.sub(r"\[\(([^()\[\]]*)\) (\S+) \(([^()\[\]]*)\)\]", r"\1 \2 \3", text)) != text:

@@ -21,10 +21,11 @@ from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.functions.function import Function, Parameter
 
 Node = Any
-_WORDS = {
+WORDS = {
     "text": "a text", "int": "a whole number", "number": "a number", "bool": "true or false", "time": "a time",
     "timestamp": "a time", "date": "a date", "list": "a list",
 }  # fmt: skip
+"""Words for the argument that a parameter takes, by its kind."""
 _AS: dict[str, pl.DataType] = {
     "text": pl.String(), "int": pl.Int64(), "number": pl.Float64(), "timestamp": TIMESTAMP, "date": pl.Date(),
     "bool": pl.Boolean(),
@@ -71,15 +72,15 @@ def built(call: Call, types: Sequence[pl.DataType]) -> Any:
         Refused: the arguments are not those of the signature.
     """
     function = call.function
-    parameters = _parameters(function, len(call.arguments))
     given: list[Any] = []
-    for index, (parameter, node, kind) in enumerate(zip(parameters, call.arguments, types, strict=True)):
+    known = parameters(function, len(call.arguments))
+    for index, (parameter, node, kind) in enumerate(zip(known, call.arguments, types, strict=True)):
         given.append(_argument(function, parameter, index, node, kind))
     return _BUILDERS[function.name](*given)
 
 
-def _parameters(function: Function, count: int) -> list[Parameter]:
-    """Parameters, one for each argument."""
+def parameters(function: Function, count: int) -> list[Parameter]:
+    """Parameters, one for each argument. Raises Refused for a number of arguments that it does not take."""
     known = list(function.parameters)
     least = sum(not one.optional for one in known)
     if known and known[-1].repeated:
@@ -102,9 +103,9 @@ def _argument(function: Function, parameter: Parameter, index: int, node: Node, 
     if kind == pl.Null:
         kind = {"time": TIMESTAMP, "list": pl.List(pl.Int64()), **_AS}.get(parameter.kind, kind)
         column = column.cast(kind)
-    if not _suits(parameter.kind, kind):
+    if not suits(parameter.kind, kind):
         raise Refused(
-            f"gives {function.name} {in_words(kind)} where it takes {_WORDS[parameter.kind]}: it is "
+            f"gives {function.name} {in_words(kind)} where it takes {WORDS[parameter.kind]}: it is "
             f"{function.signature}{_cast(parameter.kind, kind)}"
         )
     wanted = _AS.get(parameter.kind)
@@ -113,7 +114,8 @@ def _argument(function: Function, parameter: Parameter, index: int, node: Node, 
     return column.cast(wanted, strict=False)
 
 
-def _suits(wanted: str, kind: pl.DataType) -> bool:
+def suits(wanted: str, kind: pl.DataType) -> bool:
+    """True if a parameter of the kind takes values of the type."""
     if wanted == "int":
         return kind.is_integer()
     if wanted == "number":

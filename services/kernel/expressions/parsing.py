@@ -17,6 +17,7 @@ from holdfast.services.kernel.expressions import rules as expression_rules
 from holdfast.services.kernel.expressions.own_times import UNITS
 from holdfast.services.kernel.expressions.refused import Refused
 from holdfast.services.kernel.expressions.sql_text import prepared
+from holdfast.services.kernel.expressions.wrong_calls import written_as
 from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.suggestions import suggest
 
@@ -33,6 +34,7 @@ _MOVING = re.compile(r"(?i)\b(?:(random|rand|now|uuid)\s*\(|(current_(?:timestam
 _SUBQUERY = re.compile(r"(?i)\(\s*select\b")
 _WORD = re.compile(r"(?:unsupported function|found) '(\w+)'")
 """polars takes it for a word of SQL."""
+_DECIMAL = re.compile(r"(?i)\b(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)")
 _MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)\s*[\"'`]?(\w+)")
 
 
@@ -130,11 +132,17 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
 
 
 def _check_arguments(text: str) -> None:
-    """Polars panics at some functions without arguments, which writes to the terminal."""
+    """Polars panics at some functions without arguments and at some types, which writes to the terminal."""
+    if (match := _DECIMAL.search(advice.without_texts(text))) and not 1 <= int(match[1]) <= 38:
+        right = _DECIMAL.sub(lambda found: found[0].removesuffix(found[1]) + "38", text)
+        raise ExpressionError(f"a decimal has 1 to 38 digits: write `{right}`")
+    if re.search(r"(?i)(?:\bAS\s+|::\s*)UUID\b", advice.without_texts(text)):
+        raise ExpressionError("UUID is no type: a UUID is a text, VARCHAR")
     for name, arguments in advice.calls_of(text):
         known = BY_NAME.get(name.upper())
         if known and not arguments and any(not one.optional for one in known.parameters):
-            raise ExpressionError(f"{name.upper()} is given other arguments than it takes: {known.signature}")
+            said = f"{known.name} is given other arguments than it takes: {known.signature}"
+            raise ExpressionError(written_as(said, known, name.upper()))
 
 
 def _mistakes(text: str, message: str, schema: Mapping[str, pl.DataType]) -> list[str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -28,6 +28,7 @@ import polars as pl
 from holdfast.services.kernel.codecs import timestamps
 from holdfast.services.kernel.codecs.plain_values import inside
 from holdfast.services.kernel.expressions import casts, decimals, own_functions
+from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.meanings import Node, meant, tree
 from holdfast.services.kernel.expressions.own_values import Hashing
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
@@ -163,6 +164,7 @@ class _Rules:
             node = _checked_parts(node)
         binary = function.get("Sql") if isinstance(function, dict) else None
         if function in _CHOOSING:
+            self._check_families(node["Function"]["input"])
             given = [self._as_decimal(one, self.type_of(node)) for one in node["Function"]["input"]]
             return self.typed({"Function": node["Function"] | {"input": given}})
         if function in ("Floor", "Ceil") and isinstance(kind := self.type_of(node["Function"]["input"][0]), pl.Decimal):
@@ -210,6 +212,7 @@ class _Rules:
 
     def _choice(self, node: Node) -> Node:
         node, kind = _checked_parts(node), self.type_of(node)
+        self._check_families([node["Ternary"][part] for part in ("truthy", "falsy")])
         chosen = {part: self._as_decimal(node["Ternary"][part], kind) for part in ("truthy", "falsy")}
         return {"Ternary": node["Ternary"] | chosen}
 
@@ -245,6 +248,7 @@ class _Rules:
         if operation not in _DIVISIONS:
             left, right = _checked(left), _checked(right)
             if operation in _COMPARISONS:
+                self._check_structs(left, right)
                 left, right = self._comparable(left, right), self._comparable(right, left)
             return rebuilt(left, right)
         if not self._is_column(right):
@@ -256,6 +260,26 @@ class _Rules:
         template = _NULL_IF_NO_QUOTIENT if kind.is_integer() and operation not in _REMAINDERS else _NULL_IF_ZERO
         divisor = _filled(template, _divisor=right, _dividend=left)
         return rebuilt(self._fitting(operation, left, right, kind), divisor)
+
+    def _check_structs(self, left: Node, right: Node) -> None:
+        """Polars panics at some comparisons of a struct with something else, which writes to the terminal."""
+        kinds = [self.type_of(one) for one in (left, right)]
+        if pl.Null not in kinds and any(isinstance(kind, pl.Struct) for kind in kinds):
+            one, other = map(in_words, kinds)
+            if one != other:
+                raise Refused(f"compares {one} with {other}: take a member of the struct")
+
+    def _check_families(self, nodes: Sequence[Node]) -> None:
+        """Refuses a choice between a text, a time and a number; a truth value counts as a number."""
+        families = dict[str, pl.DataType]()
+        for node in nodes:
+            kind = self.type_of(node)
+            if family := _family(kind):
+                families.setdefault(family, kind)
+        if len(families) > 1:
+            said = " and ".join(map(in_words, families.values()))
+            hint = "CAST(... AS VARCHAR) for what is no text" if "text" in families else "CAST for one of them"
+            raise Refused(f"chooses between {said}, which are no values of one type: write {hint}")
 
     def _fitting(self, operation: str, left: Node, right: Node, result: pl.DataType) -> Node:
         """The left operand; of decimals it is null where the result has too many digits."""
@@ -363,6 +387,12 @@ _RULES: dict[str, Callable[[_Rules, Node], Node]] = {
     "BinaryExpr": _Rules._binary,
     "Ternary": _Rules._choice,
 }
+
+
+def _family(kind: pl.DataType) -> str:
+    if kind.is_numeric() or kind == pl.Boolean:
+        return "number"
+    return "text" if kind == pl.String else "time" if isinstance(kind, pl.Datetime) or kind == pl.Date else ""
 
 
 def _columns(node: Node) -> list[str]:

@@ -16,12 +16,12 @@ import polars as pl
 from holdfast.services.kernel.expressions import advice, brackets
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
 from holdfast.services.kernel.expressions.parsing import may_fail as expression_may_fail
-from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME
+from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
 from holdfast.services.kernel.operators.accumulators import FUNCTIONS, Aggregate
 from holdfast.services.kernel.operators.collected import COLLECTING
 from holdfast.services.kernel.operators.picks import PICKS
 from holdfast.services.kernel.operators.result_types import result
-from holdfast.services.kernel.suggestions import did_you_mean
+from holdfast.services.kernel.suggestions import misspelt
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _FILTER = re.compile(r"\s*FILTER\s*\(\s*WHERE\b", re.IGNORECASE)
@@ -38,6 +38,8 @@ class Call(NamedTuple):
     arguments: list[str]
     start: int
     stop: int
+    written: str
+    """The name in the text, in small letters."""
 
 
 class Parsed(NamedTuple):
@@ -129,7 +131,7 @@ def _calls(text: str) -> list[Call]:
         if filtered := _FILTER.match(blank, stop):
             end = brackets.closing(blank, filtered.end())
             condition, stop = text[filtered.end() : end - 1].strip(), end
-        found.append(Call(*_meant(match[1].lower(), given, condition), match.start(), stop))
+        found.append(Call(*_meant(match[1].lower(), given, condition), match.start(), stop, match[1].lower()))
         begin = stop
     return found
 
@@ -157,7 +159,28 @@ def _meant(name: str, given: list[str], condition: str) -> tuple[str, list[str]]
 
 
 def _aggregate(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggregate:
+    try:
+        return _of_call(name, call, schema)
+    except ExpressionError as error:
+        raise ExpressionError(*(_under_its_name(one, call) for one in error.mistakes)) from error
+
+
+def _under_its_name(mistake: str, call: Call) -> str:
+    """Answer to an aggregate, under the name that was written."""
+    if call.written == "median":
+        mistake = re.sub(r"(`quantile\(.*), 0\.5\)`", r"\1)`", mistake)
+    elif AGGREGATE_BY_NAME[call.written].name != call.function:  # count(DISTINCT v)
+        return mistake
+    return re.sub(rf"\b{call.function}(?=\(| needs| cannot| takes)", call.written, mistake)
+
+
+def _of_call(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggregate:
     function, given = call.function, call.arguments
+    if inside := [one for argument in given for one in _calls(argument)]:
+        raise ExpressionError(
+            f"{inside[0].written} stands inside of {function}(...): make it a column of an aggregate operator, and "
+            "put a second aggregate operator behind that"
+        )
     if not given or given == ["*"]:
         if function != "count":
             raise ExpressionError(f"{function}() needs a column: {AGGREGATE_BY_NAME[function].signature}")
@@ -169,6 +192,10 @@ def _aggregate(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggr
         given, between = _between(given)
     if function in PICKS:
         return _pick(name, function, given, schema)
+    if len(given) > 1:
+        one = f": of several columns make one, `{function}(CONCAT_WS(',', {', '.join(given)}))`"
+        hint = one if function in ("count_distinct", "collect_set") else f": {AGGREGATE_BY_NAME[function].signature}"
+        raise ExpressionError(f"{function} takes one column, and is given {len(given)}{hint}")
     inner = ", ".join(given)
     argument = compile_expression(inner, schema)
     kind = result_type(argument, schema)
@@ -217,7 +244,14 @@ def _no_call(text: str, columns: Sequence[str]) -> str:
         return said
     if bare.count("(") != bare.count(")"):
         return f"'{text}' has brackets that do not match"
+    if of_one_row := next((word for word, _ in advice.calls_of(text) if word.upper() in BY_NAME), ""):
+        return (
+            f"{of_one_row.upper()} computes a value of one row, and there is no aggregate in '{text}': put an "
+            "aggregate around it, such as max(...), or compute it in a select operator before the aggregate"
+        )
+    if said := advice.of_function(text) or advice.of_syntax(text, columns):
+        return said
     if match := re.fullmatch(r"\s*(\w+)\s*\(.*\)\s*", text, re.DOTALL):
-        hint = did_you_mean(match[1].lower(), AGGREGATE_BY_NAME) or f"known: {', '.join(FUNCTIONS)}"
+        hint = misspelt(match[1].lower(), AGGREGATE_BY_NAME) or f"known: {', '.join(FUNCTIONS)}"
         return f"there is no aggregate '{match[1].lower()}' ({hint})"
     return f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS if f not in COLLECTING)}"

@@ -20,7 +20,7 @@ import pytest
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import text_of
 from holdfast.services.kernel.codecs.plain_values import within_calendar
-from holdfast.services.kernel.expressions.parsing import compile_expression, computing, result_type
+from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, computing, result_type
 from tests.support.sql_table import DIFFERENCES, LEAST, MOST, SCHEMA, TABLE, Entry, columns_of, rows
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -138,6 +138,14 @@ def test_a_value_depends_on_its_row_alone_in_batches_of_any_size_and_none_raises
     for count in BATCHES:
         batch = pl.concat([some] * (count // some.height + 1)).head(count)
         assert encode_json(ours(text, batch).to_frame("v"), fields) == (alone * count)[:count]
+
+
+@pytest.mark.parametrize("text", ["COALESCE(a, s)", "IFNULL(t, s)", "IF(ok, a, s)", "CASE WHEN ok THEN t ELSE a END"])
+def test_a_choice_among_values_of_several_types_is_refused_by_both(duck: Any, text: str) -> None:
+    with pytest.raises(ExpressionError, match="chooses between"):
+        compile_expression(text, SCHEMA)
+    with pytest.raises(duckdb.BinderException, match="explicit cast"):
+        theirs(duck, text, rows(["a", "s", "t", "ok"], 0, 1))
 
 
 def test_every_difference_has_a_reason_in_the_docs() -> None:
