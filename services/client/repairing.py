@@ -22,6 +22,7 @@ from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.logs.admitted import Skipped
 from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.log.cut_logs import cuts_base
 from holdfast.services.log.jobs import read_admitted
 from holdfast.services.log.protocol import Log
@@ -85,7 +86,7 @@ class Search:
                 self._report(at, offset, str(error), holds=False)
                 continue
             if offset in self.skipped.get(at, ()):
-                self._report(at, offset, f"a {type(record).__name__.lower()}", holds=False)
+                self._report(at, offset, with_article(type(record).__name__.lower()), holds=False)
                 continue
             if not log.read(offset, record) or not isinstance(record, Cut) or record.task in ahead:
                 continue  # what follows on a cut falls with it

@@ -22,6 +22,7 @@ from holdfast.services.controller.beginning import TOO_OLD, seeded, started
 from holdfast.services.controller.spark_analysis import Describer
 from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.kernel.logs.policies import ALIGNED
+from holdfast.services.kernel.plurals import digits
 from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import At, Log
 from holdfast.services.planning import several_topics, sinks, user_topics
@@ -137,7 +138,7 @@ def _short(source: str, config: Mapping[str, str], horizon_s: float) -> Iterator
         ms = int(config.get(setting, "-1"))
         if way in policy and 0 <= ms < horizon_s * 1000:
             yield (
-                f"sources.{source}.topic: {setting} is {ms}, less than replay_horizon_s ({horizon_s:g} s): "
+                f"sources.{source}.topic: {setting} is {ms}, less than replay_horizon_s ({digits(horizon_s)} s): "
                 "a recovery may find records gone"
             )
 
@@ -152,10 +153,10 @@ def _unkept(source: str, config: Mapping[str, str], tolerance: FaultTolerance) -
     if "delete" not in config.get("cleanup.policy", ""):
         return
     if 0 <= (ms := int(config.get("retention.ms", "-1"))) < wait_s * 1000:
-        yield f"{path}: retention.ms is {ms}, and {how} a recovery may wait {wait_s:g} s for workers"
+        yield f"{path}: retention.ms is {ms}, and {how} a recovery may wait {digits(wait_s)} s for workers"
     if (size := int(config.get("retention.bytes", "-1"))) >= 0:
         yield (
-            f"{path}: retention.bytes is {size}: {how} what comes in {wait_s:g} s must fit, or a recovery finds "
+            f"{path}: retention.bytes is {size}: {how} what comes in {digits(wait_s)} s must fit, or a recovery finds "
             "records gone"
         )
 

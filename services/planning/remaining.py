@@ -1,13 +1,16 @@
 """Remaining: the mistakes of the whole job that stand beside mistakes of single settings.
 
 A job file with a misspelt setting is no JobSpec. What is at fault is taken out: an operator becomes one of which
-nothing is known, a section its default. What is then still wrong is wrong whatever the setting was meant to be.
+nothing is known, a section its default. What is then still wrong is wrong whatever the setting was meant to be. The
+expressions and keys of an operator at fault are looked at, too: they read its inputs, whatever its settings are.
 Source: JOBS "Every error of a job file is reported at once".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,6 +24,11 @@ from holdfast.services.planning.assuming import FOREIGN
 from holdfast.services.planning.checking import check, entry_of
 
 Location = tuple[int | str, ...]
+_NO_JOB = (ValidationError, JobRejected, KeyError, TypeError, AttributeError, IndexError)
+_VALUES = (None, 60, 1, "column", True)
+"""Values for a setting at fault; None: the setting is left out."""
+_READS = re.compile(r"(?:filter|select\[|aggregate\.|key\[|(?:join|asof_join)\.on\[|top\.by|unnest\.column)")
+"""Settings that read columns of the inputs."""
 _UNKNOWN = "unknown_code:Code"
 """Stands for an operator that is at fault: nobody knows what it puts out."""
 
@@ -36,13 +44,82 @@ def remaining(raw: Mapping[str, Any], faults: Iterable[Location]) -> list[Proble
     if not sections[0] or not all(isinstance(one, Mapping) for one in sections):
         return []
     try:
-        spec = JobSpec.model_validate(_without(raw, places))
-        modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
-        found = check(spec, modules, _described).problems
-    except (ValidationError, JobRejected, KeyError, TypeError, AttributeError):
+        left = _without(raw, places)
+        found = _problems(left)
+    except _NO_JOB:
         return []
     own = [".".join(map(str, one[:2])) for one in places]
-    return [one for one in found if not any(f"{one.path}.".startswith(f"{path}.") for path in own)]
+    others = [one for one in found if not any(f"{one.path}.".startswith(f"{path}.") for path in own)]
+    return others + [one for name in _named(places, "operators") for one in _of_operator(raw, left, name, places)]
+
+
+def _problems(left: Mapping[str, Any]) -> list[Problem]:
+    spec = JobSpec.model_validate(left)
+    modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
+    return check(spec, modules, _described).problems
+
+
+def _of_operator(
+    raw: Mapping[str, Any], left: Mapping[str, Any], name: str, places: Sequence[Location]
+) -> list[Problem]:
+    """Mistakes in what an operator at fault reads of its inputs; none where its inputs or its kind are at fault.
+
+    Args:
+        left: the job without what is at fault.
+    """
+    own = [one for one in places if one[:2] == ("operators", name)]
+    entry = raw["operators"][name]
+    if not isinstance(entry, dict) or any(len(one) < 4 for one in own) or any("input" in one for one in own):
+        return []
+    paths = [".".join(map(str, (*one[:2], *one[3:]))) for one in own]
+    try:
+        mended = _mended(entry, left, name, [one[3:] for one in own])
+        found = _problems(_with(left, name, mended))
+    except _NO_JOB:
+        return []
+    return [
+        one
+        for one in found
+        if _READS.match(one.path.removeprefix(f"operators.{name}."))
+        and one.path.startswith(f"operators.{name}.")
+        and not any(f"{one.path}.".startswith(f"{path}.") for path in paths)
+    ]
+
+
+def _mended(entry: Mapping[str, Any], left: Mapping[str, Any], name: str, faults: Sequence[Location]) -> Any:
+    """The operator with each setting at fault left out, alone or with its section, or with a value that it may have."""
+    mended: Any = deepcopy(entry)
+    for fault in faults:
+        mended = min(
+            [*(_changed(mended, fault, value) for value in _VALUES), _changed(mended, fault[:1], None)],
+            key=lambda one: len(_errors(_with(left, name, one))),
+        )
+    return mended
+
+
+def _changed(entry: Any, fault: Location, value: Any) -> Any:
+    """The operator with another value of a setting; None: without it."""
+    changed = deepcopy(entry)
+    inner = changed
+    for step in fault[:-1]:
+        inner = inner[step]
+    if value is None:
+        inner.pop(fault[-1], None)
+    else:
+        inner[fault[-1]] = value
+    return changed
+
+
+def _errors(left: Mapping[str, Any]) -> list[Any]:
+    try:
+        JobSpec.model_validate(left)
+    except ValidationError as error:
+        return list(error.errors())
+    return []
+
+
+def _with(left: Mapping[str, Any], name: str, entry: Any) -> dict[str, Any]:
+    return {**left, "operators": {**left["operators"], name: entry}}
 
 
 def _described(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:

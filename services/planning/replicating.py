@@ -20,7 +20,7 @@ from holdfast.services.kernel.fidelity.planners.plan import Grown, names, presen
 from holdfast.services.kernel.fidelity.planners.structured import structure_aware
 from holdfast.services.kernel.fidelity.topology import Topology
 from holdfast.services.kernel.fidelity.trees import TooMany
-from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.plurals import digits, plural
 from holdfast.services.kernel.protection.fitting import unfit
 
 PATH = "fault_tolerance.replication_budget"
@@ -170,8 +170,8 @@ def warnings(plan: Plan) -> Iterator[str]:
             yield f"{PATH}: query {query} keeps nothing: a unit that it needs is left out and has no replica"
         elif count > budget:
             allowed, needed = (
-                f"{share:g} is {plural(budget, 'unit')} of {len(of.units)}",
-                f"{plural(count, 'unit')}, {smallest_share(count, len(of.units)):g}",
+                f"{digits(share)} is {plural(budget, 'unit')} of {len(of.units)}",
+                f"{plural(count, 'unit')}, {digits(smallest_share(count, len(of.units)))}",
             )
             yield f"{PATH}: query {query} keeps nothing, {allowed}: it needs {needed} or more"
 

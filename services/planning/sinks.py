@@ -18,6 +18,7 @@ from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning.graph import sink_name
 
@@ -70,7 +71,7 @@ def _key_problems(path: str, given: str, sink: Sink, rows: Stream) -> Iterator[P
     elif key != "text" and key not in rows.fields:
         yield Problem(path, f"there is no column '{key}'", suggest(key, ["json", "text", *rows.fields]))
     elif key != "text" and dtype(rows.fields[key]).is_nested():
-        yield Problem(path, f"'{key}' is a {rows.fields[key]}, which is no key", _choice(rows))
+        yield Problem(path, f"'{key}' is {with_article(rows.fields[key])}, which is no key", _choice(rows))
 
 
 def _header_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
@@ -83,7 +84,7 @@ def _header_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
         elif column not in rows.fields:
             yield Problem(f"{path}.{header}", f"there is no column '{column}'", suggest(column, rows.fields))
         elif dtype(rows.fields[column]).is_nested():
-            message = f"'{column}' is a {rows.fields[column]}, which is no header"
+            message = f"'{column}' is {with_article(rows.fields[column])}, which is no header"
             yield Problem(f"{path}.{header}", message, _choice(rows))
 
 

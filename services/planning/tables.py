@@ -12,6 +12,7 @@ from holdfast.schemas.jobs import JobSpec, Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields
 from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning.graph import Graph
 
@@ -48,7 +49,9 @@ def _key_problems(path: str, source: Source, key: list[str]) -> Iterator[Problem
             message = f"'{column}' is the record's key, and the row of a deletion of {source.envelope} is in its value"
             yield Problem(at, message, "name columns of the row")
         elif fields.required(source.types[column]).startswith(("list<", "struct<")):
-            yield Problem(at, f"'{column}' is a {source.types[column]}, which is no key", "choose a plain column")
+            yield Problem(
+                at, f"'{column}' is {with_article(source.types[column])}, which is no key", "choose a plain column"
+            )
     if source.start != "earliest":
         yield Problem(f"{path}.start", "a table is read from its beginning", "leave it out")
 

@@ -16,6 +16,7 @@ from holdfast.schemas.job_operators import OPERATORS, kinds
 from holdfast.schemas.job_part import JobPart
 from holdfast.schemas.jobs import METADATA, JobSpec, Metadata, Renamed
 from holdfast.schemas.topics import NAME
+from holdfast.services.kernel.plurals import digits
 from holdfast.services.kernel.suggestions import did_you_mean, suggest
 
 Words = tuple[str, str]
@@ -143,11 +144,13 @@ _MESSAGES: dict[str, Callable[[ErrorDetails], Words]] = {
 
 
 def _number(value: Any) -> str:
-    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return digits(value) if isinstance(value, float) else str(value)
 
 
 def _shown(value: Any) -> str:
     text = repr(value)
+    if isinstance(value, float) and "e" in text and 1e-6 <= abs(value) < 1e60:
+        text = digits(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

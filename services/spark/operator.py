@@ -20,6 +20,7 @@ from holdfast.schemas.plans import SparkInput, SparkPlan
 from holdfast.services.kernel.codecs.fields import TIME, required
 from holdfast.services.kernel.codecs.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
 from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import did_you_mean
 from holdfast.services.spark.columns import spark_type
 from holdfast.services.spark.records import decoded, observed
@@ -93,7 +94,7 @@ def _load(entry: str, allow: Sequence[str] | None) -> Callable[..., object]:
 
 
 def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    return "nothing" if value is None else with_article(type(value).__name__)
 
 
 def _raised(entry: str, error: Exception) -> str:

@@ -7,10 +7,16 @@ import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast.services.kernel.plurals import plural
+from holdfast.schemas.jobs import JobSpec, Source
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.codecs.fields import SIMPLE
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.plurals import digits, plural, with_article
+from holdfast.services.planning.loading import interpret
 
 SERVICES = Path(__file__).parents[2] / "services"
 NOUNS = [
@@ -110,3 +116,42 @@ def test_one_has_no_s() -> None:
         "2 units",
         "1,000 queries",
     ]
+
+
+@pytest.mark.parametrize("kind", [*SIMPLE, "list<int>", "struct<a: int>", "decimal(10,2)", "int?"])
+def test_a_type_has_its_article(kind: str) -> None:
+    assert with_article(kind) == ("an " if kind.startswith("int") else "a ") + kind
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(34_560_000.0, "34560000"), (1e21, "1" + "0" * 21), (0.25, "0.25"), (2.0, "2"), (-1.5, "-1.5")],
+)
+def test_a_number_has_no_exponent(number: float, shown: str) -> None:
+    assert digits(number) == shown
+
+
+def test_no_message_about_a_setting_shows_an_exponent() -> None:
+    """Each number of a job file, far too small: the answer says so in plain digits."""
+    source = {"topic": "a", "fields": {"v": "int", "t": "timestamp"}, "event_time": "t"}
+    asked = 0
+    for owner, made in ((Source, lambda one: {"sources": {"a": {**source, **one}}}), (JobSpec, lambda one: one)):
+        for name, field in owner.model_fields.items():
+            if "float" in str(field.annotation) or "int" in str(field.annotation):
+                raw = {
+                    "name": "job",
+                    "sources": {"a": source},
+                    "queries": {"q": {"input": "a"}},
+                    **made({name: -3.456e7}),
+                }
+                said = [f"{one.message} {one.hint}" for one in refused(raw)]
+                assert said, name
+                asked += any("-34560000" in one for one in said)
+                assert not [one for one in said if re.search(r"\de[+-]?\d", one)], said
+    assert asked > 2
+
+
+def refused(raw: dict[str, Any]) -> list[Problem]:
+    with pytest.raises(JobRejected) as error:
+        interpret(raw)
+    return list(error.value.problems)

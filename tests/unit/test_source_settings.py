@@ -91,7 +91,8 @@ def test_max_ahead_s_says_which_times_are_taken(
     found = decoded(FORMATS[format](record("a", NOW_MS + ahead_s * 1000)), format=format, **setting)
     assert (found.rows.height, len(found.refused)) == ((1, 0) if taken else (0, 1))
     if not taken:
-        assert "ahead of the record's timestamp" in found.refused[0][1]
+        far = f"{setting['max_ahead_s']} s" if setting else "1 h"
+        assert f"more than {far} ahead of the record's timestamp" in found.refused[0][1]
 
 
 @pytest.mark.parametrize("format", FORMATS)

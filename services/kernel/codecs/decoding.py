@@ -21,6 +21,7 @@ from holdfast.services.kernel.codecs.fields import TIME, with_time
 from holdfast.services.kernel.codecs.metadata import Metadata, MetadataColumns
 from holdfast.services.kernel.codecs.registered import KINDS, NO_SCHEMAS, Registered, RegisteredReader, Schemas
 from holdfast.services.kernel.codecs.text_columns import FORMATS, Columns, TextColumns
+from holdfast.services.kernel.plurals import digits
 
 MAX_AHEAD_S = 3600.0
 """An event time further ahead of its record's timestamp is wrong; it would make all that follows late."""
@@ -194,7 +195,7 @@ class Decoder:
         if self._clamps:
             return pl.Series(np.where(ahead, stamps_us, times.to_numpy()))
         for position in np.flatnonzero(ahead).tolist():
-            far = "1 h" if self._max_ahead_s == MAX_AHEAD_S else f"{self._max_ahead_s:g} s"
+            far = "1 h" if self._max_ahead_s == MAX_AHEAD_S else f"{digits(self._max_ahead_s)} s"
             refuse(position, f"{name}: {_iso(times[position])} is more than {far} ahead of the record's timestamp")
         return times
 

@@ -17,6 +17,7 @@ from holdfast.services.kernel.codecs.fields import dtype
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.expressions.parsing import ExpressionError
 from holdfast.services.kernel.operators.operator import Operator
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.state.table import Tables
 from holdfast.services.kernel.suggestions import suggest
 
@@ -230,7 +231,9 @@ class Problems:
             return False
         if nested := dtype(fields[name]).is_nested():
             self.add(
-                path, f"'{name}' is a {fields[name]}, which is no key", "take out what distinguishes rows by a select"
+                path,
+                f"'{name}' is {with_article(fields[name])}, which is no key",
+                "take out what distinguishes rows by a select",
             )
         return not nested
 

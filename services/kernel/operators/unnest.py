@@ -14,6 +14,7 @@ from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import optional, required, schema, with_time
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.state.table import Tables
 
 
@@ -28,7 +29,7 @@ class UnnestKind(OperatorKind):
         column = wanted["column"]
         if problems.column("unnest.column", column, fields) and not required(fields[column]).startswith("list<"):
             hint = "STRING_TO_ARRAY in a select makes a list of a text" if required(fields[column]) == "string" else ""
-            problems.add("unnest.column", f"'{column}' is a {fields[column]}, not a list", hint)
+            problems.add("unnest.column", f"'{column}' is {with_article(fields[column])}, not a list", hint)
         problems.check()
         item, made = required(fields[column])[len("list<") : -1].strip(), Fields()
         for name, kind in fields.items():

@@ -12,6 +12,7 @@ import polars as pl
 from holdfast.services.kernel.codecs.fields import dtype, nullable, schema, text_of, widens, with_time
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.operators.operator import TIME
+from holdfast.services.kernel.plurals import with_article
 
 
 class OutputError(Exception):
@@ -34,7 +35,7 @@ class OutputShape:
         if rows is None:
             return self.nothing
         if not isinstance(rows, pl.DataFrame):
-            raise OutputError(f"returned a {type(rows).__name__}, not a polars DataFrame or None")
+            raise OutputError(f"returned {with_article(type(rows).__name__)}, not a polars DataFrame or None")
         columns = [_column(rows, name, text) for name, text in self._fields.items()]
         return pl.DataFrame([*columns, _times(rows, time)])
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.state.table import Table, Tables
 
 Scalar = None | bool | int | float | str | bytes | datetime | date | Decimal
@@ -24,7 +25,7 @@ def _plain(value: Any) -> Any:
     """Numbers of numpy and polars count as Python's."""
     if hasattr(value, "item"):
         return value.item()
-    raise TypeError(f"a table cannot hold a {type(value).__name__}: use numbers, text, bytes, lists, dicts")
+    raise TypeError(f"a table cannot hold {with_article(type(value).__name__)}: use numbers, text, bytes, lists, dicts")
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain, order="deterministic").encode

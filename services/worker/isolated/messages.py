@@ -13,6 +13,7 @@ import polars as pl
 
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.operators.operator import BatchContext, Outcome
+from holdfast.services.kernel.plurals import with_article
 
 
 class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
@@ -105,7 +106,7 @@ def _without_rows(value: Any) -> None:
 
 def _no_rows(kind: type, value: Any) -> pl.DataFrame:
     if kind is not pl.DataFrame or value is not None:
-        raise ValueError(f"a message cannot hold a {kind.__name__}")
+        raise ValueError(f"a message cannot hold {with_article(kind.__name__)}")
     return _NO_ROWS
 
 

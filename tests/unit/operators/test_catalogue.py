@@ -63,7 +63,7 @@ def test_a_top_adds_the_rank() -> None:
             [{"k": "int", "n": "int", "n_right": "int"}, {"k": "int", "n": "int"}],
             "join.right: its column 'n' would be a second 'n_right'",
         ),
-        ("unnest", {"unnest": {"column": "n", **ITEMS}}, [NESTED], "unnest.column: 'n' is a int"),
+        ("unnest", {"unnest": {"column": "n", **ITEMS}}, [NESTED], "unnest.column: 'n' is an int"),
         ("unnest", {"unnest": {"column": "l", **ITEMS, "into": "n"}}, [NESTED], "two columns 'n'"),
         ("top", {"top": {"k": 3, "by": "m"}}, [NESTED], "top.by: there is no column 'm'"),
         ("top", {"top": {"k": 3, "by": "l"}}, [NESTED], "top.by: 'l' is a list<int>"),

@@ -316,7 +316,7 @@ def test_tables_hold_what_users_hold() -> None:
     assert [key for key, _ in table.items()] == [("a", 1)]
     table.forget()
     assert table.get("b", 5) is None
-    with pytest.raises(TypeError, match="cannot hold a object"):
+    with pytest.raises(TypeError, match="cannot hold an object"):
         table.put("x", object())
     with pytest.raises(TypeError, match="a key is text"):
         table.put(["x"], 1)  # type: ignore[arg-type]

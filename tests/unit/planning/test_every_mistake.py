@@ -118,6 +118,29 @@ def test_a_misspelt_setting_of_an_operator_invents_no_mistake_behind_it() -> Non
     ]  # fmt: skip
 
 
+def test_a_wrong_setting_hides_no_mistake_in_what_its_operator_reads() -> None:
+    """A setting that is misspelt, of a wrong type, or missing; a mistake that depends on it is not invented."""
+    operators = {
+        "once": {"dedup": {"within_s": "x"}, "key": ["qq"], "input": "given"},
+        "daily": {"aggregate": {"n": "avgg(v)"}, "key": ["s"], "window": {"siz_s": 60}, "input": "given"},
+        "best": {"top": {"k": 0, "by": "nn"}, "input": "given"},
+        "late": {"filter": "vv > 1", "input": "given", "paralelism": 2},
+        "ends": {
+            "aggregate": {"n": "count()"},
+            "key": ["s"],
+            "windw": {"size_s": 60},
+            "emit": "final",
+            "input": "given",
+        },
+    }
+    found = problems(operators, queries={f"q{i}": {"input": name} for i, name in enumerate(operators)})
+    assert sorted(path for path, _ in found) == [
+        "operators.best.top.by", "operators.best.top.k", "operators.daily.aggregate.n", "operators.daily.window.siz_s",
+        "operators.ends.windw", "operators.late.filter", "operators.late.paralelism", "operators.once.dedup.within_s",
+        "operators.once.key[0]",
+    ]  # fmt: skip
+
+
 def test_right_jobs_have_no_problem() -> None:
     operators = {
         "late": {"filter": "v > 1", "input": "given"},
