@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from holdfast.services.kernel.expressions import advice, brackets, own_functions
-from holdfast.services.kernel.expressions.refused import Refused
+from holdfast.services.kernel.expressions import advice, brackets, own_functions, refused
 from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.functions.function import Function, Parameter
 from holdfast.services.kernel.suggestions import suggest
@@ -93,7 +92,7 @@ class Apart:
         if len(self.mistakes) == before:
             try:
                 return self._column(whole, self._type_of(f"{name}({flat})", self.schema))
-            except Refused as error:
+            except refused.Refused as error:
                 self._add(f"'{whole}' {written_as(str(error), function, name)}")
             except (PolarsError, PanicException, ValueError) as error:
                 self._add(_answer(function, name, given, kinds, str(error)))
@@ -164,7 +163,7 @@ def _answer(
     signature = written_as(function.signature, function, name)
     try:
         parameters = [*(_PARAMETERS.get(_form(name, given)) or own_functions.parameters(function, len(given)))]
-    except Refused:
+    except refused.Refused:
         parameters = []
     if len(parameters) != len(given):
         return f"{name} is given other arguments than it takes: {signature}"
