@@ -43,6 +43,7 @@ def kill_controller(cluster: LocalCluster) -> None:
     os.kill(found.controller_pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_each_record_is_counted_once_through_a_savepoint_and_updates_amid_kills(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
