@@ -17,8 +17,8 @@ import polars as pl
 from bench import jobs
 from bench.cluster import BenchCluster
 from bench.figures import Figures
+from bench.plans import planned
 from bench.scale import Scale
-from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.kernel.dataflow.fed import Fed
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
@@ -27,8 +27,6 @@ from holdfast.services.kernel.dataflow.walk import Walked
 from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore, StateTable
-from holdfast.services.planning.loading import load
-from holdfast.services.planning.plan import make_plan
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.unit.processing import Processing
 
@@ -124,14 +122,5 @@ class Batches:
 def _layouts() -> list[UnitLayout]:
     cluster = ClusterTopics("bench")
     text = jobs.unprotected(jobs.COUNT.substitute(name="counting", topic="counting", tasks=1))
-    plan = make_plan(
-        load(text, "counting.yaml"),
-        generation=GENERATION,
-        id=Id("bench", 1),
-        topics=None,
-        first={},
-        prefix=cluster.prefix,
-        versions={},
-        allow=[],
-    )
+    plan = planned(text, "counting.yaml", GENERATION, cluster)
     return list(unit_layouts(plan, cluster.job(plan.job, GENERATION)).values())

@@ -31,8 +31,7 @@ class Quotas:
 
     def __init__(self, workers: Callable[[], Mapping[str, int]], share: float, root: Path = ROOT) -> None:
         self._workers, self._share = workers, share
-        self._version_2 = "cpu" in _text(root / "cgroup.controllers").split()
-        self._home = root if self._version_2 else root / "cpu"
+        self._version_2, self._home = _controller(root)
         self._folder = self._home / f"holdfast-bench-{os.getpid()}"
         self._placed: dict[str, int] = {}
         self._over = threading.Event()
@@ -46,8 +45,7 @@ class Quotas:
                 (self._folder / "cgroup.subtree_control").write_text("+cpu")
             self.look()
         except OSError as error:
-            reason = f"no CPU quota can be set below {self._home} ({error.strerror})"
-            raise MeasureFailed(f"{reason}: run it as root on a machine whose cpu controller is writable") from error
+            raise _impossible(self._home, error) from error
         self._thread.start()
         return self
 
@@ -89,8 +87,7 @@ def confined(share: float, root: Path = ROOT) -> Iterator[None]:
     Raises:
         MeasureFailed: no control group can be made here.
     """
-    version_2 = "cpu" in _text(root / "cgroup.controllers").split()
-    home = root if version_2 else root / "cpu"
+    version_2, home = _controller(root)
     group = home / f"holdfast-bench-all-{os.getpid()}"
     try:
         group.mkdir(exist_ok=True)
@@ -99,8 +96,7 @@ def confined(share: float, root: Path = ROOT) -> Iterator[None]:
         limit(group, share, version_2=version_2)
         (group / "cgroup.procs").write_text(str(os.getpid()))
     except OSError as error:
-        reason = f"no CPU quota can be set below {home} ({error.strerror})"
-        raise MeasureFailed(f"{reason}: run it as root on a machine whose cpu controller is writable") from error
+        raise _impossible(home, error) from error
     try:
         yield
     finally:
@@ -116,6 +112,17 @@ def limit(group: Path, share: float, *, version_2: bool) -> None:
     else:
         (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
         (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+
+
+def _controller(root: Path) -> tuple[bool, Path]:
+    """True where the cpu controller is that of version 2, and the folder of its control groups."""
+    version_2 = "cpu" in _text(root / "cgroup.controllers").split()
+    return version_2, root if version_2 else root / "cpu"
+
+
+def _impossible(home: Path, error: OSError) -> MeasureFailed:
+    reason = f"no CPU quota can be set below {home} ({error.strerror})"
+    return MeasureFailed(f"{reason}: run it as root on a machine whose cpu controller is writable")
 
 
 def _text(file: Path) -> str:

@@ -21,11 +21,11 @@ from bench import jobs
 from bench.cluster import BenchCluster
 from bench.figures import Figures, percentile
 from bench.followed import MeasureFailed
+from bench.plans import planned
 from bench.scale import Scale
 from holdfast.schemas import assignments, formats, heartbeats, plans
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, job_key, unit_key
 from holdfast.schemas.costs import Costs
-from holdfast.schemas.decided import Id
 from holdfast.schemas.heartbeats import CopyState, Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, Partition
@@ -33,8 +33,6 @@ from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.log.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.planning.loading import load
-from holdfast.services.planning.plan import make_plan
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 
 LEVELS = {31: (16, 1), 1_022: (256, 2)}
@@ -253,18 +251,8 @@ def _of_tree(one: dict[str, Any], tree: str) -> dict[str, Any]:
 
 def plan_of(sources: int, trees: int = 1) -> Plan:
     """Plan of a job whose sources merge two and two, in so many trees."""
-    cluster = ClusterTopics()
     text = jobs.merging(sources).substitute(name="turns", topic="turns", interval_ms=1_000)
     job = yaml.safe_load(text)
     for kind in ("sources", "operators", "queries"):
         job[kind] = {f"{name}{tree}": _of_tree(one, tree) for tree in TREES[:trees] for name, one in job[kind].items()}
-    return make_plan(
-        load(yaml.safe_dump(job), "turns.yaml"),
-        generation=GENERATION,
-        id=Id("bench", 1),
-        topics=None,
-        first={},
-        prefix=cluster.prefix,
-        versions={},
-        allow=[],
-    )
+    return planned(yaml.safe_dump(job), "turns.yaml", GENERATION, ClusterTopics())

@@ -16,10 +16,10 @@ from bench.figures import Figures
 from bench.followed import MeasureFailed
 from bench.nexmark.events import Events
 from bench.nexmark.queries import NOT_WRITTEN, READS, SIDE, job_file
+from bench.plans import planned
 from bench.saying import say
 from bench.scale import Scale
 from holdfast.schemas.cuts import END_WATERMARK
-from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.kernel.codecs.fields import DELETED, TIME, stream_schema
 from holdfast.services.kernel.dataflow.fed import Fed
@@ -27,8 +27,6 @@ from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore
-from holdfast.services.planning.loading import load
-from holdfast.services.planning.plan import make_plan
 
 EVENTS = 500_000
 PER_S = 10_000
@@ -93,15 +91,6 @@ def side_rows() -> pl.DataFrame:
 def layout_of(query: int, held_s: int) -> UnitLayout:
     """The one unit of a query's job."""
     cluster = ClusterTopics("bench")
-    plan = make_plan(
-        load(job_file(query, held_s), f"nexmark-{query}.yaml"),
-        generation=GENERATION,
-        id=Id("bench", 1),
-        topics=None,
-        first={},
-        prefix=cluster.prefix,
-        versions={},
-        allow=[],
-    )
+    plan = planned(job_file(query, held_s), f"nexmark-{query}.yaml", GENERATION, cluster)
     (layout,) = unit_layouts(plan, cluster.job(plan.job, GENERATION)).values()
     return layout

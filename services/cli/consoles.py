@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.services.cli.options import DataDir, Json, KafkaAt
 from holdfast.services.cli.terminal import note, print_json, say
 from holdfast.services.kernel.errors import FAILED, CommandFailed
+
+if TYPE_CHECKING:
+    from holdfast.services.node.cluster_files import Cluster
 
 PORT = 8460
 SETTINGS = "HOLDFAST_CONSOLE_"
@@ -63,11 +66,12 @@ def console(
     from holdfast.services.cli.faults import kill_worker, stall_worker
     from holdfast.services.cli.whereabouts import connected, data_directory
     from holdfast.services.console.guarding import read_token
+    from holdfast.services.node.cluster_files import ClusterFiles
 
     directory = data_directory(data_dir)
-    at = "" if inherited is not None or _asks_for_its_own(ctx) else _of_cluster(directory)
-    if at:
-        url = f"{at}?token={read_token(directory)}"
+    cluster, own = ClusterFiles(directory).running(), inherited is not None or _asks_for_its_own(ctx)
+    if cluster is not None and cluster.console and not own:
+        url = f"{cluster.console}?token={read_token(directory)}"
         _tell(url, directory, read_only=read_only, as_json=as_json)
         _open(url)
         return
@@ -76,9 +80,7 @@ def console(
     from holdfast.services.console.serving import Served, serve
 
     with connected(data_dir, kafka) as door:
-        served = Served(
-            port, address, tuple(name or ()), read_only, read_token(directory), _allowed(directory, data_dir)
-        )
+        served = Served(port, address, tuple(name or ()), read_only, read_token(directory), _allowed(cluster, data_dir))
         served = served.bound() if inherited is None else served.adopted(inherited)
         if inherited is None:  # else the output is a log, which no token goes into
             _tell(served.url, directory, read_only=read_only, as_json=as_json)
@@ -97,14 +99,6 @@ def _asks_for_its_own(ctx: typer.Context) -> bool:
     """True if an option says how or where it is to be served."""
     given = (ctx.get_parameter_source(name) for name in ("port", "address", "name", "read_only", "kafka"))
     return any(source is not None and source.name == "COMMANDLINE" for source in given)
-
-
-def _of_cluster(directory: Path) -> str:
-    """Address of the console that a cluster on this machine serves; empty: none."""
-    from holdfast.services.node.cluster_files import ClusterFiles
-
-    cluster = ClusterFiles(directory).running()
-    return "" if cluster is None else cluster.console
 
 
 def _tell(url: str, directory: Path, *, read_only: bool, as_json: bool) -> None:
@@ -126,11 +120,9 @@ def _open(url: str) -> None:
         webbrowser.open(url)
 
 
-def _allowed(directory: Path, data_dir: Path | None) -> tuple[str, ...]:
-    """Modules that operators may come from."""
+def _allowed(cluster: Cluster | None, data_dir: Path | None) -> tuple[str, ...]:
+    """Modules that operators may come from. cluster: what runs on this machine."""
     from holdfast.services.cli.whereabouts import load_settings
-    from holdfast.services.node.cluster_files import ClusterFiles
 
-    cluster = ClusterFiles(directory).running()
     listed = load_settings(data_dir).plugins if cluster is None else cluster.plugins
     return tuple(module.strip() for module in listed.split(",") if module.strip())

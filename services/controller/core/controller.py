@@ -263,7 +263,7 @@ class Controller:
 
     def _lost(self, job: Job) -> Problem | None:
         """Why a job that takes another's place must not begin, though that is over: it did not end for this one."""
-        g = "" if job.start is None else job.start.replaces
+        g = job.replaces
         ended = self._admitted.ended(g)
         if not g or (ended is not None and ended.reason == replaced_by(job.label)):
             return None

@@ -107,6 +107,11 @@ class Job:
         return f"{self.name}@{self.generation}"
 
     @property
+    def replaces(self) -> str:
+        """Generation whose place it is to take; empty: none."""
+        return "" if self.start is None else self.start.replaces
+
+    @property
     def undecided(self) -> bool:
         return self.life.phase in UNDECIDED
 
@@ -164,7 +169,7 @@ def replaced_by(label: str) -> str:
 
 def _name_in_use(job: Job, other: Job) -> Problem:
     name = job.name
-    if job.start is not None and job.start.replaces == other.generation:
+    if job.replaces == other.generation:
         message = f"{other.label} is not held any more at the batch of the savepoint: somebody has resumed or ended it"
         return Problem("name", message, f"`holdfast update {name}` begins again")
     message = f"job '{name}' is {other.life.phase.value} already, as {other.label}"

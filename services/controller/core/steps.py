@@ -65,7 +65,7 @@ def _may_be_replaced(job: Job, jobs: Iterable[Job]) -> bool:
     A controller that starts cannot know how far a former one had ended this job for the other one: its topics may be
     gone, and with them the savepoint that it began with.
     """
-    return any(one.undecided and one.start is not None and one.start.replaces == job.generation for one in jobs)
+    return any(one.undecided and one.replaces == job.generation for one in jobs)
 
 
 def _to_stop(job: Job, goals: Goals) -> bool:
