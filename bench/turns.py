@@ -32,6 +32,7 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.collector import Collector
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 
@@ -102,7 +103,7 @@ class Fleet:
     """A replica on a log in memory, and workers that follow `assignments` at once."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.aside = plan, Aside()
+        self.plan, self.aside, self._collector = plan, Aside(), Collector()
         self._topics, self._now_us, self._batch = ClusterTopics(), 1_000_000, 1
         self._log = MemoryLog(lambda: self._now_us // 1000)
         self._log.create(self._topics.specs())
@@ -165,6 +166,7 @@ class Fleet:
         self._read()
         with self._turn():
             self._replica.turn()
+            self._collector.turned(True)
         self._read()
 
     def _read(self) -> None:

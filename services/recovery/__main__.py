@@ -6,6 +6,7 @@ Source: PROTOCOL 1 and 8. Any number of them run at once; each acts only on what
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -19,6 +20,7 @@ from holdfast.services.log.assignments import read_standings
 from holdfast.services.log.backlog import Backlog
 from holdfast.services.log.catching_up import catch_up, continue_group, recent
 from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.collector import Collector
 from holdfast.services.log.durability import Durability
 from holdfast.services.log.health import Health, answering, reading
 from holdfast.services.log.jobs import feed_kept, positions, read_jobs
@@ -87,9 +89,13 @@ async def run(settings: RecoverySettings) -> int:
     app = make_app(group, settings.kafka, client_settings(), kinds, agents.read, agents.passed, gate(log))
     listen(app, log, "heartbeats", {beats: nexts[beats]}, agents.read)
 
+    gc.freeze()
+    collector = Collector()
+
     async def turn() -> None:
         health.turned()
         replica.turn()
+        collector.turned(not replica.core.known.restful)
 
     async def echo() -> None:
         replica.echo()

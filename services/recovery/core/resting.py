@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.services.recovery.core.known import ReplicaView
 
-AT_ONCE = 150
+AT_ONCE = 50
 """Units that one call looks at."""
 
 

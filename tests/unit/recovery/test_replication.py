@@ -36,6 +36,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(measured, name, getattr(measured, name) // 10)
 
 
+class Moving:
+    """Rates of a job, and the newest ones."""
+
+    def __init__(self, mean: Rates, newest: Rates | None = None) -> None:
+        self._mean, self._newest = mean, mean if newest is None else newest
+
+    def rates(self, recent: bool = False) -> Rates:
+        return self._newest if recent else self._mean
+
+
 def budgeted(share: float, base: str = "passive") -> Plan:
     """Four sources that one sink merges, a unit each."""
     units = tuple(
@@ -167,7 +177,7 @@ def test_a_rate_that_moves_changes_the_plan_once_and_the_replica_that_goes_goes_
 def test_a_plan_by_rates_that_still_move_waits_until_the_newest_ones_agree() -> None:
     plan, mean = budgeted(0.6), Rates({"s": (30.0, 5.0, 25.0, 20.0)})
     for recent, moving in ((5.0, 5.0, 50.0, 40.0), True), ((30.0, 6.0, 24.0, 20.0), False):
-        asked = Question(JOB, plan, 0.6, 1, ("k-0", "s-0", "s-1"), rates=mean, recent=Rates({"s": recent}))
+        asked = Question(JOB, plan, 0.6, 1, ("k-0", "s-0", "s-1"), measured=Moving(mean, Rates({"s": recent})))
         found = answer(asked)
         assert (found.units, found.moving) == (("k-0", "s-0", "s-2"), moving)
         assert found.fidelity >= found.before + replanning.MARGIN
@@ -201,7 +211,7 @@ def test_nothing_is_planned_anew_while_a_worker_is_away() -> None:
     number, units = current(made).number, current(made).units
     other = next(task for task in range(SOURCES) if f"s-{task}" not in units)
     rates = Rates({"s": tuple(90.0 if task == other else 1.0 for task in range(SOURCES))})
-    found = answer(Question(JOB, made.plan, 0.4, number, units, rates=rates))
+    found = answer(Question(JOB, made.plan, 0.4, number, units, measured=Moving(rates)))
     assert found.fidelity > found.before + replanning.MARGIN
     made.stall(made.leader_of(unit_key("job", G, "k-0")))
     made.run(0.5)
@@ -282,9 +292,9 @@ def test_a_snapshot_holds_the_plan_and_a_fold_that_begins_with_it_goes_on_the_sa
 def test_an_answer_keeps_of_the_present_plan_what_costs_next_to_nothing() -> None:
     plan = budgeted(0.4)
     rates = Rates({"s": (10.0, 10.05, 10.0, 10.0)})
-    assert answer(Question(JOB, plan, 0.4, 1, ("k-0", "s-0"), rates=rates)).units == ("k-0", "s-0")
+    assert answer(Question(JOB, plan, 0.4, 1, ("k-0", "s-0"), measured=Moving(rates))).units == ("k-0", "s-0")
     rates = Rates({"s": (10.0, 20.0, 10.0, 10.0)})
-    found = answer(Question(JOB, plan, 0.4, 1, ("k-0", "s-0"), rates=rates))
+    found = answer(Question(JOB, plan, 0.4, 1, ("k-0", "s-0"), measured=Moving(rates)))
     assert found.units == ("k-0", "s-1")
     assert found.fidelity == pytest.approx(0.4)
     assert found.before == pytest.approx(0.2)

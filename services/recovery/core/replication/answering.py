@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.fidelity.of_job import Rates, planned
@@ -23,6 +24,12 @@ MOST_SWAPS = 400
 """Pairs of a unit that would go and one that would come, of which it is asked whether they may stay."""
 
 
+class Measurement(Protocol):
+    """Measurement: rates of a job's streams, computed when the answer needs them."""
+
+    def rates(self, recent: bool = False) -> Rates: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """Question: the units that are worth a replica.
@@ -31,7 +38,7 @@ class Question:
     present: its units.
     share: the budget.
     without: units that have a scheme of their own by now.
-    rates: None: even ones. recent: the newest ones; None: as rates.
+    measured: rates of the job's streams, and the newest ones; None: even ones.
     """
 
     job: str
@@ -40,8 +47,7 @@ class Question:
     number: int
     present: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
-    rates: Rates | None = None
-    recent: Rates | None = None
+    measured: Measurement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,8 @@ class Answer:
 
 def answer(question: Question) -> Answer:
     """The best plan found within the budget, which keeps of the present one what costs hardly any fidelity."""
-    of = planned(question.plan, question.rates, question.without)
+    rates = None if question.measured is None else question.measured.rates()
+    of = planned(question.plan, rates, question.without)
     topology, budget = of.topology, of.budget(question.share)
     open_units = set(topology.open)
     now = [topology.numbers[name] for name in sorted(question.present) if topology.numbers.get(name) in open_units]
@@ -73,9 +80,9 @@ def answer(question: Question) -> Answer:
 
 
 def _moving(question: Question, units: Sequence[int], budget: int) -> bool:
-    if question.recent is None:
+    if question.measured is None:
         return False
-    newest = planned(question.plan, question.recent, question.without).topology
+    newest = planned(question.plan, question.measured.rates(recent=True), question.without).topology
     return structure_aware(newest, budget).fidelity - value(newest, units) >= STEADY
 
 

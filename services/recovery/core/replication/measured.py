@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.schemas.assignments import unit_key
 from holdfast.schemas.costs import Costs
@@ -19,31 +20,72 @@ LEAST_US = 20_000_000
 """A rate is a mean over at least so long, and over at most the window."""
 
 
+class Sample(NamedTuple):
+    """Counts of records by edge, in and out, that a leader reported."""
+
+    at_us: int
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+
+
+class Span(NamedTuple):
+    """Counts of one unit over time.
+
+    oldest: at the beginning of the window.
+    recent: the least time before the newest ones.
+    newest: the last ones.
+    """
+
+    oldest: Sample
+    recent: Sample
+    newest: Sample
+
+    def rates(self, recent: bool) -> tuple[dict[str, float], dict[str, float]]:
+        """Records per second by edge, in and out. recent: over the least time only."""
+        since, now = self.recent if recent else self.oldest, self.newest
+        span_s = (now.at_us - since.at_us) / 1_000_000
+        return _rates(since.inputs, now.inputs, span_s), _rates(since.outputs, now.outputs, span_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Counts of all units of a job, of one moment: rates are computed from them beside the turns of recovery."""
+
+    plan: Plan
+    of: Mapping[str, Span]
+
+    def rates(self, recent: bool = False) -> Rates:
+        """Rates of the job's streams. recent: over the least time only."""
+        inputs: dict[tuple[str, str], float] = {}
+        outputs: dict[tuple[str, str], float] = {}
+        for unit, span in self.of.items():
+            taken, put = span.rates(recent)
+            inputs.update({(unit, edge): rate for edge, rate in taken.items()})
+            outputs.update({(unit, edge): rate for edge, rate in put.items()})
+        return edge_rates(self.plan, inputs, outputs)
+
+
 @dataclass(slots=True)
 class Counted:
     """Counts by the leader of one unit. Counts of records continue from leader to leader."""
 
-    _samples: deque[tuple[int, Mapping[str, int], Mapping[str, int]]] = field(default_factory=deque)
+    _samples: deque[Sample] = field(default_factory=deque)
 
     def read(self, costs: Costs, now_us: int) -> None:
-        if self._samples and now_us - self._samples[-1][0] < APART_US:
+        if self._samples and now_us - self._samples[-1].at_us < APART_US:
             return
         inputs = {edge: records for edge, (records, _) in costs.inputs.items()}
-        self._samples.append((now_us, inputs, dict(costs.outputs)))
-        while now_us - self._samples[0][0] > WINDOW_US:
+        self._samples.append(Sample(now_us, inputs, dict(costs.outputs)))
+        while now_us - self._samples[0].at_us > WINDOW_US:
             self._samples.popleft()
 
-    def rates(self, recent: bool = False) -> tuple[dict[str, float], dict[str, float]] | None:
-        """Records per second by edge, in and out; None: too little was heard. recent: over the least time only."""
+    def span(self) -> Span | None:
+        """None: too little was heard."""
         if not self._samples:
             return None
-        now_us, inputs, outputs = self._samples[-1]
-        old = [one for one in self._samples if now_us - one[0] >= LEAST_US]
-        if not old:
-            return None
-        since_us, taken, put = old[-1] if recent else old[0]
-        span_s = (now_us - since_us) / 1_000_000
-        return _rates(taken, inputs, span_s), _rates(put, outputs, span_s)
+        newest = self._samples[-1]
+        old = [one for one in self._samples if newest.at_us - one.at_us >= LEAST_US]
+        return Span(old[0], old[-1], newest) if old else None
 
 
 @dataclass(slots=True)
@@ -57,18 +99,21 @@ class Measured:
         if costs.leads:
             self._counted.setdefault(costs.unit, Counted()).read(costs, now_us)
 
-    def rates(self, recent: bool = False) -> Rates | None:
-        """None: not every unit's leader has been heard for long enough. recent: over the least time only."""
-        inputs: dict[tuple[str, str], float] = {}
-        outputs: dict[tuple[str, str], float] = {}
+    def spans(self) -> Spans | None:
+        """None: not every unit's leader has been heard for long enough."""
+        found: dict[str, Span] = {}
         for unit in (one for one in self.plan.units if not one.host):
             counted = self._counted.get(unit_key(self.plan.job, self.plan.generation, unit.name))
-            found = None if counted is None else counted.rates(recent)
-            if found is None:
+            span = None if counted is None else counted.span()
+            if span is None:
                 return None
-            inputs |= {(unit.name, edge): rate for edge, rate in found[0].items()}
-            outputs |= {(unit.name, edge): rate for edge, rate in found[1].items()}
-        return edge_rates(self.plan, inputs, outputs)
+            found[unit.name] = span
+        return Spans(self.plan, found)
+
+    def rates(self) -> Rates | None:
+        """None: not every unit's leader has been heard for long enough."""
+        spans = self.spans()
+        return None if spans is None else spans.rates()
 
 
 def _rates(before: Mapping[str, int], now: Mapping[str, int], span_s: float) -> dict[str, float]:

@@ -182,16 +182,16 @@ class Replication:
         if present is not None and (quiet := _placed(known, assigned) and calm()) is None:
             return
         known.asked_us = now_us  # also if nothing is asked: to look whether all units are at rest takes a while
-        rates = recent = None
+        measured = None
         if present is not None:
             if not quiet:
                 known.better = 0
                 return
-            rates, recent = known.measured.rates(), known.measured.rates(recent=True)
-            if rates is None:
+            measured = known.measured.spans()
+            if measured is None:
                 return
         number, units = (0, ()) if present is None else (present.number, present.units)
-        known.asking = Question(key, known.plan, known.share, number, units, own, rates, recent)
+        known.asking = Question(key, known.plan, known.share, number, units, own, measured)
         self.questions.append(known.asking)
 
     def _direct(self, key: str, known: _Job, own: frozenset[str], assigned: Assigned) -> None:

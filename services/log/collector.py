@@ -2,7 +2,8 @@
 
 Left to itself it goes by what was allocated and not yet freed. State that replaces state leaves that number as it is:
 a pass, when it came, looked through all that had changed since the last, 11 ms for 100,000 keys in the middle of a
-step. After every turn there is little to look through, and what was fetched is gone by then.
+step. After every turn there is little to look through, and what was fetched is gone by then. A replica of recovery over
+1,022 units stood still for 137 ms.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.services.worker.process import collector
-from holdfast.services.worker.process.collector import (
+from holdfast.services.log import collector
+from holdfast.services.log.collector import (
     LEFT_BUSY_S,
     LEFT_S,
     MANY_OBJECTS,
