@@ -9,7 +9,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Tag, model_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from holdfast.schemas.job_part import JobPart, Name, Shift, Span, Tasks, Text, Whole
@@ -151,13 +151,14 @@ class Aggregate(OperatorSpec):
 
 
 class JoinSides(JobPart):
-    """A join of two streams on equal columns and near event times, or of a stream with a table on the table's key."""
+    """A join of two streams on equal columns and near event times, or of a stream or a table with a table on the key of
+    the latter."""
 
     left: Name
     """Source or operator on the left."""
     right: Name
     """Source or operator on the right; or a source that is a table: each left row meets the row of its key as of its
-    batch, and later changes of the table send nothing again."""
+    batch, and later changes of the table send nothing again, but with emit: updates."""
     on: Columns
     """Columns that must be equal: of both sides, or `user = id`, the left one first; with a table, its key."""
     within_s: Span | None = None
@@ -168,6 +169,16 @@ class JoinSides(JobPart):
     kind: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner"
     """inner: matching pairs; left, right, full: also rows of that side, or of both, without a match, once none can come
     (with a table at once, and left only); semi: left rows with a match, each once; anti: left rows without one."""
+    emit: Literal["each", "updates"] | None = None
+    """With a table on the right. each: every left row once, as of its batch; updates: left rows replace each other by
+    their key, and a change of either side sends the rows that it changes, with `op` u, or d for a row that is gone.
+    null: updates where the left side is a table, too, else each."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A join without these settings is written as releases that do not have them write it."""
+        written: dict[str, Any] = plain(self)
+        return {name: one for name, one in written.items() if name != "emit" or one is not None}
 
     @model_validator(mode="after")
     def _in_order(self) -> JoinSides:
@@ -179,7 +190,7 @@ class JoinSides(JobPart):
 
 
 class Join(OperatorSpec):
-    """Joins two streams, or a stream with a table."""
+    """Joins two streams, or a stream or a table with a table."""
 
     kind: ClassVar[str] = "join"
     input_paths: ClassVar[tuple[str, ...]] = ("join.left", "join.right")

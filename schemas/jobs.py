@@ -181,7 +181,7 @@ class Source(JobPart):
     """Key columns: the topic, which should be compacted and keyed by them, is a table. The newest record of a key is
     its row; one without a value deletes the row that its record key names (the one column as text or JSON, a JSON
     object, or a JSON array in the order given here). A table is read to its end before the job reads anything else,
-    and is the right side of joins. event_time, allowed_lateness_s, idle_after_s,
+    and is read by joins alone. event_time, allowed_lateness_s, idle_after_s,
     close_after_idle_s, max_ahead_s, on_ahead, null_records and late mean nothing for it."""
 
     @model_serializer(mode="wrap")

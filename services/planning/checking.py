@@ -13,7 +13,7 @@ from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import SPARK_INPUT, Problem
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators import catalogue, updates
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.suggestions import did_you_mean, suggest
 from holdfast.services.planning import assuming, available, checkpoints, sinks, source_streams, spark_inputs, tables
@@ -154,6 +154,15 @@ def _input_windowed(checked: Checked, name: str, inputs: Sequence[Stream]) -> di
     return {"input_windowed": inputs[0].windowed}
 
 
+def _left_rows(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
+    """Facts about the left rows of a join that sends updates; of another join nothing, as in plans of before."""
+    params = checked.params[name]
+    if not updates.updating(params, inputs[0].fields, inputs[1].fields):
+        return {}
+    moving = updates.rows_move(params["join"], inputs[0].row_key)
+    return ({"rows_move": True} if moving else {}) | ({"left_changes": True} if inputs[0].changes else {})
+
+
 def _spark_inputs(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
     """Times of the one input, or of several inputs with their names."""
     named = spark_inputs.operators(checked.spec)[name].named_inputs
@@ -171,6 +180,7 @@ NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
     "on_error": _on_error,
     "input_row_key": _input_row_key,
     "input_windowed": _input_windowed,
+    "left_rows": _left_rows,
     "spark_inputs": _spark_inputs,
 }
 """Facts about the rest of the job that an operator needs, by the name by which its kind asks for them."""

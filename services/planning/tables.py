@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.schemas.job_operators import OperatorSpec
+from holdfast.schemas.job_operators import Join, OperatorSpec
 from holdfast.schemas.jobs import JobSpec, Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields
@@ -23,6 +23,7 @@ def problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
         if source.table is not None:
             yield from _key_problems(f"sources.{name}", source, source.table)
     yield from _reader_problems(spec, graph)
+    yield from _time_problems(spec, graph)
 
 
 def keys(operator: OperatorSpec, spec: JobSpec) -> dict[int, tuple[str, ...]]:
@@ -64,5 +65,24 @@ def _reader_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
                 continue
             operator = spec.operators.get(reader)
             if operator is None or index not in catalogue.OPERATORS[operator.kind].table_slots:
-                message = f"{slot.producer} is a table, which only the right side of a join reads"
+                message = f"{slot.producer} is a table, which only a join with a table reads"
                 yield Problem(slot.path, message, "without `table` it is a stream of changes")
+
+
+def _time_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
+    """Operators that wait for time to pass, behind a join of two tables: nobody knows how late a change may come."""
+    untimed: dict[str, str] = {}
+    for name in graph.order:
+        operator = spec.operators.get(name)
+        if operator is None:
+            continue
+        if isinstance(operator, Join) and len(keys(operator, spec)) == 2:
+            untimed[name] = name
+        joined = next((untimed[one] for one in operator.inputs if one in untimed), None)
+        if joined is None:
+            continue
+        untimed[name] = joined
+        params, kind = operator.declared(), catalogue.OPERATORS[operator.kind]
+        if kind.closes(params) or params.get("forget_after_s") is not None or operator.kind == "spark":
+            message = f"reads changes of tables, of which {joined} cannot say how late they may come"
+            yield Problem(f"operators.{name}", message, "without `table` a topic is a stream of changes, with times")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tests.golden.recordings import incidents, sensors, traffic, weather
-from tests.golden.whole import assert_rows, finish, in_windows, late, timed, utc
+from tests.golden.whole import assert_newest, assert_rows, finish, in_windows, late, timed, utc
 
 TRAFFIC = "fields: {at: timestamp, sensor: int, vehicles: int, speed: int}, event_time: at"
 WEATHER = "fields: {at: timestamp, hum: int?, tempm: int?, wspdm: float?}, event_time: at"
@@ -118,3 +118,23 @@ max_batch_records: 5000
     assert 0 < expected["road_type"].null_count() < expected.height
     assert_rows(got, "all", expected)
     assert_rows(got, "some", expected.drop_nulls("road_type"))
+
+
+def test_a_join_of_two_tables_ends_with_the_newest_row_of_each_key_beside_its_partner() -> None:
+    job = """
+name: states
+sources:
+  traffic: {topic: traffic, table: [sensor], parallelism: 2, fields: {sensor: int, vehicles: int, speed: int}}
+  incidents: {topic: incidents, table: [sensor], fields: {sensor: int, slowed_to: int}}
+operators:
+  states: {join: {left: traffic, right: incidents, "on": [sensor], kind: left}, parallelism: 2}
+queries:
+  states: {input: states, sink: {topic: states, delete_when: "op = 'd'"}}
+"""
+    left = traffic().head(30_000).select("sensor", "vehicles", "speed")
+    right = incidents().select("sensor", "slowed_to").filter(pl.col("sensor") % 3 > 0)
+    got = finish(job, {"traffic": left, "incidents": right})
+    newest = [one.unique("sensor", keep="last", maintain_order=True) for one in (left, right)]
+    expected = newest[0].join(newest[1], on="sensor", how="left").with_columns(op=pl.lit("u"))
+    assert 0 < expected["slowed_to"].null_count() < expected.height
+    assert_newest(got, "states", expected, ["sensor"])

@@ -262,6 +262,8 @@ STRICT = "strict"
 """Begins the name of a version of code that raises more often (tests/support/raising.py)."""
 DEDUPLICATED, OTHER_WINDOWS = 0.2, 0.25
 """Share of the jobs that have a dedup, and of those with final windows that have sessions or cumulative ones."""
+UPDATES = 0.5
+"""Share of the jobs with a table of which a join sends updates."""
 
 
 def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
@@ -276,6 +278,7 @@ def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
             _odd(aside, spec, topics)
         _other_windows(aside, spec)
         _other_joins(aside, spec)
+        _updates(aside, spec, topics)
         units = _units(spec, topics)
         if 0 < len(units) <= MAX_UNITS:
             return DrawnJob(spec, topics, units)
@@ -361,6 +364,27 @@ def _other_joins(random: Random, spec: dict[str, Any]) -> None:
         joined = random.choice(joins)
         del joined["within_s"]
         joined |= {"kind": kind, "between": random.choice(([-0.2, 0.7], [0.1, 0.6], [-0.5, 0]))}
+
+
+def _updates(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> None:
+    """In some of the jobs with a table it is joined with totals, or with itself, and changes of it are sent, too."""
+    if TABLE not in spec["sources"] or (share := random.random()) > UPDATES:
+        return
+    left = TABLE
+    if share < UPDATES / 2:
+        left = "sums"
+        read = random.choice([name for name in spec["sources"] if name != TABLE])
+        spec["operators"][left] = {"aggregate": {"x": "sum(x)"}, "key": ["k"], "input": read}
+    joined = {
+        "left": left,
+        "right": TABLE,
+        "on": ["k"],
+        "kind": random.choice(("inner", "left", "full")),
+        "emit": "updates",
+    }
+    spec["operators"]["updated"] = {"join": joined, "parallelism": random.choice((1, 2))}
+    spec["queries"]["updated"] = {"input": "updated", "sink": {"topic": "out-updated", "delete_when": "op = 'd'"}}
+    topics["out-updated"] = random.choice((1, 2))
 
 
 def _in_between(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> bool:

@@ -116,6 +116,7 @@ JOB = {
     "JoinSides.within_s": "kernel/operators/join_range.py",
     "JoinSides.between": "kernel/operators/join_range.py",
     "JoinSides.kind": "kernel/operators/join.py",
+    "JoinSides.emit": "kernel/operators/updates.py",
     "Top.top": PART,
     "Top.key": "kernel/operators/top.py",
     "Top.input": "planning/graph.py",

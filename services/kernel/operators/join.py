@@ -1,5 +1,7 @@
 """join: two streams on equal keys and near event times, or a stream with a table on the table's key.
 
+Where the left side is a table, or `emit: updates` asks for it, rows replace each other (updating_join.py).
+
 Source: JOBS "join", PROTOCOL 3 and 4.
 """
 
@@ -7,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from holdfast.schemas.job_operators import Join as JoinSpec
 from holdfast.schemas.plans import OperatorPlan, Problem
-from holdfast.services.kernel.codecs.fields import DELETED, optional
+from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.operators import join_keys
-from holdfast.services.kernel.operators.join_keys import Pair, Sides
+from holdfast.services.kernel.operators.join_keys import Sides
 from holdfast.services.kernel.operators.join_range import Range, range_of
 from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import Operator
 from holdfast.services.kernel.operators.stream_join import LEFT_ONLY, Join
 from holdfast.services.kernel.operators.table_join import TableJoin
+from holdfast.services.kernel.operators.updates import MOVING, updated, updating
+from holdfast.services.kernel.operators.updating_join import UpdatingJoin
 from holdfast.services.kernel.state.table import Tables
 
 
@@ -26,30 +31,25 @@ class JoinKind(OperatorKind):
 
     model = JoinSpec
     made = "rows of two records each"
-    table_slots = frozenset({1})
+    table_slots = frozenset({0, 1})
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, (left, right) = Problems(), inputs
         join_keys.check(problems, params["join"]["on"], left.fields, right.fields)
         problems.check()
+        if updating(params, left.fields, right.fields):
+            return updated(problems, params["join"], left, right)
         on, kind = join_keys.pairs(params["join"]["on"]), params["join"].get("kind")
         if kind in LEFT_ONLY:
             return replace(left, hosted=None) if DELETED in right.fields else Stream(left.fields)
-        names = join_keys.right_names(on, left.fields, right.fields)
-        for name, as_name in names.items():
-            if as_name in left.fields or list(names.values()).count(as_name) > 1:
-                message = f"its column '{name}' would be a second '{as_name}'"
-                problems.add("join.right", message, "rename it with a select")
-        problems.check()
-        mine = {name: _of_left(name, on, kind, left.fields, right.fields) for name in left.fields}
-        outer = kind in ("left", "full")
-        others = {to: optional(right.fields[name]) if outer else right.fields[name] for name, to in names.items()}
-        fields = {**mine, **others}
+        fields = join_keys.beside(problems, on, str(kind), left.fields, right.fields)
         return replace(left, fields=fields, hosted=None) if DELETED in right.fields else Stream(fields)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         left, right = inputs
         sides = Sides.of(plan.params["join"], left, right, plan.fields)
+        if updating(plan.params, left, right):
+            return UpdatingJoin(sides, plan.row_key, bool(plan.params.get("left_changes")), tables)
         if DELETED in right:
             return TableJoin(sides, tables)
         return Join(sides, _range(plan.params), plan.params.get("late") == "topic", tables)
@@ -62,13 +62,14 @@ class JoinKind(OperatorKind):
                 "join.between", "stands beside within_s, and both say how far apart rows are", "leave one out"
             )
         if key is None:
-            if not times:
-                hint = "give the largest difference of event times, or make the right side a table"
-                yield Problem("join.within_s", "is missing: two streams are joined within a time", hint)
+            yield from _without_table(join, times, 0 in tables)
             return
         if times:
             yield Problem(f"join.{times[0]}", f"{right} is a table: its rows count at any time", "leave it out")
-        if (kind := join["kind"]) in ("right", "full"):
+        if 0 in tables and join.get("emit") == "each":
+            message = f"each does not go with {join['left']}, which is a table: its rows replace each other"
+            yield Problem("join.emit", message, "leave it out")
+        if 0 not in tables and join.get("emit") != "updates" and (kind := join["kind"]) in ("right", "full"):
             message = f"{kind} would give rows of table {right} that no row meets, and they count at any time"
             yield Problem("join.kind", message, "use inner, left, semi or anti")
         if key and sorted(pair.right for pair in join_keys.pairs(join["on"])) != sorted(key):
@@ -76,7 +77,13 @@ class JoinKind(OperatorKind):
             yield Problem("join.on", message, f"on: [{', '.join(key)}]")
 
     def needs(self, params: Params) -> tuple[str, ...]:
-        return ("late",)
+        return ("late", "left_rows")
+
+    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
+        return 1 if params.get("rows_move") else super().tasks(params, wanted, widest)
+
+    def one_task(self, params: Params, windowed: bool) -> str:
+        return MOVING if params.get("rows_move") else ""
 
     def key(self, params: Params) -> tuple[str, ...]:
         return self.key_of(params, 0)
@@ -116,12 +123,17 @@ _OWN = ("left", "full", "semi", "anti")
 """Kinds that put out left rows with their own time."""
 
 
-def _of_left(name: str, on: Sequence[Pair], kind: str | None, left: Fields, right: Fields) -> str:
-    """The type of a left column: where a right row may stand alone, it has the key and nothing else of the left."""
-    if kind not in ("right", "full"):
-        return left[name]
-    same = any(pair.left == name and right[pair.right] == left[name] for pair in on)
-    return left[name] if same else optional(left[name])
+def _without_table(join: Mapping[str, Any], times: Sequence[str], left_table: bool) -> Iterator[Problem]:
+    """Problems of a join whose right side is no table."""
+    if left_table:
+        message = f"is a table, and {join['right']} on the right is none"
+        yield Problem("join.left", message, "exchange the sides: rows on the left meet the table on the right")
+    elif not times:
+        hint = "give the largest difference of event times, or make the right side a table"
+        yield Problem("join.within_s", "is missing: two streams are joined within a time", hint)
+    if join.get("emit") is not None and not left_table:
+        message = f"is for a join with a table, and {join['right']} is none"
+        yield Problem("join.emit", message, "leave it out")
 
 
 def _timed(params: Params) -> bool:

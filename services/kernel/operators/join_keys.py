@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from holdfast.services.kernel.codecs.fields import DELETED, dtype, schema
+from holdfast.services.kernel.codecs.fields import DELETED, dtype, optional, schema
 from holdfast.services.kernel.operators.kind import Fields, Problems
 from holdfast.services.kernel.suggestions import suggest
 
@@ -65,6 +65,27 @@ class Sides:
     @property
     def right_on(self) -> list[str]:
         return [pair.right for pair in self.on]
+
+
+def beside(problems: Problems, on: Sequence[Pair], kind: str, left: Fields, right: Fields) -> Fields:
+    """The columns of both sides; raises JobRejected where two would have one name."""
+    names = right_names(on, left, right)
+    for name, as_name in names.items():
+        if as_name in left or list(names.values()).count(as_name) > 1:
+            message = f"its column '{name}' would be a second '{as_name}'"
+            problems.add("join.right", message, "rename it with a select")
+    problems.check()
+    mine = {name: _of_left(name, on, kind, left, right) for name in left if name != DELETED}
+    outer = kind in ("left", "full")
+    return {**mine, **{to: optional(right[name]) if outer else right[name] for name, to in names.items()}}
+
+
+def _of_left(name: str, on: Sequence[Pair], kind: str, left: Fields, right: Fields) -> str:
+    """The type of a left column: where a right row may stand alone, it has the key and nothing else of the left."""
+    if kind not in ("right", "full"):
+        return left[name]
+    same = any(pair.left == name and right[pair.right] == left[name] for pair in on)
+    return left[name] if same else optional(left[name])
 
 
 # -- what is wrong ----------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class Stream:
     windowed: rows are final results of windows, all rows of a window in one batch.
     once: no row comes again with other values, though row_key names it.
     hosted: Spark's statements about the plan of an operator that it runs, fields of a SparkPlan by name.
+    changes: rows replace each other, and the column `op` says which rows are gone.
     """
 
     fields: Fields
@@ -41,6 +42,7 @@ class Stream:
     windowed: bool = False
     hosted: Mapping[str, Any] | None = None
     once: bool = False
+    changes: bool = False
 
 
 class HeldInput(NamedTuple):

@@ -8,6 +8,7 @@ import polars as pl
 
 from holdfast.schemas.job_operators import Select
 from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.change_records import OP
 from holdfast.services.kernel.codecs.fields import schema, text_of
 from holdfast.services.kernel.expressions import stars
 from holdfast.services.kernel.expressions.parsing import (
@@ -53,7 +54,8 @@ class SelectKind(OperatorKind):
         problems.check()
         whole = kept.issuperset(inputs[0].row_key)
         windowed = inputs[0].windowed and kept.issuperset(BOUNDS)
-        return Stream(fields, inputs[0].row_key if whole else (), windowed, once=inputs[0].once)
+        changes = inputs[0].changes and whole and OP in kept
+        return Stream(fields, inputs[0].row_key if whole else (), windowed, once=inputs[0].once, changes=changes)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         items = list(stars.expanded(plan.params["select"], list(inputs[0])))

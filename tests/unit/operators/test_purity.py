@@ -94,6 +94,8 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "inner join with a table": ("join", join("inner", None), [Stream(FIELDS), TABLE]),
     "rows that are not in a table": ("join", join("anti", None), [Stream(FIELDS), TABLE]),
     "left join with a table": ("join", join("left", None), [Stream(FIELDS), TABLE]),
+    "tables": ("join", join("left", None, emit="updates"), [Stream({**FIELDS, DELETED: "bool?"}, ("n",)), TABLE]),
+    "totals with a table": ("join", join("full", None, emit="updates"), [Stream({**FIELDS}, ("k",)), TABLE]),
     "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
     "as-of join": ("asof_join", {"asof_join": AS_OF, "late": "topic"}, [Stream(FIELDS), Stream(RIGHT)]),

@@ -27,7 +27,8 @@ def join(**more: Any) -> dict[str, Any]:
     return {"j": {"join": {**BESIDE["join"], **more}}}
 
 
-READS = "t is a table, which only the right side of a join reads"
+DEDUP = {"dedup": {"within_s": 1}, "key": ["x"], "input": "f"}
+READS = "t is a table, which only a join with a table reads"
 INSTEAD = "without `table` it is a stream of changes"
 
 
@@ -71,7 +72,30 @@ INSTEAD = "without `table` it is a stream of changes"
             "is x, but the key of table t is x, y",
             "on: [x, y]",
         ),
-        (tabled(join(left="t")), "operators.j.join.left", READS, INSTEAD),
+        (
+            tabled(join(left="t", right="s")),
+            "operators.j.join.left",
+            "is a table, and s on the right is none",
+            "exchange the sides: rows on the left meet the table on the right",
+        ),
+        (
+            tabled(join(right="s", within_s=5, emit="updates")),
+            "operators.j.join.emit",
+            "is for a join with a table, and s is none",
+            "leave it out",
+        ),
+        (
+            tabled(join(left="t", emit="each")),
+            "operators.j.join.emit",
+            "each does not go with t, which is a table: its rows replace each other",
+            "leave it out",
+        ),
+        (
+            tabled({**join(left="t"), "f": {"filter": "x > 1", "input": "j"}, "d": DEDUP}),
+            "operators.d",
+            "reads changes of tables, of which j cannot say how late they may come",
+            "without `table` a topic is a stream of changes, with times",
+        ),
         (tabled({"f": {"filter": "x > 1", "input": "t"}}), "operators.f.input", READS, INSTEAD),
         (tabled({"u": {"union": ["s", "t"]}}), "operators.u.union[1]", READS, INSTEAD),
         (tabled({"o": {"spark": "mine:f", "input": "t"}}), "operators.o.input", READS, INSTEAD),

@@ -1,0 +1,211 @@
+"""join of a table with rows that replace each other: each change of either side sends the rows that it changes.
+
+The left side is a table, a running total, or another such join; the right side a table, which is looked up by its key.
+A row that comes out replaces the one of its left key; `op` says whether it is there (`u`) or gone (`d`, with the values
+that it had). So a change of the right side corrects every row that was joined with it.
+
+What is kept: both sides, and for a left key that says nothing of the right one, which left rows name a right row.
+Source: JOBS "join", PROTOCOL 6 (state access per distinct key of a batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import polars as pl
+import xxhash
+
+from holdfast.schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
+from holdfast.services.kernel.codecs import keys
+from holdfast.services.kernel.codecs.change_records import OP
+from holdfast.services.kernel.codecs.fields import DELETED, with_time
+from holdfast.services.kernel.operators.join_keys import Sides
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.stored_rows import StoredRows
+from holdfast.services.kernel.state.table import Table, Tables, Value
+
+UPDATED, GONE = "u", "d"
+_HASH_BYTES = 8
+_THERE = "_there"
+
+
+class _Pairs(NamedTuple):
+    """Left and right rows of some keys, as they are stored; None: there is none."""
+
+    left: Sequence[Value | None]
+    right: Sequence[Value | None]
+
+
+class UpdatingJoin:
+    """Rows that replace each other, in the order of their keys, at the newest time of the batch.
+
+    Args:
+        sides: the right side has DELETED; its columns of `on` are the table's key.
+        row_key: left columns by which left rows, and those that come out, replace each other.
+        changes: the left side is such a join itself, whose `op` says which rows are gone.
+    """
+
+    def __init__(self, sides: Sides, row_key: Sequence[str], changes: bool, tables: Tables) -> None:
+        self._on, self._right_on = sides.left_on, sides.right_on
+        self._untimed = DELETED in sides.left
+        self._kind, self._right_names = sides.kind, dict(sides.names)
+        same = set(row_key) == set(self._on)
+        self._key = self._on if same else list(row_key)
+        self._changes = changes
+        self._left_columns = [name for name in sides.left if name != DELETED and not (changes and name == OP)]
+        self._right_columns = [*self._right_on, *sides.names]
+        self._left_rows = StoredRows(pl.Schema({name: sides.left[name] for name in self._left_columns}))
+        self._right_rows = StoredRows(pl.Schema({name: sides.right[name] for name in self._right_columns}))
+        self._left, self._right = tables.table("left"), tables.table("right")
+        self._naming = None if same else tables.table("naming", _HASH_BYTES)
+        self._nothing = with_time(sides.output).to_frame()
+        self._shown = [name for name in sides.output if name != OP]
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        left, right = inputs
+        watermark = NO_WATERMARK if self._untimed and context.watermark < END_WATERMARK else None
+        if LOADED_WATERMARK <= context.watermark < END_WATERMARK:
+            watermark = NO_WATERMARK  # the left side has ended, the table not yet
+        if not left.height and not right.height:
+            return Outcome(self._nothing, watermark=watermark)
+        return Outcome(self._changed(left, right, self._time(inputs, context)), watermark=watermark)
+
+    @staticmethod
+    def _time(inputs: Sequence[pl.DataFrame], context: BatchContext) -> int:
+        """The newest time of the batch; no row is behind what was promised."""
+        known = context.watermark_before if context.watermark_before < LOADED_WATERMARK else NO_WATERMARK
+        times = [rows[TIME].to_numpy().max() for rows in inputs if rows.height]
+        return int(max(known, *times))
+
+    def _changed(self, left: pl.DataFrame, right: pl.DataFrame, time: int) -> pl.DataFrame:
+        put, new_left = self._newest(left, self._key, self._left_columns, self._left_rows)
+        changed, new_right = self._newest(right, self._right_on, self._right_columns, self._right_rows)
+        found = zip(changed, new_right, self._right.get_many(changed), strict=True)
+        changes = {key: new for key, new, old in found if new != old}
+        touched = sorted({*put, *self._named_by(changes)})
+        before = self._pairs(touched)
+        self._store(put, new_left, changes)
+        after = self._pairs(touched)
+        return self._differences(touched, before, after, time)
+
+    def _newest(
+        self, rows: pl.DataFrame, key: Sequence[str], columns: Sequence[str], codec: StoredRows
+    ) -> tuple[list[bytes], list[Value | None]]:
+        """Keys of a side in a batch, and the last row of each; None: it is gone. In a table null is no key."""
+        if not rows.height:
+            return [], []
+        rows = rows.with_columns(keys.canonical_floats(rows[name]) for name in key)
+        if DELETED in rows.columns:
+            rows = rows.drop_nulls(list(key))
+        rows = rows.unique(list(key), keep="last", maintain_order=True)
+        there = self._there(rows)
+        values = zip(codec.encode(rows.select(columns)), there, strict=True)
+        return keys.encode(rows, key), [value if is_there else None for value, is_there in values]
+
+    def _there(self, rows: pl.DataFrame) -> pl.Series:
+        """True for rows that are no deletions."""
+        if DELETED in rows.columns:
+            return ~rows[DELETED].fill_null(False)
+        if self._changes:
+            return rows[OP] != GONE
+        return pl.Series([True]).new_from_index(0, rows.height)
+
+    def _named_by(self, changes: Iterable[bytes]) -> Iterable[bytes]:
+        """Keys of rows that a change of these right keys may change."""
+        if self._naming is None:
+            return changes
+        found = list[bytes]()
+        for key in changes:
+            prefix = _prefixed(key)
+            found += [
+                one[len(prefix) :] for one, _ in self._naming.scan(prefix[:_HASH_BYTES]) if one.startswith(prefix)
+            ]
+        return found
+
+    def _pairs(self, touched: Sequence[bytes]) -> _Pairs:
+        left = self._left.get_many(touched)
+        if self._naming is None:
+            return _Pairs(left, self._right.get_many(touched))
+        named = self._names(left)
+        wanted = list(dict.fromkeys(key for key in named if key is not None))
+        rows = dict(zip(wanted, self._right.get_many(wanted), strict=True))
+        return _Pairs(left, [None if key is None else rows[key] for key in named])
+
+    def _names(self, left: Sequence[Value | None]) -> list[bytes | None]:
+        """The right keys that left rows name; null names none."""
+        found: list[bytes | None] = [None] * len(left)
+        there = [at for at, row in enumerate(left) if row is not None]
+        rows = self._left_rows.decode([left[at] for at in there]).select(self._on)
+        if there:
+            rows = rows.with_columns(keys.canonical_floats(rows[name]) for name in self._on)
+            whole = rows.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+            for at, key, names in zip(there, keys.encode(rows, self._on), whole, strict=True):
+                found[at] = key if names else None
+        return found
+
+    def _store(self, put: Sequence[bytes], left: Sequence[Value | None], right: dict[bytes, Value | None]) -> None:
+        if self._naming is not None:
+            was = [(one, key) for one, key in zip(self._names(self._left.get_many(put)), put, strict=True) if one]
+            self._naming.delete_many([_prefixed(one) + key for one, key in was])
+            now = [(one, key) for one, key in zip(self._names(left), put, strict=True) if one]
+            self._naming.put_many([_prefixed(one) + key for one, key in now], [(1,)] * len(now))
+        _put(self._left, put, left)
+        _put(self._right, list(right), list(right.values()))
+
+    def _differences(self, touched: Sequence[bytes], before: _Pairs, after: _Pairs, time: int) -> pl.DataFrame:
+        """Rows that are new or have other values, and those that are gone."""
+        if not touched:
+            return self._nothing
+        was, now = self._joined(before), self._joined(after)
+        differs = pl.Series([False]).new_from_index(0, len(touched))
+        for name in self._shown:
+            differs |= was[name].ne_missing(now[name])
+        updated = now[_THERE] & (~was[_THERE] | differs)
+        gone = was[_THERE] & ~now[_THERE]
+        parts = [
+            rows.with_columns(pl.lit(op).alias(OP), pl.int_range(pl.len()).alias("_at")).filter(which)
+            for rows, which, op in ((now, updated, UPDATED), (was, gone, GONE))
+        ]
+        found = pl.concat(parts).sort("_at").with_columns(pl.lit(time, pl.Int64).alias(TIME))
+        return found.select(pl.col(name).cast(kind) for name, kind in self._nothing.schema.items())
+
+    def _joined(self, pairs: _Pairs) -> pl.DataFrame:
+        """A row for each pair, with whether the join has it."""
+        left, has_left = self._gathered(self._left_rows, pairs.left)
+        right, has_right = self._gathered(self._right_rows, pairs.right)
+        there = {
+            "inner": has_left & has_right,
+            "semi": has_left & has_right,
+            "anti": has_left & ~has_right,
+            "left": has_left,
+            "right": has_right,
+            "full": has_left | has_right,
+        }[self._kind]
+        columns = {name: left[name] for name in self._left_columns}
+        for mine, other in zip(self._on, self._right_on, strict=True):
+            if self._kind in ("right", "full"):
+                key = pl.DataFrame([left[mine].alias("left"), right[other].alias("right")])
+                columns[mine] = key.select(pl.coalesce("left", "right")).to_series()
+        beside = {} if self._kind in ("semi", "anti") else self._right_names
+        columns |= {to: right[name] for name, to in beside.items()}
+        return pl.DataFrame([*(column.alias(name) for name, column in columns.items()), there.alias(_THERE)])
+
+    @staticmethod
+    def _gathered(codec: StoredRows, values: Sequence[Value | None]) -> tuple[pl.DataFrame, pl.Series]:
+        """The rows, with nulls where there is none, and where there is one."""
+        has = pl.Series([value is not None for value in values], dtype=pl.Boolean)
+        rows = codec.decode([value for value in values if value is not None])
+        places = pl.select(pl.when(has).then(has.cum_sum().cast(pl.Int64) - 1)).to_series()
+        return rows.select(pl.all().gather(places)), has
+
+
+def _put(table: Table, encoded: Sequence[bytes], values: Sequence[Value | None]) -> None:
+    there = [(key, value) for key, value in zip(encoded, values, strict=True) if value is not None]
+    table.put_many([key for key, _ in there], [value for _, value in there])
+    table.delete_many([key for key, value in zip(encoded, values, strict=True) if value is None])
+
+
+def _prefixed(key: bytes) -> bytes:
+    """A right key in the list of those that name it: by a hash that is scanned for, then the key itself."""
+    return xxhash.xxh3_64_digest(key) + len(key).to_bytes(4, "big") + key
