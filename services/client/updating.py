@@ -14,12 +14,15 @@ from typing import Any
 
 from msgspec import structs
 
+from holdfast.schemas.assignments import STOP, job_key
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.savepoints import FIELD, Piece, Start, Task
+from holdfast.schemas.topics import Partition
 from holdfast.services.client.holding import Holding
 from holdfast.services.client.saving import manifest_of, new_id, tasks_of
 from holdfast.services.client.submitting import Submitted, submit
 from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.log.assignments import read_standings
 from holdfast.services.log.savepoints import upload
 from holdfast.services.view.door import Door
 
@@ -65,12 +68,18 @@ def update(
         try:
             done = submitting(door, raw | {FIELD: structs.asdict(begin)}, timeout_s, lambda how_far: None)
         except JobRejected:
-            door.log.delete([topic])
+            if not _is_stopped(door, plan):  # else the topic holds all that is left of the job's state
+                door.log.delete([topic])
             raise
     except BaseException:
         hold.release()  # behind the new job in the log it concerns that one, which runs anyway
         raise
     return Updated(done, held.batch, sum(one.entries for one in tasks.values()), time.monotonic() - held.paused_s)
+
+
+def _is_stopped(door: Door, plan: Plan) -> bool:
+    goal = read_standings(door.log, Partition(door.topics.assignments, 0)).goal(job_key(plan.job, plan.generation))
+    return goal is not None and goal.goal.kind == STOP
 
 
 def _pieces(hold: Holding, batch: int, tasks: dict[str, Task]) -> Iterator[Piece]:

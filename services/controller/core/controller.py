@@ -14,7 +14,7 @@ from holdfast.schemas.events import Event as Happened
 from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
 from holdfast.schemas.plans import Decision, Plan, Problem, Rejection, Retirement, Status
 from holdfast.schemas.topics import generation
-from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps
+from holdfast.services.controller.core import capturing, commanding, completing, replacing, reports, status, steps
 from holdfast.services.controller.core.actions import (
     Action,
     AppendCheckpoint,
@@ -49,7 +49,7 @@ from holdfast.services.controller.core.events import (
 )
 from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.goals import Goals
-from holdfast.services.controller.core.job import Job, replaced_by
+from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import PLACED, Deed, Life, Phase, Step
 from holdfast.services.controller.core.submission import BadCommand, NamedJob, parse
 from holdfast.services.controller.core.waiting import waiting
@@ -141,7 +141,7 @@ class Controller:
             case CaughtUp():
                 self._begin(now_ms)
             case Drafted() | Refused():
-                self._drafted(event)
+                self._drafted(event, now_ms)
             case Counted():
                 self._counted(event)
             case Found():
@@ -240,18 +240,23 @@ class Controller:
 
     # -- what became of actions ---------------------------------------------------------------------------------------
 
-    def _drafted(self, event: Drafted | Refused) -> None:
+    def _drafted(self, event: Drafted | Refused, now_ms: int) -> None:
         job = self.jobs.get(event.plan.generation if isinstance(event, Drafted) else event.generation)
         if job is None or job.life.phase is not Phase.DRAFTING:
             return
         holder = self._admitted.named(job.name)
         in_use = self.jobs[holder.generation] if holder is not None else None
+        if isinstance(event, Refused) and replacing.begun(job, in_use, self._admitted, self.goals):
+            # The former job is down for it: whatever is amiss may pass, and to reject it would lose the state.
+            job.not_yet, job.failed, job.retry_ms = event.problems, job.asked, now_ms + RETRY_MS
+            job.trouble = "; ".join(f"{one.path}: {one.message}" for one in event.problems)
+            return
         if isinstance(event, Drafted) and in_use is not None and in_use.holds_for(job):
             in_use.make_way(job)
             job.proposal = event.plan
             self._step(job, Step.REPLACES)
             return
-        if isinstance(event, Drafted) and in_use is None and (lost := self._lost(job)) is not None:
+        if isinstance(event, Drafted) and in_use is None and (lost := replacing.lost(job, self._admitted)) is not None:
             job.refuse((lost,), None, self._author.next())
         elif isinstance(event, Drafted) and in_use is None:
             job.proposal = event.plan
@@ -260,15 +265,6 @@ class Controller:
             problems = event.problems if isinstance(event, Refused) else ()
             job.refuse(problems, None if held else in_use, self._author.next())
         self._step(job, Step.DRAFTED)
-
-    def _lost(self, job: Job) -> Problem | None:
-        """Why a job that takes another's place must not begin, though that is over: it did not end for this one."""
-        g = job.replaces
-        ended = self._admitted.ended(g)
-        if not g or (ended is not None and ended.reason == replaced_by(job.label)):
-            return None
-        message = f"{job.name}@{g}, whose place it is to take, has ended otherwise: rows might be delivered twice"
-        return Problem("name", message, "`holdfast submit --from` begins with a savepoint that you have")
 
     def _counted(self, event: Counted) -> None:
         """Takes in the final counts of a job, which its end decides."""
@@ -429,12 +425,20 @@ class Controller:
             job = commanding.concerned(asked, self.jobs.values())
             if job is not None and job.undecided:
                 waiting.append(asked)
+                if asked.command.command == "cancel" and job.not_yet:
+                    self._give_up(job)
             elif job is None:
                 if asked.fresh or now_ms - asked.timestamp_ms <= LATE_MS:
                     self._publish_event(reports.refused(asked.command, f"no such job; {self._running()}", now_ms))
             elif (cause := commanding.apply(asked, job)) and asked.fresh:
                 self._publish_event(reports.refused(asked.command, cause, now_ms))
         self._commands = waiting
+
+    def _give_up(self, job: Job) -> None:
+        """Rejects a job that cannot be planned, though another one was stopped for it."""
+        job.refuse(job.not_yet, None, self._author.next())
+        job.not_yet, job.failed, job.retry_ms = (), None, None
+        self._step(job, Step.DRAFTED)
 
     def _running(self) -> str:
         names = sorted(plan.job for plan in self._admitted.running().values())

@@ -50,6 +50,7 @@ class Job:
     counts: of its records, once no copy is left.
     records: of the batch of each unit in quarantine, None until it is known.
     successor: label of the job that takes its place; empty: none.
+    not_yet: why it cannot be planned, though the job whose place it takes was stopped for it.
     schemes: the last one that a command asked for, by unit, and the offset of the command.
     policies: commands for another checkpoint policy that may not be answered yet, by offset.
     policy_asked: the last one to which an answer was proposed.
@@ -72,6 +73,7 @@ class Job:
     cancel_offset: int | None = None
     drain_offset: int | None = None
     successor: str = ""
+    not_yet: tuple[Problem, ...] = ()
     control: Control | None = None
     schemes: dict[str, tuple[int, str]] = field(default_factory=dict)
     policies: dict[int, Command] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import asdict
 
 from holdfast.schemas.plans import Ended
+from holdfast.services.controller.core import replacing
 from holdfast.services.controller.core.actions import (
     Action,
     AppendControl,
@@ -37,12 +38,10 @@ def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | Non
         return Step.TURN_CAME if job.value is not None and _has_turn(job, jobs) else None
     if phase is Phase.REPLACING:
         return None if any(other.successor == job.label and not other.over for other in jobs) else Step.MADE_WAY
-    if phase is Phase.ADMITTED:
-        if _to_stop(job, goals):
-            return Step.STOP_ASKED
-        return None if _may_be_replaced(job, jobs) else Step.CLEARED
-    if phase in PLACED and _to_stop(job, goals):
+    if (phase is Phase.ADMITTED or phase in PLACED) and (_to_stop(job, goals) or replacing.stopped(job, jobs, goals)):
         return Step.STOP_ASKED
+    if phase is Phase.ADMITTED:
+        return None if replacing.undecided(job, jobs) else Step.CLEARED
     if phase is Phase.PLACING and goals.all_placed(job):
         return Step.PLACED
     if phase is Phase.RUNNING and job.drain_offset is not None:
@@ -57,15 +56,6 @@ def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | Non
 def _has_turn(job: Job, jobs: Iterable[Job]) -> bool:
     """Jobs of one name are decided in the order of their submission, so that all replicas find the same name in use."""
     return not any(other.undecided and other.name == job.name and other.offset < job.offset for other in jobs)
-
-
-def _may_be_replaced(job: Job, jobs: Iterable[Job]) -> bool:
-    """True while it is not decided whether another job takes its place.
-
-    A controller that starts cannot know how far a former one had ended this job for the other one: its topics may be
-    gone, and with them the savepoint that it began with.
-    """
-    return any(one.undecided and one.replaces == job.generation for one in jobs)
 
 
 def _to_stop(job: Job, goals: Goals) -> bool:

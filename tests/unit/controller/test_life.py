@@ -79,9 +79,9 @@ class Core:
         changes = tuple(Change(unit, self._epoch, copies, reason="cancelled", asked=asked) for unit in UNITS)
         return self._assigned(Assignment("other", 0, changes))
 
-    def state(self, kind: GoalKind, asked: int = -1) -> Core:
+    def state(self, kind: GoalKind, asked: int = -1, reason: str = "cancelled") -> Core:
         """Somebody states a goal."""
-        return self._assigned(Assignment("other", 0, (), goals=(Goal("job", G, kind, "cancelled", asked),)))
+        return self._assigned(Assignment("other", 0, (), goals=(Goal("job", G, kind, reason, asked),)))
 
     def _assigned(self, record: Assignment) -> Core:
         self._read += 1
@@ -220,6 +220,34 @@ def test_a_controller_that_starts_creates_no_topics_of_a_job_that_may_be_replace
         assert drafted(core, next_one) is P.REPLACING
     assert [*phases, core.phase] == [P.ADMITTED, P.CREATING if refused else P.STOPPING]
     assert any(isinstance(action, do.CreateTopics) for action in core.asked) is refused
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_job_for_which_another_one_was_stopped_is_planned_again_until_that_works_or_a_person_gives_it_up(
+    over: bool,
+) -> None:
+    """A former controller could plan it. To reject it would leave nothing that runs, and the state to nobody."""
+    core = at(P.ADMITTED).command("pause")
+    next_one = asks_to_replace(core, paused=core.offset)
+    core.state(STOP, core.offset, f"replaced by job@{next_one}")
+    if over:
+        ends(core, f"replaced by job@{next_one}")
+    core.handle(happened.CaughtUp())
+    assert core.phase is (P.ENDED if over else P.STOPPING), "it is stopped for good, whatever becomes of the other one"
+    job = core.core.jobs[next_one]
+    refusal = happened.Refused(next_one, (Problem("sources.s.topic", "is not there", ""),))
+    core.handle(refusal)
+    assert (job.life.phase, job.trouble) == (P.DRAFTING, "sources.s.topic: is not there")
+    job.retry_ms = 0
+    core.handle(happened.Ticked())
+    assert any(isinstance(action, do.Draft) for action in core.asked)
+    if over:
+        assert drafted(core, next_one) is P.DECIDING
+        assert isinstance(job.proposal, Plan)
+        return
+    core.handle(refusal).command("cancel")
+    assert isinstance(job.proposal, Rejection)
+    assert job.proposal.problems == refusal.problems
 
 
 @pytest.mark.parametrize("meanwhile", ["resume", "pause", "drain", "cancel", "ended"])
