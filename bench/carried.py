@@ -44,7 +44,7 @@ def carried(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
                 plan = found
             other = {**raw, "name": f"{name}-other"}
             began = time.monotonic()
-            begin_with(door, other, cluster.folder / "saved", (), ())
+            begin_with(door, other, cluster.folder / "saved", Start("", ""))
             submit(door, other, PATIENCE_S, lambda _: None)
             from_s = time.monotonic() - began
     return {

@@ -179,7 +179,9 @@ class Seed(msgspec.Struct, frozen=True):
     """The savepoint with which a job begins: its first batch is the one behind `batch`.
 
     topic: where the state lies. savepoint: its id. sources: by source task, where it begins. watermarks: by task, of
-    its inputs, as far as they are known. kept: operators whose state is carried over.
+    its inputs, as far as they are known. kept: operators whose state is carried over. renamed: of these, the name that
+    each had, where it was another one. rescaled: of these, those whose state is split and merged by key, since they had
+    another number of tasks.
     """
 
     topic: str
@@ -188,6 +190,8 @@ class Seed(msgspec.Struct, frozen=True):
     sources: dict[str, TaskCuts]
     watermarks: dict[str, Micros]
     kept: tuple[str, ...] = ()
+    renamed: dict[str, str] = {}
+    rescaled: tuple[str, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):

@@ -70,7 +70,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     """Field `from_savepoint` of a record of `jobs.submit`: the job begins there.
 
     topic: where the savepoint lies. drop_state: operators whose state is left behind. reread: sources that begin where
-    the job file says, and not where they were. replaces: generation of the job of that name that is to end for it, if
+    the job file says, and not where they were. renamed: by operator or source, the name that it had in the savepoint. replaces: generation of the job of that name that is to end for it, if
     the pause at offset `paused` of `jobs.submit` still holds it then; empty: none.
     """
 
@@ -78,6 +78,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     drop_state: tuple[str, ...] = ()
     reread: tuple[str, ...] = ()
+    renamed: dict[str, str] = {}
     replaces: str = ""
     paused: Whole = -1
 

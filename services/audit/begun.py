@@ -12,6 +12,7 @@ from typing import NamedTuple
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.savepoints import Piece
 from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
+from holdfast.services.kernel.plans.handed_over import handed_over
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.log.protocol import Log
@@ -31,11 +32,11 @@ def begun(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Begun]:
     assert plan.seed is not None
     found, of_task = dict[str, Begun](), dict[str, Begun]()
     for unit in plan.units:
-        tasks = {task_name(operator, unit.index): operator for operator in unit.operators}
+        tasks = [task_name(operator, unit.index) for operator in unit.operators]
         marks = {task: plan.seed.watermarks[task] for task in tasks if task in plan.seed.watermarks}
         one = found[unit.name] = Begun(MemoryImage(), [], marks)
-        of_task |= {task: one for task, operator in tasks.items() if operator in plan.seed.kept}
-    for piece in pieces:
+        of_task |= dict.fromkeys(tasks, one)
+    for piece in handed_over(plan, pieces):
         if (mine := of_task.get(piece.task)) is None:
             continue
         name = f"{piece.task}/{piece.table}"

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.services.cli.carrying_options import DropState, Renamed, Reread, carrying
 from holdfast.services.cli.options import CreateTopics, DataDir, JobName, Json, KafkaAt, Partitions
 from holdfast.services.cli.terminal import note, print_json, print_plain, print_table, say, waiting
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
+    from holdfast.schemas import savepoints
     from holdfast.schemas.plans import Plan, Problem
     from holdfast.services.view.door import Door
     from holdfast.services.view.lines import JobLine
@@ -109,15 +111,9 @@ def submit(
         Path | None,
         typer.Option("--from", metavar="DIR", help="Begin with a savepoint: its positions, and its state by operator."),
     ] = None,
-    drop_state: Annotated[
-        list[str] | None, typer.Option("--drop-state", metavar="OPERATOR", help="Leave its state behind (repeatable).")
-    ] = None,
-    reread: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reread", metavar="SOURCE", help="Begin it where the job file says, not where it was (repeatable)."
-        ),
-    ] = None,
+    drop_state: DropState = None,
+    reread: Reread = None,
+    renamed: Renamed = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
@@ -148,7 +144,7 @@ def submit(
                 lambda: patience_with(data_dir, kafka),
             )
             patience_s = timeout or submitting.patience_s(spark)
-            with _begun(door, raw, savepoint, drop_state or [], reread or []):
+            with _begun(door, raw, savepoint, carrying(drop_state, reread, renamed)):
                 done = submitting.submit(door, raw, patience_s, report if spark else lambda how_far: None)
             warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
             unprotected = submitting.unprotected(door, done.generation)
@@ -169,20 +165,19 @@ def submit(
 
 
 @contextmanager
-def _begun(
-    door: Door, raw: dict[str, Any], savepoint: Path | None, drop: list[str], reread: list[str]
-) -> Iterator[None]:
+def _begun(door: Door, raw: dict[str, Any], savepoint: Path | None, how: savepoints.Start) -> Iterator[None]:
     """Has the job begin with a savepoint, if one is named. What the cluster refuses is removed from it again."""
     from holdfast.services.kernel.errors import JobRejected
 
     if savepoint is None:
-        if drop or reread:
-            raise CommandFailed("--drop-state and --reread concern a savepoint", "name it: --from DIR", USAGE)
+        if how.drop_state or how.reread or how.renamed:
+            message = "--drop-state, --reread and --renamed concern a savepoint"
+            raise CommandFailed(message, "name it: --from DIR", USAGE)
         yield
         return
     from holdfast.services.client.saving import begin_with
 
-    start = begin_with(door, raw, savepoint, tuple(drop), tuple(reread))
+    start = begin_with(door, raw, savepoint, how)
     try:
         yield
     except JobRejected:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.services.cli.carrying_options import DropState, Renamed, Reread, carrying
 from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
 from holdfast.services.cli.terminal import note, print_json, print_table, say, waiting
 from holdfast.services.kernel.errors import USAGE, CommandFailed
@@ -55,13 +56,9 @@ def update(
     job: JobName,
     file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file as it is to be, or a job in Python.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is kept, and what is not and why.")] = False,
-    drop_state: Annotated[
-        list[str] | None, typer.Option("--drop-state", metavar="OPERATOR", help="Leave its state behind (repeatable).")
-    ] = None,
-    reread: Annotated[
-        list[str] | None,
-        typer.Option("--reread", metavar="SOURCE", help="Begin it where the job file says (repeatable)."),
-    ] = None,
+    drop_state: DropState = None,
+    reread: Reread = None,
+    renamed: Renamed = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait.")] = 120.0,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
@@ -73,7 +70,6 @@ def update(
     batch. If the cluster refuses the new job, the former one continues. `--dry-run` says what is kept and changes
     nothing.
     """
-    from holdfast.schemas.savepoints import Start
     from holdfast.services.cli.jobs import refuse
     from holdfast.services.cli.whereabouts import allowed, connected, patience_with
     from holdfast.services.client.job_files import read_job
@@ -85,7 +81,7 @@ def update(
     from holdfast.services.log.registry import open_registry
     from holdfast.services.planning.carrying import carried, problems
 
-    start = Start("", "", tuple(drop_state or ()), tuple(reread or ()))
+    start = carrying(drop_state, reread, renamed)
     try:
         read = read_job(file, lambda: patience_with(data_dir, kafka))
         with connected(data_dir, kafka) as door, waiting(f"update of {job} ...", quiet=as_json):

@@ -114,11 +114,14 @@ def _pieces(task: str, found: Rebuilt) -> Iterator[Piece]:
             yield Piece(task, table, entries)
 
 
-def begin_with(door: Door, raw: dict[str, Any], path: Path, drop: tuple[str, ...], reread: tuple[str, ...]) -> Start:
-    """Brings a savepoint to the cluster. The job file gets the field that says so, and the cluster decides."""
+def begin_with(door: Door, raw: dict[str, Any], path: Path, how: Start) -> Start:
+    """Brings a savepoint to the cluster. The job file gets the field that says so, and the cluster decides.
+
+    how: what of the savepoint is left behind, and under which names the rest stands in the job file.
+    """
     manifest = read_manifest(path)
     await_format(door)
     topic = upload(door.log, door.topics, new_id(), read_pieces(path, manifest.tasks), lambda: manifest)
-    start = Start(topic, manifest.id, drop, reread)
+    start = structs.replace(how, topic=topic, id=manifest.id)
     raw[FIELD] = structs.asdict(start)
     return start

@@ -24,6 +24,7 @@ from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.logs.cuts import beginning_of
 from holdfast.services.kernel.logs.decided import Author
 from holdfast.services.kernel.logs.raises import may_raise
+from holdfast.services.kernel.plans.handed_over import handed_over
 from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout, task_name, unit_layouts
 from holdfast.services.log.protocol import Appender, Log
 from holdfast.services.log.savepoints import FLUSH_S, pieces_of
@@ -39,7 +40,7 @@ def plant(log: Log, topics: JobTopics, plan: Plan, author: Author) -> None:
     appender = log.appender("savepoint")
     try:
         beds = [_Bed(layout, Partition(topics.checkpoints, layout.unit.partition), author.next()) for layout in empty]
-        _sow(appender, beds, plan.seed.kept, pieces_of(log, plan.seed.topic))
+        _sow(appender, beds, handed_over(plan, pieces_of(log, plan.seed.topic)))
         appender.flush(FLUSH_S)
         reading = may_raise(plan)
         for bed in beds:
@@ -94,14 +95,8 @@ class _Bed:
         )
 
 
-def _sow(appender: Appender, beds: Iterable[_Bed], kept: Iterable[str], pieces: Iterable[Piece]) -> None:
-    carried = set(kept)
-    of_task = {
-        task_name(task.operator.name, task.index): bed
-        for bed in beds
-        for task in bed.layout.tasks
-        if task.operator.name in carried
-    }
+def _sow(appender: Appender, beds: Iterable[_Bed], pieces: Iterable[Piece]) -> None:
+    of_task = {task_name(task.operator.name, task.index): bed for bed in beds for task in bed.layout.tasks}
     for piece in pieces:
         if (bed := of_task.get(piece.task)) is not None:
             appender.append(bed.partition, checkpoints.encode(bed.part(piece)))

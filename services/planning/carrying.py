@@ -1,8 +1,8 @@
 """State and positions of a job that another job takes over: what is kept by name, what is not, and why.
 
-Source: JOBS "holdfast savepoint". An operator keeps its state if it means the same: its settings, the number of its
-tasks, the columns of its inputs and the way on which rows come to its tasks are as they were. What happens to rows
-before they reach it may change.
+Source: JOBS "holdfast savepoint". An operator keeps its state if it means the same: its settings, the columns of
+its inputs and the key by which rows come to its tasks are as they were. What happens to rows before they reach it may
+change, and so may the number of its tasks if its state can be split and merged by key. A new name must be said.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.logs.policies import ALIGNED, planned
 from holdfast.services.kernel.operators.catalogue import KINDS
 from holdfast.services.kernel.operators.kind import OperatorKind
+from holdfast.services.kernel.plans.handed_over import split_by
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning.loading import interpret
 
@@ -47,7 +48,20 @@ NOWHERE = Start("", "")
 def carried(old: Plan, new: Plan, start: Start = NOWHERE) -> list[Carried]:
     """Every source and operator of both, those of the new job first, in topological order; sinks hold nothing."""
     pair = _Pair(old, new, start)
-    return [pair.of(name) for name in (*pair.after, *(name for name in pair.before if name not in pair.after))]
+    gone = (name for name in pair.before if name not in pair.names.values())
+    return [*map(pair.of, pair.after), *(pair.without(pair.before[name]) for name in gone)]
+
+
+def rescaled(old: Plan, new: Plan, start: Start) -> tuple[str, ...]:
+    """Operators that keep their state with another number of tasks, so that it is split and merged."""
+    pair = _Pair(old, new, start)
+    kept = (name for name in pair.after if pair.of(name).fate is Fate.KEPT and _stateful(pair.after[name]))
+    return tuple(name for name in kept if pair.before[pair.names[name]].parallelism != pair.after[name].parallelism)
+
+
+def former_names(old: Plan, new: Plan, start: Start) -> Mapping[str, str]:
+    """By source and operator of the new job, the name of the former one whose place it takes."""
+    return _Pair(old, new, start).names
 
 
 def problems(old: Plan, new: Plan, start: Start) -> Iterator[Problem]:
@@ -55,6 +69,7 @@ def problems(old: Plan, new: Plan, start: Start) -> Iterator[Problem]:
     every = {one.name for plan in (old, new) for one in plan.operators}
     for name in (name for name in start.drop_state if name not in every):
         yield Problem("drop_state", f"there is no operator '{name}'", suggest(name, sorted(every)))
+    yield from _misnamed(old, new, start)
     sources = [one.operator for one in new.sources]
     for name in (name for name in start.reread if name not in sources):
         yield Problem("reread", f"there is no source '{name}'", suggest(name, sources))
@@ -72,17 +87,21 @@ def problems(old: Plan, new: Plan, start: Start) -> Iterator[Problem]:
 
 
 class _Pair:
-    """A job and the one that takes over. before, after: their operators by name."""
+    """A job and the one that takes over.
+
+    before, after: their operators by name. names: the former name of each operator that the new job has of it.
+    """
 
     def __init__(self, old: Plan, new: Plan, start: Start) -> None:
         self.old, self.new, self.start = old, new, start
         self.before, self.after = _operators(old), _operators(new)
+        taken = {was for now, was in start.renamed.items() if now in self.after}
+        as_ever = {name: name for name in self.after if name in self.before and name not in taken}
+        self.names = as_ever | {now: was for now, was in start.renamed.items() if was in self.before}
 
     def of(self, name: str) -> Carried:
-        was, now = self.before.get(name), self.after.get(name)
-        if now is None:
-            assert was is not None
-            return self._without(was)
+        """The fate of an operator of the new job."""
+        was, now = self.before.get(self.names.get(name, "")), self.after[name]
         if was is None:
             begins = "it begins where the job file says" if now.kind == "source" else _begins(now)
             return Carried(name, Fate.NEW, begins)
@@ -94,9 +113,11 @@ class _Pair:
             return self._unless_dropped(name, Fate.NEW, differs)
         if name in self.start.drop_state:
             return Carried(name, Fate.NEW, "it begins empty, as asked for")
-        return Carried(name, Fate.KEPT, "its state")
+        more = was.parallelism != now.parallelism
+        how = f"its state, split by key over {now.parallelism} tasks, from {was.parallelism}" if more else "its state"
+        return Carried(name, Fate.KEPT, f"{how}{_formerly(was, now)}")
 
-    def _without(self, was: OperatorPlan) -> Carried:
+    def without(self, was: OperatorPlan) -> Carried:
         if was.kind != "source" and not _stateful(was):
             return Carried(was.name, Fate.DROPPED, "the new job has no such operator, and it holds no state")
         lost = "where it was in its topic" if was.kind == "source" else "its state"
@@ -108,8 +129,9 @@ class _Pair:
     def _source(self, was: OperatorPlan, now: OperatorPlan) -> Carried:
         if was.kind != now.kind:
             return self._unless_dropped(now.name, Fate.NEW, f"it was of the kind {was.kind}, and is {now.kind}")
-        topics = [one.topic for plan in (self.old, self.new) for one in plan.sources if one.operator == now.name]
-        tables = [plan.spec["sources"][now.name].get("table") for plan in (self.old, self.new)]
+        both = ((self.old, was.name), (self.new, now.name))
+        topics = [one.topic for plan, name in both for one in plan.sources if one.operator == name]
+        tables = [plan.spec["sources"][name].get("table") for plan, name in both]
         if topics[0] != topics[1]:
             why = f"it read topic {topics[0]}, and reads {topics[1]}"
             return self._unless_dropped(now.name, Fate.NEW, why)
@@ -117,7 +139,8 @@ class _Pair:
             why = f"its key as a table was {tables[0]}, and is {tables[1]}"
             return self._unless_dropped(now.name, Fate.NEW, why)
         again = now.name in self.start.reread
-        return Carried(now.name, Fate.KEPT, "it begins where the job file says" if again else "its positions")
+        begins = "it begins where the job file says" if again else "its positions"
+        return Carried(now.name, Fate.KEPT, f"{begins}{_formerly(was, now)}")
 
     def _differences(self, was: OperatorPlan, now: OperatorPlan) -> Iterator[str]:
         """Why the state of an operator would mean something else."""
@@ -126,16 +149,20 @@ class _Pair:
             return
         for setting in sorted(was.params.keys() | now.params.keys()):
             before, after = was.params.get(setting, self._by_default(was.name, setting)), now.params.get(setting)
+            if setting in ("join", "asof_join"):  # which streams it joins, its inputs say
+                before, after = _without_names(before), _without_names(after)
             if before != after:
                 yield f"its {setting} was {before}, and is {after}"
-        if was.parallelism != now.parallelism:
-            yield f"it had {was.parallelism} tasks, and has {now.parallelism}: state is not split or merged yet"
+        if was.parallelism != now.parallelism and split_by(now) is None:
+            kind = f"state of {now.kind}" if now.kind != "python" else "state of Python code"
+            yield f"it had {was.parallelism} tasks, and has {now.parallelism}: {kind} cannot be split by key"
         if len(was.inputs) != len(now.inputs):
             yield f"it had {len(was.inputs)} inputs, and has {len(now.inputs)}"
             return
         ways = zip(_into(self.old, was), _into(self.new, now), strict=True)
         for slot, (one, other) in enumerate(ways, start=1):
-            yield from (f"input {slot} {differs}" for differs in self._of_input(one, other))
+            of_columns, of_way = self._of_columns(one, other), self._of_way(one, other, was, now)
+            yield from (f"input {slot} {differs}" for differs in (*of_columns, *of_way))
 
     def _by_default(self, operator: str, setting: str) -> Any:
         """The value of a setting that the release did not have which planned the former job."""
@@ -150,7 +177,7 @@ class _Pair:
             return {}
         return found
 
-    def _of_input(self, one: Edge, other: Edge) -> Iterator[str]:
+    def _of_columns(self, one: Edge, other: Edge) -> Iterator[str]:
         was, now = self.before[one.producer], self.after[other.producer]
         if was.fields != now.fields:
             yield _columns(was.fields, now.fields)
@@ -158,10 +185,40 @@ class _Pair:
             yield f"had rows of the key {list(was.row_key)}, and has {list(now.row_key)}"
         if _is_table(was, self.old) != _is_table(now, self.new):
             yield "is a table, and was none" if _is_table(now, self.new) else "was a table, and is none"
+
+    def _of_way(self, one: Edge, other: Edge, was: OperatorPlan, now: OperatorPlan) -> Iterator[str]:
+        """Rows of a key must find its state: all of it is in one task, or where its hash says."""
+        sides = ((one, was), (other, now))
+        if was.parallelism == now.parallelism == 1:
+            return
+        if was.parallelism != now.parallelism:
+            if any(edge.routing != "keyed" and operator.parallelism > 1 for edge, operator in sides):
+                yield "does not come by key, so the state of its tasks cannot be split"
+            return
+        producers = self.before[one.producer], self.after[other.producer]
         if (one.routing, one.key) != (other.routing, other.key):
             yield f"came {_way(one)}, and comes {_way(other)}"
-        elif one.routing in ("forward", "merge") and was.parallelism != now.parallelism:
-            yield f"came from {was.parallelism} tasks, and comes from {now.parallelism}"
+        elif one.routing in ("forward", "merge") and producers[0].parallelism != producers[1].parallelism:
+            yield f"came from {producers[0].parallelism} tasks, and comes from {producers[1].parallelism}"
+
+
+def _misnamed(old: Plan, new: Plan, start: Start) -> Iterator[Problem]:
+    before, after = _operators(old), _operators(new)
+    for now, was in start.renamed.items():
+        if now not in after:
+            yield Problem("renamed", f"the new job has no operator or source '{now}'", suggest(now, sorted(after)))
+        if was not in before:
+            yield Problem("renamed", f"there was no operator or source '{was}'", suggest(was, sorted(before)))
+        if [*start.renamed.values()].count(was) > 1:
+            yield Problem("renamed", f"'{was}' is to be two operators", "name one: the other one begins empty")
+
+
+def _formerly(was: OperatorPlan, now: OperatorPlan) -> str:
+    return "" if was.name == now.name else f", as {was.name} had them" if now.kind == "source" else f" of {was.name}"
+
+
+def _without_names(join: Any) -> Any:
+    return {name: value for name, value in join.items() if name not in ("left", "right")} if join else join
 
 
 def _columns(was: Mapping[str, str], now: Mapping[str, str]) -> str:

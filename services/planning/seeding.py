@@ -12,7 +12,7 @@ from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Range, TaskCut
 from holdfast.schemas.plans import OperatorPlan, Plan, Seed, SourcePlan
 from holdfast.schemas.savepoints import Savepoint, Start
 from holdfast.services.kernel.plans.layout import task_name
-from holdfast.services.planning.carrying import Fate, carried
+from holdfast.services.planning.carrying import Fate, carried, former_names, rescaled
 
 _T = TypeVar("_T")
 
@@ -22,37 +22,40 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
     read again; every other one begins where the plan says.
     """
     kept = {one.name for one in carried(savepoint.plan, new, start) if one.fate is Fate.KEPT}
+    names = former_names(savepoint.plan, new, start)
     before = {one.name: one for one in savepoint.plan.operators}
     sources: dict[str, TaskCuts] = {}
     for source in new.sources:
-        known = _of_tasks(source.operator, before, savepoint.sources) if source.operator in kept else {}
+        was = before.get(names.get(source.operator, "")) if source.operator in kept else None
+        known = _of_tasks(was, savepoint.sources)
         for index in range(len(source.owners)):
             begin = _again if not known or source.operator in start.reread else _on
             sources[task_name(source.operator, index)] = begin(savepoint.batch, source, index, known)
     marks, watermarks = {name: task.watermark for name, task in savepoint.tasks.items()}, dict[str, int]()
     for operator in new.operators:
-        was = before.get(operator.name)
+        was = before.get(names.get(operator.name, operator.name if operator.kind == "sink" else ""))
         if was is None or (operator.name not in kept and was.inputs != operator.inputs):
             continue  # its inputs are others: what it gets may be older
-        known_marks = _of_tasks(operator.name, before, marks)
+        known_marks = _of_tasks(was, marks)
         lowest = min(known_marks.values(), default=NO_WATERMARK)
-        names = (task_name(operator.name, index) for index in range(operator.parallelism))
-        watermarks |= {name: known_marks.get(name, lowest) for name in names}
+        numbers = range(operator.parallelism)
+        watermarks |= {task_name(operator.name, index): known_marks.get(index, lowest) for index in numbers}
     watermarks |= {name: cuts.watermark for name, cuts in sources.items()}
-    return Seed(start.topic, savepoint.id, savepoint.batch, sources, watermarks, tuple(sorted(kept)))
+    renamed = {now: was for now, was in names.items() if now in kept and now != was}
+    split = rescaled(savepoint.plan, new, start)
+    return Seed(start.topic, savepoint.id, savepoint.batch, sources, watermarks, tuple(sorted(kept)), renamed, split)
 
 
-def _of_tasks(operator: str, before: Mapping[str, OperatorPlan], of: Mapping[str, _T]) -> dict[str, _T]:
-    """Things that are known of the former tasks of an operator."""
-    tasks = before[operator].parallelism if operator in before else 0
-    names = (task_name(operator, index) for index in range(tasks))
-    return {name: of[name] for name in names if name in of}
+def _of_tasks(former: OperatorPlan | None, of: Mapping[str, _T]) -> dict[int, _T]:
+    """Things that are known of the tasks of a former operator, by number."""
+    names = {} if former is None else {index: task_name(former.name, index) for index in range(former.parallelism)}
+    return {index: of[name] for index, name in names.items() if name in of}
 
 
-def _on(batch: int, source: SourcePlan, index: int, known: Mapping[str, TaskCuts]) -> TaskCuts:
+def _on(batch: int, source: SourcePlan, index: int, known: Mapping[int, TaskCuts]) -> TaskCuts:
     """Continues behind the records that were read; a partition of which nothing was read begins at its first one."""
     read = {r.partition: r for cuts in known.values() for r in cuts.ranges}
-    own = known.get(task_name(source.operator, index)) if len(known) == len(source.owners) else None
+    own = known.get(index) if len(known) == len(source.owners) else None
     ranges = tuple(
         Range(p, read[p].stop, read[p].stop, read[p].newest_us) if p in read else Range(p, 0, 0)
         for p in source.owners[index]
@@ -61,7 +64,7 @@ def _on(batch: int, source: SourcePlan, index: int, known: Mapping[str, TaskCuts
     return TaskCuts(None, batch, ranges, watermark, idle=own is not None and own.idle, final=False)
 
 
-def _again(batch: int, source: SourcePlan, index: int, known: Mapping[str, TaskCuts]) -> TaskCuts:
+def _again(batch: int, source: SourcePlan, index: int, known: Mapping[int, TaskCuts]) -> TaskCuts:
     """Begins where the plan says; time does not go back, but a table is loaded once more."""
     watermark = min((cuts.watermark for cuts in known.values()), default=NO_WATERMARK)
     ranges = tuple(Range(p, source.first[p], source.first[p]) for p in source.owners[index])

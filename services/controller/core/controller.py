@@ -12,7 +12,7 @@ from holdfast.schemas.assignments import RUN, STOP, Assignment, GoalKind, split_
 from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event as Happened
 from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
-from holdfast.schemas.plans import Decision, Plan, Problem, Rejection, Retirement, Status
+from holdfast.schemas.plans import Decision, Plan, Rejection, Retirement, Status
 from holdfast.schemas.topics import generation
 from holdfast.services.controller.core import capturing, commanding, completing, replacing, reports, status, steps
 from holdfast.services.controller.core.actions import (

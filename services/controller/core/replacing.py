@@ -1,7 +1,7 @@
 """A job that takes the place of another one of its name: how far that has come, as the logs say.
 
-Source: docs/decisions/0183-an-update-is-one-record.md. The former job is stopped once one controller has planned the new
-one. From there on it never runs again, whatever other controllers find: its state is what the new job begins with.
+Source: docs/decisions/0183-an-update-is-one-record.md. The former job is stopped once one controller has planned the
+new one. From there on it never runs again, whatever other controllers find: its state is what the new job begins with.
 """
 
 from __future__ import annotations

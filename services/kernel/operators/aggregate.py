@@ -15,7 +15,15 @@ from holdfast.services.kernel.operators import accumulators, aggregate_texts
 from holdfast.services.kernel.operators.aggregation import Aggregation
 from holdfast.services.kernel.operators.calendar_windows import zone_problem
 from holdfast.services.kernel.operators.computed import Computed
-from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import (
+    EVERY_TASK,
+    Fields,
+    HeldInput,
+    OperatorKind,
+    Params,
+    Problems,
+    Stream,
+)
 from holdfast.services.kernel.operators.operator import Operator
 from holdfast.services.kernel.operators.rowwise import Screened, stops
 from holdfast.services.kernel.operators.running import EACH
@@ -125,6 +133,13 @@ class AggregateKind(OperatorKind):
 
     def stateful(self, params: Params) -> bool:
         return True
+
+    def split_by(self, params: Params) -> Mapping[str, int] | None:
+        if not params.get("window"):
+            return {"totals": 0}
+        if isinstance(shape_of(params["window"]), Session):
+            return {"sessions": 0}
+        return {"panes": 8, "live": EVERY_TASK}
 
     def closes(self, params: Params) -> bool:
         return bool(params.get("window"))

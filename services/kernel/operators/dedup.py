@@ -18,7 +18,7 @@ Source: JOBS "operators", PROTOCOL 3 (late) and 4, docs/decisions/0140.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -29,7 +29,7 @@ from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.operators.content_order import ContentOrder
 from holdfast.services.kernel.operators.held_rows import HeldRows
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.kind import EVERY_TASK, Fields, OperatorKind, Params, Passing, Problems, Stream
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
@@ -63,6 +63,10 @@ class DedupKind(OperatorKind):
 
     def stateful(self, params: Params) -> bool:
         return True
+
+    def split_by(self, params: Params) -> Mapping[str, int] | None:
+        """Rows that wait lie together in one blob a batch, whatever their keys."""
+        return {"times": 8, "live": EVERY_TASK} if params.get("emit", "final") == "each" else None
 
     def passing(self, params: Params) -> Passing:
         return Passing.SOME

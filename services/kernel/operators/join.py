@@ -94,6 +94,9 @@ class JoinKind(OperatorKind):
     def stateful(self, params: Params) -> bool:
         return True
 
+    def split_by(self, params: Params) -> Mapping[str, int] | None:
+        return None if _timed(params) else {"rows": 0}
+
     def correlated(self, params: Params) -> bool:
         return True
 

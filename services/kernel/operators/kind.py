@@ -45,6 +45,10 @@ class Stream:
     changes: bool = False
 
 
+EVERY_TASK = -1
+"""A table of which each task needs every entry."""
+
+
 class HeldInput(NamedTuple):
     """Rows of its input that an operator holds, in microseconds.
 
@@ -205,6 +209,12 @@ class OperatorKind(Kind, ABC):
     def stateful(self, params: Params) -> bool:
         """True if it keeps something from batch to batch. An operator that does not gets no tables."""
         return False
+
+    def split_by(self, params: Params) -> Mapping[str, int] | None:
+        """By table, the number of bytes that stand in its keys before the canonical encoding of the operator's key, or
+        EVERY_TASK; None: its state cannot be split over another number of tasks.
+        """
+        return None
 
 
 @dataclass(slots=True)

@@ -107,7 +107,7 @@ class Site:
 
     def begin(self, path: Path, raw: dict[str, Any], drop: tuple[str, ...] = (), reread: tuple[str, ...] = ()) -> Plan:
         """Submits the job with the savepoint; returns once it runs. Raises JobRejected."""
-        start = begin_with(self.door, raw, path, drop, reread)
+        start = begin_with(self.door, raw, path, Start("", "", drop, reread))
         try:
             self.submit(raw)
         except JobRejected:
@@ -307,6 +307,22 @@ def every(turns: int, what: Callable[[], None]) -> Callable[[], None]:
     return turn
 
 
+def rescaled() -> dict[str, Any]:
+    """SMALL with other numbers of tasks, and an operator of another name."""
+    operators = SMALL["operators"]
+    assert isinstance(operators, dict)
+    return {
+        **SMALL,
+        "sources": {"given": {**JOB["sources"]["given"], "parallelism": 1}},
+        "operators": {
+            "late": operators["late"],
+            "sums": {**operators["totals"], "parallelism": 3},
+            "hourly": {**operators["hourly"], "parallelism": 1},
+        },
+        "queries": {**SMALL["queries"], "totals": {**JOB["queries"]["totals"], "input": "sums"}},
+    }
+
+
 def test_updates_lose_and_double_nothing_whatever_ends_amid_them(undisturbed: dict[str, list[str]]) -> None:
     site, seen = Site(SMALL), set[str]()
 
@@ -323,8 +339,9 @@ def test_updates_lose_and_double_nothing_whatever_ends_amid_them(undisturbed: di
     feed(site, 50, 60)
     site.update(site.raw, meanwhile=every(400, kill_worker))
     feed(site, 60, 80)
-    narrower = {"given": {**JOB["sources"]["given"], "parallelism": 1}}
-    site.update({**SMALL, "sources": narrower}, meanwhile=every(7, site.next_controller))
+    site.update(rescaled(), Start("", "", renamed={"sums": "totals"}), meanwhile=every(7, site.next_controller))
+    assert site.plan.seed is not None
+    assert set(site.plan.seed.rescaled) == {"sums", "hourly"}
     feed(site, 80, 100)
     assert site.rows() == {query: undisturbed[query] for query in SMALL["queries"]}
     report = replay(site.cluster.log, site.door.topics, "flights")

@@ -1,0 +1,58 @@
+"""State of a former job as the tasks of the next one take it over: under their names, and split and merged by key.
+
+Source: PROTOCOL 1 (keys go to tasks by xxh3 of a canonical encoding) and 6. The seed of the plan says which operators
+are carried over; all of their tasks had processed the same batch, so their tables can be mixed as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import xxhash
+
+from holdfast.schemas.plans import OperatorPlan, Plan
+from holdfast.schemas.savepoints import Piece
+from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.operators.catalogue import KINDS
+from holdfast.services.kernel.operators.kind import EVERY_TASK, OperatorKind
+from holdfast.services.kernel.plans.layout import task_name
+
+
+def split_by(operator: OperatorPlan) -> Mapping[str, int] | None:
+    """By table, where its keys hold what decides the task; None: the state of such an operator cannot be split."""
+    kind = KINDS[operator.kind]
+    return kind.split_by(operator.params) if isinstance(kind, OperatorKind) else None
+
+
+def handed_over(plan: Plan, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces of a savepoint as pieces of the tasks of the plan. Raises what reading the pieces raises."""
+    assert plan.seed is not None
+    former = {plan.seed.renamed.get(name, name): name for name in plan.seed.kept}
+    operators = {one.name: one for one in plan.operators}
+    seen: dict[tuple[str, str], set[bytes]] = {}
+    for piece in pieces:
+        was, _, index = piece.task.rpartition("-")
+        if (operator := operators.get(former.get(was, ""))) is None:
+            continue
+        if operator.name in plan.seed.rescaled:
+            yield from _split(operator, piece, seen.setdefault((was, piece.table), set()))
+        else:
+            yield Piece(f"{operator.name}-{index}", piece.table, piece.entries)
+
+
+def _split(operator: OperatorPlan, piece: Piece, seen: set[bytes]) -> Iterator[Piece]:
+    """seen: keys of the table that every task has got already, from other former tasks."""
+    at = (split_by(operator) or {}).get(piece.table)
+    if at is None:
+        raise StateCorrupted(f"table {piece.table} of {operator.name} cannot be split")
+    count = operator.parallelism
+    shares: list[list[tuple[bytes, bytes]]] = [[] for _ in range(count)]
+    if at == EVERY_TASK:
+        shares = [[entry for entry in piece.entries if entry[0] not in seen]] * count
+        seen.update(key for key, _ in piece.entries)
+    else:
+        for entry in piece.entries:
+            shares[xxhash.xxh3_64_intdigest(entry[0][at:]) % count].append(entry)
+    for index, share in enumerate(shares):
+        if share:
+            yield Piece(task_name(operator.name, index), piece.table, share)
