@@ -25,7 +25,7 @@ Renamed = Annotated[
 
 
 def carrying(drop_state: list[str] | None, reread: list[str] | None, renamed: list[str] | None) -> Start:
-    """What the options say. Raises CommandFailed."""
+    """Start as the options describe it. Raises CommandFailed."""
     from holdfast.schemas.savepoints import Start
 
     names: dict[str, str] = {}
