@@ -28,6 +28,21 @@ class TentativeCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     fidelity: float = 0.0
 
 
+class MicroBatches(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Micro-batches that a query on Spark has written in this process, and what Spark reports of them.
+
+    written: how many. rows: that came out of them. late: rows that Spark dropped as older than the watermark.
+    trigger_ms: time from the start of the newest one that Spark has reported to its end. parts_ms: of that time by
+    Spark's own names, such as `addBatch`.
+    """
+
+    written: Count = 0
+    rows: Count = 0
+    late: Count = 0
+    trigger_ms: float = 0.0
+    parts_ms: dict[str, float] = {}
+
+
 class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     """Costs of one copy. Counters of time and bytes begin with its process; those of records with the job's generation.
 
@@ -56,7 +71,7 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     were out, some of each second; latency_ms: the sum. waits_since_ms: since when the oldest record waits of such a
     batch that is not out, time of day; 0: none does.
 
-    tentative: by query with tentative results.
+    tentative: by query with tentative results. micro_batches: of a Spark operator.
 
     Phases, each by itself and as measured last; null: not yet. deploy_ms: loading and warming the operators.
     restore_ms: reading and applying the checkpoint log, of restore_bytes; restore_cpu_ms: CPU time of the thread that
@@ -105,3 +120,4 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     waits_since_ms: Count = 0
     replay_ms: float | None = None
     tentative: dict[str, TentativeCounts] = {}
+    micro_batches: MicroBatches | None = None

@@ -10,7 +10,12 @@ _STATE = ("unit", "role", "worker", "unsaved", "keys", "state", "capture ms", "a
 _PHASES = ("unit", "role", "worker", "deploy", "restore", "its CPU", "restored", "receive", "send", "open outputs")
 _RECOVERY = ("unit", "worker", "backup", "expected ms", "last takeover ms")
 _DELIVERIES = ("unit", "role", "worker", "transactions", "aborted", "mean ms", "mean CPU ms")
+_MICRO_BATCHES = ("unit", "worker", "micro-batches", "rows out", "late", "last ms", "of it")
 _EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
+
+
+_PARTS = 3
+"""So many of the parts of a micro-batch's time are shown, the longest."""
 
 
 def draw_costs(found: JobCosts) -> None:
@@ -25,6 +30,8 @@ def draw_costs(found: JobCosts) -> None:
         print_table(_PHASES, map(_phases, found.copies), title="phases as measured last, milliseconds")
     if any(one.transactions or one.aborted for one in found.copies):
         print_table(_DELIVERIES, map(_deliveries, found.copies), title="transactions")
+    if any(one.micro_batches for one in found.copies):
+        print_table(_MICRO_BATCHES, filter(None, map(_micro_batches, found.copies)), title="micro-batches on Spark")
     if found.edges:
         print_table(_EDGES, map(_edge, found.edges), title="edges")
 
@@ -58,6 +65,14 @@ def _phases(one: CopyCosts) -> tuple[object, ...]:
 def _deliveries(one: CopyCosts) -> tuple[object, ...]:
     mean = _ms(one.transaction_ms), _ms(one.transaction_cpu_ms)
     return (one.unit, one.role, one.worker, one.transactions, one.aborted, *mean)
+
+
+def _micro_batches(one: CopyCosts) -> tuple[object, ...] | None:
+    if (found := one.micro_batches) is None:
+        return None
+    longest = sorted(found.parts_ms.items(), key=lambda part: part[1], reverse=True)[:_PARTS]
+    parts = ", ".join(f"{part} {took_ms:,.0f}" for part, took_ms in longest)
+    return (one.unit, one.worker, found.written, found.rows, found.late, _ms(found.trigger_ms), parts)
 
 
 def _edge(one: EdgeCosts) -> tuple[object, ...]:

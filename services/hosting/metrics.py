@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from holdfast.schemas.assignments import split_unit_key
-from holdfast.schemas.costs import Costs
+from holdfast.schemas.costs import Costs, MicroBatches
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.services.hosting.heartbeats import CostsOf
 from holdfast.services.hosting.lags import AT_RISK, LAG
@@ -66,6 +66,17 @@ TENTATIVE_OPEN = Metric(
     (*UNIT, "query"),
     "Keys whose newest row is tentative, as the unit's leader counts",
 )
+SPARK_BATCHES = Metric("holdfast_spark_batches_total", "counter", UNIT, "Micro-batches that the query on Spark wrote")
+SPARK_ROWS = Metric("holdfast_spark_rows_total", "counter", UNIT, "Rows that came out of them")
+SPARK_LATE = Metric(
+    "holdfast_spark_late_rows_total", "counter", UNIT, "Rows that Spark dropped as older than its watermark"
+)
+SPARK_TRIGGER = Metric(
+    "holdfast_spark_trigger_seconds",
+    "gauge",
+    (*UNIT, "part"),
+    "Time of the newest micro-batch that Spark has reported: all of it (`all`), and its parts by Spark's names",
+)
 RECOVERY = Metric(
     "holdfast_unit_expected_recovery_seconds",
     "gauge",
@@ -91,7 +102,7 @@ OF_COPIES = (
     COPIES, BATCH, DURABLE, CPU, RECORDS, PROCESSING, UNSAVED, STATE_KEYS, STATE_BYTES, CAPTURES, CAPTURING, APPLIES,
     APPLYING, WRITTEN, RUN, AGE, RECOVERY, SENT, PHASE, RESTORE_CPU, TRANSACTIONS, ABORTED, TRANSACTING,
     TRANSACTION_CPU, LATENCIES, LATENCY, SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG,
-    AT_RISK, REFUSED, TENTATIVE, TENTATIVE_CLOSED, TENTATIVE_OPEN,
+    AT_RISK, REFUSED, TENTATIVE, TENTATIVE_CLOSED, TENTATIVE_OPEN, SPARK_BATCHES, SPARK_ROWS, SPARK_LATE, SPARK_TRIGGER,
 )  # fmt: skip
 
 
@@ -157,6 +168,8 @@ def _spent(costs: Costs) -> Iterator[Sample]:
         yield TENTATIVE_CLOSED.of(rows.withdrawn, *unit, query, "withdrawn")
         if costs.leads:
             yield TENTATIVE_OPEN.of(rows.open, *unit, query)
+    if costs.micro_batches is not None:
+        yield from _micro_batches(costs.micro_batches, unit)
     if costs.leads:
         yield SOURCE_RECORDS.of(costs.records, *unit)
         yield LATE.of(costs.late, *unit)
@@ -167,3 +180,11 @@ def _spent(costs: Costs) -> Iterator[Sample]:
         yield EDGE_BYTES.of(size, *unit, edge)
     for edge, records in costs.outputs.items():
         yield EDGE_RECORDS.of(records, *unit, edge, "out")
+
+
+def _micro_batches(found: MicroBatches, unit: tuple[str, ...]) -> Iterator[Sample]:
+    yield SPARK_BATCHES.of(found.written, *unit)
+    yield SPARK_ROWS.of(found.rows, *unit)
+    yield SPARK_LATE.of(found.late, *unit)
+    for part, took_ms in {"all": found.trigger_ms, **found.parts_ms}.items():
+        yield SPARK_TRIGGER.of(took_ms / 1000, *unit, part)

@@ -161,7 +161,7 @@ class SparkCopy:
                 self._spent.batch_ms = now_ms
                 self._judge(batch)
             case Output():
-                self._spent.batch_written(told.records, told.state_keys, told.state_bytes, now_ms)
+                self._spent.batch_written(told, now_ms)
                 self._commit(told)
             case lifecycle.Deployed():
                 self._spent.deploy_ms = round(now_ms - self._begun_ms, 1)

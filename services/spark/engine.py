@@ -5,7 +5,8 @@ Source: PROTOCOL 12. Behind it is Spark (spark_engine.py), and in the simulation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.schemas.commits import Heard, Named, Positions
@@ -52,10 +53,29 @@ class BatchAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class Reported:
+    """Report of Spark on a micro-batch.
+
+    batch: by the query's own count; -1: there was none. state_keys, state_bytes: that the query holds after it.
+    late: rows that it dropped as older than the watermark.
+    parts_ms: the times that it took, by Spark's names; `triggerExecution` is all of it.
+    """
+
+    batch: int = -1
+    state_keys: int = 0
+    state_bytes: int = 0
+    late: int = 0
+    parts_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+NOTHING = Reported()
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """Micro-batch k is written, and waits for its commit: answered by Committed or Refused.
 
-    As in schemas/commits.py. state_keys, state_bytes: of the query, after the micro-batch before.
+    As in schemas/commits.py. reported: what Spark says of the micro-batch before.
     """
 
     k: int
@@ -66,8 +86,7 @@ class Output:
     records: int = 0
     dead: tuple[int, ...] = ()
     heard: tuple[Heard, ...] = ()
-    state_keys: int = 0
-    state_bytes: int = 0
+    reported: Reported = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

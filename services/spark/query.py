@@ -148,8 +148,7 @@ def outcome(
         records=_records(before.stop, note.stop),
         dead=dead,
         heard=heard,
-        state_keys=seen.state_keys,
-        state_bytes=seen.state_bytes,
+        reported=seen.reported,
     )
 
 

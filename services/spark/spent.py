@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.schemas.costs import Costs
+from holdfast.schemas.costs import Costs, MicroBatches
+from holdfast.services.spark.engine import NOTHING, Output, Reported
+
+ALL = "triggerExecution"
+"""Spark's name for the whole time of a micro-batch."""
 
 
 @dataclass(slots=True)
@@ -16,22 +20,29 @@ class Spent:
     """By one copy since it was placed here.
 
     batch_ms: when its micro-batch began, on the clock. marked_ms: when its last commit was read back.
+    written, rows, late: as in schemas/costs.py. reported: what Spark said last.
     """
 
     processed: int = 0
     process_ms: float = 0.0
-    state_keys: int = 0
-    state_bytes: int = 0
+    written: int = 0
+    rows: int = 0
+    late: int = 0
+    reported: Reported = NOTHING
     deploy_ms: float | None = None
     open_ms: float | None = None
     batch_ms: float = 0.0
     marked_ms: float | None = None
 
-    def batch_written(self, records: int, state_keys: int, state_bytes: int, now_ms: float) -> None:
-        """The micro-batch that began last is in the commit log. state: as of the one before it."""
-        self.processed += records
+    def batch_written(self, output: Output, now_ms: float) -> None:
+        """The micro-batch that began last is in the commit log."""
+        self.processed += output.records
         self.process_ms += now_ms - self.batch_ms
-        self.state_keys, self.state_bytes = state_keys, state_bytes
+        self.written += 1
+        self.rows += sum(frame.rows for frame in output.frames)
+        if output.reported.batch != self.reported.batch:
+            self.late += output.reported.late
+        self.reported = output.reported
 
     def costs(self, unit: str, now_ms: float) -> Costs:
         return Costs(
@@ -39,8 +50,13 @@ class Spent:
             processed=self.processed,
             process_ms=round(self.process_ms, 3),
             checkpoint_age_ms=None if self.marked_ms is None else round(now_ms - self.marked_ms, 1),
-            state_keys=self.state_keys,
-            state_bytes=self.state_bytes,
+            state_keys=self.reported.state_keys,
+            state_bytes=self.reported.state_bytes,
             deploy_ms=self.deploy_ms,
             open_ms=self.open_ms,
+            micro_batches=self._micro_batches() if self.written else None,
         )
+
+    def _micro_batches(self) -> MicroBatches:
+        parts_ms = dict(self.reported.parts_ms)
+        return MicroBatches(self.written, self.rows, self.late, parts_ms.pop(ALL, 0.0), parts_ms)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.schemas.assignments import Change, unit_key
-from holdfast.schemas.costs import Costs
+from holdfast.schemas.costs import Costs, MicroBatches
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import edge as edge_of
@@ -30,7 +30,8 @@ class CopyCosts(msgspec.Struct, frozen=True):
     load: share of one CPU that its batches, checkpoints and applied runs take; null for a Spark operator.
     records_per_s: taken in. throughput_per_s: for each second that was spent on batches; so many a second can be
     replayed. capture_ms, apply_ms: mean of a run, over the life of the process. transaction_ms, transaction_cpu_ms:
-    mean of a transaction, aborted ones too. The others are as in schemas/costs.py.
+    mean of a transaction, aborted ones too. The others are as in schemas/costs.py; micro_batches: null for what workers
+    run, and before the first one.
     """
 
     unit: str
@@ -62,6 +63,7 @@ class CopyCosts(msgspec.Struct, frozen=True):
     transaction_cpu_ms: float | None
     recovery_ms: float
     replay_ms: float | None
+    micro_batches: MicroBatches | None = None
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -248,6 +250,7 @@ def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted
         transaction_cpu_ms=_mean(last.transaction_cpu_ms, last.transactions + last.aborted),
         recovery_ms=last.recovery_ms,
         replay_ms=last.replay_ms,
+        micro_batches=last.micro_batches,
     )
 
 

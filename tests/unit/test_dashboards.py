@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from holdfast.schemas.assignments import unit_key
-from holdfast.schemas.costs import Costs, TentativeCounts
+from holdfast.schemas.costs import Costs, MicroBatches, TentativeCounts
 from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.schemas.plans import QueryState
@@ -46,6 +46,7 @@ def exported() -> dict[str, set[str]]:
     costs = Costs(
         UNIT, {"clicks": (1, 1)}, {"out": 1}, leads=True, checkpoint_age_ms=1.0, deploy_ms=1.0, restore_cpu_ms=1.0,
         sink_bytes={"out": 1}, tentative={"q": TentativeCounts(1)},
+        micro_batches=MicroBatches(1, 1, parts_ms={"addBatch": 1.0}),
     )  # fmt: skip
     core = Controller("c", 100)
     core.jobs[G] = Job(G, "job", units={UNIT: "u-0"}, life=Life("", Phase.RUNNING), availability=_measured())

@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections import deque
 
 from holdfast.schemas.assignments import PRIMARY
+from holdfast.schemas.commits import Named
+from holdfast.schemas.costs import MicroBatches
 from holdfast.schemas.plans import REAL_TIME
 from holdfast.services.kernel.logs.decided import Author
 from holdfast.services.spark.copy import SparkCopy
 from holdfast.services.spark.core import lifecycle
-from holdfast.services.spark.engine import Answer, BatchAsked, Committed, Deploy, Output, Run, Task, Told, Write
+from holdfast.services.spark.engine import (
+    Answer,
+    BatchAsked,
+    Committed,
+    Deploy,
+    Output,
+    Reported,
+    Run,
+    Task,
+    Told,
+    Write,
+)
+from holdfast.services.spark.spent import Spent
 from holdfast.services.spark.surroundings import DriverServices
 from tests.scenario.test_recut import new_cluster
 
@@ -72,11 +86,20 @@ def test_micro_batches_and_phases_are_counted() -> None:
     (write,) = engine.answers
     assert isinstance(write, Write)
     stop = {topic: dict(offsets) for topic, offsets in write.log.stop.items()}
-    turn(250, Output(write.k, write.attempt, stop, (), 0, records=20, state_keys=7, state_bytes=900))
+    said = Reported(3, state_keys=7, state_bytes=900, late=2, parts_ms={"triggerExecution": 250.0, "addBatch": 200.0})
+    turn(250, Output(write.k, write.attempt, stop, (), 0, records=20, reported=said))
     turn(5)
     assert engine.answers[-1] == Committed()
     found = copy.costs()
     assert (found.processed, found.process_ms) == (20, 250)
     assert (found.state_keys, found.state_bytes) == (7, 900)
+    assert found.micro_batches == MicroBatches(1, late=2, trigger_ms=250.0, parts_ms={"addBatch": 200.0})
     turn(40)
     assert copy.costs().checkpoint_age_ms in range(40, 50)
+
+
+def test_rows_are_those_of_all_micro_batches_and_a_report_that_is_told_twice_counts_once() -> None:
+    spent = Spent()
+    for reported, rows in ((Reported(0, late=2), 6), (Reported(0, late=2), 3), (Reported(1, late=1), 0)):
+        spent.batch_written(Output(1, 1, {}, (Named(0, rows), Named(1, rows)), 0, reported=reported), 0.0)
+    assert spent.costs("u", 0.0).micro_batches == MicroBatches(3, rows=18, late=3)
