@@ -40,6 +40,7 @@ from bench.sizing import sizing
 from bench.spark import spark
 from bench.start import PROCESSES, start
 from bench.startup import startup
+from bench.submission import submission
 from bench.sums import SHAPES, sums
 from bench.takeover_size import takeover_size
 from bench.throughput import Throughput
@@ -325,6 +326,15 @@ MEASURES = (
         "and one that ran for a month (--quick: four days): 4 jobs, 60 takeovers and 20 commands an hour, trimmed",
         startup,
         {f"{process}{cpu}_month_over_hour": at_most(2) for process in PROCESSES for cpu in ("", "_cpu")},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "submission",
+        "`holdfast submit` of a job on Spark until it runs: the first of a cluster, the next one, one with a mistake; "
+        "`holdfast check` of it",
+        submission,
+        {"first_s": at_most(20), "next_s": at_most(10)},
         alone=True,
         standard=False,
     ),

@@ -54,3 +54,15 @@ def decode_answer(data: bytes) -> Answer:
 
 def encode(record: Question | Answer) -> bytes:
     return msgspec.json.encode(record)
+
+
+ANSWER_S = 180.0
+"""Longest time that an answer takes."""
+LENGTH_BYTES = 4
+"""Bytes before each record in a pipe, which say how long it is; no bytes follow a length of 0, which says that no
+question will come."""
+
+
+def framed(record: bytes) -> bytes:
+    """A record as it goes through a pipe."""
+    return len(record).to_bytes(LENGTH_BYTES) + record

@@ -376,6 +376,9 @@ class Spark(Hosted):
     mode: Literal["auto", "micro-batch"] = "auto"
     """auto: real-time mode for a stateless query behind a JSON source, which brings rows within milliseconds; `check`
     says which and why. micro-batch: never."""
+    conf: dict[Text, bool | Whole | Text] = Field(default={})
+    """Settings of Spark for this query, such as `spark.sql.shuffle.partitions: 8`; docs/spark.md lists those that a job
+    may set."""
 
     @property
     def named_inputs(self) -> dict[str, str]:

@@ -126,6 +126,7 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     holds: rows wait in Spark for others, such as those of an open window.
     closes: a watermark at the end of the stream brings them out.
     mode: of the query, and the reason for it.
+    conf: settings of Spark for its session.
     """
 
     operator: str
@@ -152,6 +153,7 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     name: str = SPARK_INPUT
     more: tuple[SparkInput, ...] = ()
+    conf: dict[str, str] = {}
 
     @property
     def inputs(self) -> tuple[SparkInput, ...]:

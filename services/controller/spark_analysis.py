@@ -1,12 +1,10 @@
 """Asks Spark, in a process of its own, what it makes of an operator; the rest of the catalogue needs no asking.
 
-Source: PROTOCOL 12. The process ends with its answer: a JVM is there only while a job is
-admitted, and the user's code cannot do anything to the controller.
+Source: PROTOCOL 12. A JVM is there only while jobs are admitted, and user code cannot do anything to the controller.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-from holdfast.schemas.analysis import Answer, Question, decode_answer, encode
+from holdfast.schemas.analysis import Answer, Question
 from holdfast.schemas.plans import Problem, SparkInput, SparkPlan
+from holdfast.services.controller.analyst import Analyst, NoAnswer
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.planning import spark_installation
+from holdfast.services.planning.spark_settings import texts
 
-ANSWER_S = 180.0
-_LINES = 3
-
+_ANALYST = Analyst()
 _TIMES = ("event_time", "unit_of_time", "lateness_s", "idle_after_s")
 HOW = "see `holdfast doctor`"
 
@@ -32,15 +30,10 @@ def ask(question: Question) -> Answer:
     """Raises JobRejected when Spark cannot answer, with what to do."""
     if absent := spark_installation.missing():
         raise JobRejected([Problem("spark", absent, spark_installation.WHERE)])
-    command = [sys.executable, "-m", "holdfast.services.spark.analysis"]
     try:
-        done = subprocess.run(command, input=encode(question), capture_output=True, timeout=ANSWER_S)
-        return decode_answer(done.stdout)
-    except subprocess.TimeoutExpired:
-        raise _refused(f"Spark did not answer within {ANSWER_S:g} s") from None
-    except msgspec.DecodeError:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-_LINES:]
-        raise _refused(f"Spark could not be asked: {' / '.join(said) or 'no reason given'}") from None
+        return _ANALYST.ask(question)
+    except NoAnswer as error:
+        raise JobRejected([Problem("spark", str(error), HOW)]) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +73,7 @@ def _question(params: Mapping[str, Any], inputs: Sequence[Stream], allow: Sequen
         sql="" if isinstance(code, str) else code["sql"],
         params=params.get("params") or {},
         emit=params.get("emit") or "final",
+        conf=texts(params.get("conf") or {}),
         more=tuple(more),
         **msgspec.structs.asdict(own),
     )
@@ -93,7 +87,3 @@ def _stream(params: Mapping[str, Any], found: Answer) -> Stream:
     key = tuple(params.get("key") or ())
     whole = windowed and all(name in found.output for name in key)
     return Stream(dict(found.output), (*key, *bounds) if key and whole else (), windowed, found.hosted)
-
-
-def _refused(message: str) -> JobRejected:
-    return JobRejected([Problem("spark", message, HOW)])

@@ -16,7 +16,16 @@ from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue, updates
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.suggestions import did_you_mean, suggest
-from holdfast.services.planning import assuming, available, checkpoints, sinks, source_streams, spark_inputs, tables
+from holdfast.services.planning import (
+    assuming,
+    available,
+    checkpoints,
+    sinks,
+    source_streams,
+    spark_inputs,
+    spark_settings,
+    tables,
+)
 from holdfast.services.planning.graph import (
     Graph,
     cycle_problems,
@@ -58,6 +67,7 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     checked.problems += [*name_problems(spec), *input_problems(spec, graph), *cycle_problems(graph)]
     checked.problems += [
         *spark_inputs.problems(spec),
+        *spark_settings.problems(spec),
         *_module_problems(spec, allow),
     ]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]

@@ -20,6 +20,7 @@ from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.planning.checking import Checked
 from holdfast.services.planning.graph import Graph, Slot, sink_name
 from holdfast.services.planning.spark_inputs import directly_behind, event_time, operators, rows_name
+from holdfast.services.planning.spark_settings import texts
 
 HOST = "spark"
 MIN_PARTITIONS = 2
@@ -102,6 +103,7 @@ def spark_plans(
                 sql=sql,
                 params=operator.params,
                 emit=operator.emit,
+                conf=texts(operator.conf),
                 more=tuple(more),
                 **structs.asdict(own),
                 **(found | _mode(operator, found, own)),

@@ -1,15 +1,18 @@
 """Analysis of an operator by Spark before its job is admitted: `python -m holdfast.services.spark.analysis`.
 
-A question (a SparkPlan without its output) comes on standard input, the answer goes to standard output: one process for
-one job, so that no controller needs a JVM, and effects of the user's code end with it.
+Questions (a SparkPlan without its output each) come on standard input, answers go to standard output. A process of its
+own, so that no controller needs a JVM; it has one session, and a fork for each question.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +21,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from holdfast.schemas.analysis import Answer, Question, decode_question, encode
+from holdfast.schemas.analysis import ANSWER_S, LENGTH_BYTES, Answer, decode_question, encode, framed
 from holdfast.schemas.plans import Problem, SparkPlan
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.codecs.marked import travels
+from holdfast.services.spark import class_data
 from holdfast.services.spark.columns import field_type
 from holdfast.services.spark.core.modes import STATIC_JOIN, Shape, choice, output_mode, shape
 from holdfast.services.spark.operator import OperatorFault, apply, describe, first_line, made_up, time_column
-from holdfast.services.spark.session import open_session
+from holdfast.services.spark.session import open_session, own_session
 from holdfast.services.spark.settings import SparkSettings
 
 NO_JAVA = "there is no Java in JAVA_HOME or on the PATH; install a Java 17 runtime, see `holdfast doctor`"
@@ -141,23 +145,69 @@ def no_java() -> bool:
 
 
 def main() -> int:
+    """Answers questions until there will be none, or its asker is gone."""
     lazy_modules.resolve()
-    question: Question = decode_question(sys.stdin.buffer.read())
-    out = os.fdopen(os.dup(1), "wb")
+    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # what the user's code prints is no answer
-    sys.path[:0] = [path for path in question.path if path not in sys.path]
-    with tempfile.TemporaryDirectory(prefix="holdfast-analysis-") as scratch:
-        settings = SparkSettings(spark_master="local[1]")
-        try:
-            spark = open_session(settings, "holdfast-analysis", Path(scratch), briefly=True)
-        except PySparkException as error:
-            out.write(encode(_refused(f"Spark does not start here: {NO_JAVA if no_java() else first_line(error)}")))
-            return 0
-        allow = None if question.allow is None else list(question.allow)
-        out.write(encode(answer(spark, question.operator, allow)))
-        out.flush()
+    with tempfile.TemporaryDirectory(prefix="holdfast-analysis-") as folder:
+        scratch, spark = Path(folder), None
+        while record := asked.read(int.from_bytes(size := asked.read(LENGTH_BYTES))):
+            spark = spark if isinstance(spark, SparkSession) else _opened(scratch)
+            reply = _of_fork(spark, record) if isinstance(spark, SparkSession) else encode(spark)
+            answers.write(framed(reply))
+            answers.flush()
+        if size and isinstance(spark, SparkSession):
+            class_data.record(spark, scratch)
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)  # nobody waits for the JVM
+
+
+def _opened(scratch: Path) -> SparkSession | Answer:
+    """A session, or why there is none."""
+    try:
+        settings = SparkSettings(spark_master="local[1]")
+        return open_session(settings, "holdfast-analysis", scratch, briefly=True, records=True)
+    except PySparkException as error:
+        return _refused(f"Spark does not start here: {NO_JAVA if no_java() else first_line(error)}")
+
+
+def _of_fork(spark: SparkSession, record: bytes) -> bytes:
+    """The answer of a fork of this process: effects of the user's code end with it, and modules are loaded as they are
+    now.
+    """
+    read, write = os.pipe()
+    if not (pid := os.fork()):
+        signal.alarm(int(ANSWER_S))
+        # A thread of its own has a connection of its own to the JVM.
+        work = threading.Thread(target=_reply, args=(spark, record, write))
+        work.start()
+        work.join()
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        found = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    return found or encode(_refused(f"its code has ended the process: {_ending(os.waitstatus_to_exitcode(status))}"))
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else "SystemExit or os._exit"
+
+
+def _reply(spark: SparkSession, record: bytes, pipe: int) -> None:
+    """In a session of its own, which has no views and settings of the user's code before."""
+    question = decode_question(record)
+    sys.path[:0] = [path for path in question.path if path not in sys.path]
+    importlib.invalidate_caches()
+    try:
+        fresh = own_session(spark, question.operator.conf)
+        SparkSession._instantiatedSession = SparkSession._activeSession = fresh
+        found = answer(fresh, question.operator, None if question.allow is None else list(question.allow))
+    except Exception as error:
+        found = _refused(f"its analysis failed with {type(error).__name__}: {first_line(error)}")
+    with os.fdopen(pipe, "wb") as out:
+        out.write(encode(found))
 
 
 if __name__ == "__main__":

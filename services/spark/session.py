@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from holdfast.services.spark import class_data
 from holdfast.services.spark.settings import SparkSettings
 
 TASK_ATTEMPTS = 4
@@ -30,7 +32,13 @@ _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStore
 
 
 def open_session(
-    settings: SparkSettings, name: str, scratch: Path, *, briefly: bool = False, quiet: bool = False
+    settings: SparkSettings,
+    name: str,
+    scratch: Path,
+    *,
+    briefly: bool = False,
+    quiet: bool = False,
+    records: bool = False,
 ) -> SparkSession:
     """The process's session; takes some seconds for the JVM.
 
@@ -38,6 +46,7 @@ def open_session(
         scratch: what Spark writes besides checkpoints.
         briefly: it will be needed for some seconds only: a JVM that compiles little starts in half the time.
         quiet: Spark logs nothing.
+        records: see `class_data`.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch.mkdir(parents=True, exist_ok=True)
@@ -57,7 +66,7 @@ def open_session(
         "spark.sql.adaptive.enabled": False,
         "spark.task.maxFailures": TASK_ATTEMPTS,
     }
-    options["spark.driver.extraJavaOptions"] = _java_options(scratch, briefly, quiet)
+    options["spark.driver.extraJavaOptions"] = _java_options(scratch, briefly, quiet, records)
     if settings.spark_jars:
         options["spark.jars"] = settings.spark_jars
     if master.startswith("local"):
@@ -76,9 +85,17 @@ def open_session(
     return session
 
 
-def _java_options(scratch: Path, briefly: bool, quiet: bool) -> str:
+def own_session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session for one operator, with its settings: views and settings of others are not in it."""
+    own = spark.newSession()
+    for setting, value in conf.items():
+        own.conf.set(setting, value)
+    return own
+
+
+def _java_options(scratch: Path, briefly: bool, quiet: bool, records: bool) -> str:
     """Deep plans and long messages need more stack than a megabyte."""
-    options = ["-Xss4m"]
+    options = ["-Xss4m", *class_data.options(records)]
     if briefly:
         options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     if quiet:

@@ -30,6 +30,7 @@ from holdfast.services.spark.faults import cause_of
 from holdfast.services.spark.query import Query
 from holdfast.services.spark.real_time import RealTimeQuery
 from holdfast.services.spark.rehearsal import Rehearsal
+from holdfast.services.spark.session import own_session
 
 LOOK_S = 0.05
 
@@ -136,13 +137,17 @@ class SparkEngine:
             self._room.session()
             self._record(doing, lifecycle.Deployed())
 
+    def _session(self) -> SparkSession:
+        """A session for one run of the query. Raises RuntimeError."""
+        return own_session(self._room.session(), self._spark.conf)
+
     def _rehearse(self, doing: _Doing) -> None:
         """A query in real-time mode has nothing that a rehearsal would prepare."""
         if self._real_time:
             self._record(doing, lifecycle.Rehearsed())
             return
         rehearsal = Rehearsal(
-            spark=self._room.session(),
+            spark=self._session(),
             plan=self._spark,
             generation=self._plan.generation,
             log=self._room.log,
@@ -181,7 +186,7 @@ class SparkEngine:
         if run.closing:
             plan_last_batch(directory, run.log.k)
         return Query(
-            spark=self._room.session(),
+            spark=self._session(),
             plan=self._spark,
             generation=self._plan.generation,
             commits_topic=self._commits.topic,
@@ -196,7 +201,7 @@ class SparkEngine:
     def _real_time_query(self, run: Run) -> RealTimeQuery:
         self._checkpoints.forget_before(run.epoch)
         return RealTimeQuery(
-            spark=self._room.session(),
+            spark=self._session(),
             plan=self._spark,
             generation=self._plan.generation,
             log=self._room.log,

@@ -14,7 +14,9 @@ import holdfast as hf
 from holdfast.schemas.jobs import JobSpec
 from holdfast.services.client.trials import attempt
 from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.spark_settings import ALLOWED, texts
 from holdfast.services.spark.local.session import STARTS, local_session
+from holdfast.services.spark.session import own_session
 from holdfast.testing import JobRun
 from tests.support.spark_session import end_jvm
 
@@ -128,6 +130,24 @@ def test_a_query_joins_a_source_with_what_an_operator_gives_and_a_function_gets_
         {("x flight", one): 1 for one in range(60)} | {("x bag", one): 1 for one in even}
     )
     assert sorted(found.dead_letters["origin"]) == ["bags", "flights", "flights"]
+
+
+def test_an_operator_has_its_own_settings_of_spark_and_those_of_another_one_do_not_reach_it() -> None:
+    settings = ["spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch"]
+    shows = {"spark": "tests.support.heavy:with_settings", "input": "flights", "params": {"settings": settings}}
+    raw = job(own={**shows, "conf": {settings[0]: 5, settings[1]: 100}}, others=shows).as_plain()
+    raw["queries"]["own"] = {"input": "own", "sink": {"topic": "own"}}
+    spec = interpret(raw)
+    found = attempt(spec, {"flights": [flight(number) for number in range(3)]})
+    assert set(found["own"].select("s0", "s1").rows()) == {("5", "100")}
+    assert set(found["q"].select("s0", "s1").rows()) == {("2", "10000")}
+
+
+def test_spark_takes_every_setting_that_a_job_may_set() -> None:
+    for setting, bounds in ALLOWED.items():
+        values = (True, False) if bounds is None else bounds
+        for text in (texts({setting: value})[setting] for value in values):
+            assert own_session(local_session(), {setting: text}).conf.get(setting) == text
 
 
 def test_an_input_that_is_not_used_is_a_mistake() -> None:

@@ -68,3 +68,11 @@ def forgets(flights: DataFrame) -> None:
 
 def unsupported(flights: DataFrame) -> DataFrame:
     return flights.groupBy("origin").count()
+
+
+def with_settings(flights: DataFrame, settings: list[str]) -> DataFrame:
+    """What settings of Spark are for this operator; it changes one."""
+    session = flights.sparkSession
+    found = [F.lit(session.conf.get(setting)).alias(f"s{index}") for index, setting in enumerate(settings)]
+    session.conf.set(settings[0], 77)
+    return flights.select("number", *found)

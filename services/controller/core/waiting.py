@@ -14,6 +14,8 @@ from holdfast.services.kernel.versions import differences
 
 NO_WORKER = "no worker is alive: start one with `holdfast up --workers N`"
 NO_DRIVER = "no Spark driver is alive yet: `holdfast up` starts one when a job needs it, which takes some seconds"
+STEPS = {"deploying": "Spark's JVM starts", "opening": "its query starts"}
+"""Steps of a copy on a driver until it runs, by its state."""
 MOST_NAMED = 3
 OTHER_VERSIONS = (
     "start one with the versions that the unit ran with, so that the others can show their bytes beside it; or "
@@ -30,7 +32,7 @@ def waiting(job: Job, assigned: Assigned, fleet: Fleet) -> str:
     silent = {unit: [copy for copy in one.copies if not fleet.answers(copy)] for unit, one in changes.items()}
     away = {copy.worker for copies in silent.values() for copy in copies}
     if not away:
-        return ""
+        return "" if job.was_up else _starting(changes, job, fleet)
     back = {beat.worker: beat for beat in fleet.alive() if beat.worker in away}
     gone = sorted(away - back.keys())
     lost = [f"no sign of life from {', '.join(gone)}"] if gone else []
@@ -38,6 +40,14 @@ def waiting(job: Job, assigned: Assigned, fleet: Fleet) -> str:
     nobody = _nobody_for((changes[unit] for unit, copies in silent.items() if copies), job, fleet)
     each = [] if nobody else [_back(back[name], left[name], job) for name in sorted(back)]
     return "; ".join(filter(None, [*lost, *each, nobody]))
+
+
+def _starting(changes: Mapping[str, Change], job: Job, fleet: Fleet) -> str:
+    """Steps of the leaders on Spark, where a start takes seconds."""
+    leaders = ((unit, one.committer) for unit, one in changes.items() if job.hosts[unit])
+    found = [(unit, copy.worker, fleet.report(copy, unit)) for unit, copy in leaders if copy is not None]
+    steps = [(unit, worker, STEPS.get(said.state)) for unit, worker, said in found if said is not None]
+    return "; ".join(f"{job.units[unit]} on {worker}: {step}" for unit, worker, step in steps if step)
 
 
 def _holds(change: Change, worker: str) -> bool:

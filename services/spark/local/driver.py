@@ -24,6 +24,7 @@ from holdfast.services.spark import analysis
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.spark.local.engine import LocalEngine, LocalRoom
 from holdfast.services.spark.local.session import SparkDoesNotStart, local_session, scratch
+from holdfast.services.spark.session import own_session
 
 NAME = "local-spark"
 RIPE_TURNS = 20
@@ -42,7 +43,7 @@ def ask(question: Question) -> Answer:
     except SparkDoesNotStart as error:
         raise JobRejected([Problem("spark", str(error))]) from error
     allow = None if question.allow is None else list(question.allow)
-    found = analysis.answer(spark, question.operator, allow)
+    found = analysis.answer(own_session(spark, question.operator.conf), question.operator, allow)
     return msgspec.structs.replace(found, mode=MICRO_BATCH, reason="a run in memory has no other mode")
 
 

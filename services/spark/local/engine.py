@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.schemas.commits import Named
 from holdfast.schemas.plans import Plan, SparkPlan
@@ -46,6 +46,7 @@ from holdfast.services.spark.local.session import local_session
 from holdfast.services.spark.observing import Observed, observe
 from holdfast.services.spark.operator import output, result_of
 from holdfast.services.spark.query import BatchFailed, outcome
+from holdfast.services.spark.session import own_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class _Begun:
     """
 
     run: Run
+    session: SparkSession
     directory: Path
     rows: DataFrame
     again: bool
@@ -163,9 +165,10 @@ class LocalEngine:
         directory = self._checkpoints.prepare(self._runs, start)
         if run.closing:
             plan_last_batch(directory, run.log.k)
-        records = self._files.stream(local_session())
+        session = own_session(local_session(), self._spark.conf)
+        records = self._files.stream(session)
         rows = output(self._spark, result_of(self._spark, partial(of_topic, records), self._room.allow))
-        self._begun = _Begun(run, directory, rows, again=len(self._files) > 0)
+        self._begun = _Begun(run, session, directory, rows, again=len(self._files) > 0)
         self._told.append(lifecycle.Started())
 
     def _advance(self, begun: _Begun) -> None:
@@ -190,7 +193,7 @@ class LocalEngine:
 
         def take(rows: DataFrame, batch: int) -> None:
             try:
-                begun.ran.append(self._ran(begun.directory, rows, batch))
+                begun.ran.append(self._ran(begun, rows, batch))
             except Exception as error:
                 raise BatchFailed(cause_of(error)) from None
 
@@ -202,13 +205,13 @@ class LocalEngine:
         finally:
             running.stop()
 
-    def _ran(self, directory: Path, rows: DataFrame, batch: int) -> _Ran:
+    def _ran(self, begun: _Begun, rows: DataFrame, batch: int) -> _Ran:
         """For the thread of Spark."""
         found = rows.toArrow()
-        last = last_file(directory, batch)
-        before = last_file(directory, batch - 1) if batch else -1
-        note = replace(planned(directory, batch), stop=self._files.end(last), time_ms=self._room.time_ms())
-        return _Ran(batch, found, note, (before, last), observe(local_session(), self._name, self._spark))
+        last = last_file(begun.directory, batch)
+        before = last_file(begun.directory, batch - 1) if batch else -1
+        note = replace(planned(begun.directory, batch), stop=self._files.end(last), time_ms=self._room.time_ms())
+        return _Ran(batch, found, note, (before, last), observe(begun.session, self._name, self._spark))
 
     def _written(self, ran: _Ran, write: Write) -> Output:
         """The output of a micro-batch, which lies in the commit log then."""

@@ -20,6 +20,7 @@ FIRST = {
     "controller/__main__.py": "main",
     "spark/process.py": "main",
     "spark/analysis.py": "main",
+    "spark/class_data.py": "main",
 }
 """Functions whose first statement it is: what starts a process that has threads. A worker's and an isolated code
 process's `__main__` only wait for the thread that imports."""

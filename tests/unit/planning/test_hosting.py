@@ -11,8 +11,11 @@ from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics, unit_layouts
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.plan import make_plan
+from holdfast.services.planning.spark_settings import ALLOWED
 from tests.unit.planning.jobs import GENERATION, TOPICS, job, plan, problems, query, routes, source, units
 from tests.unit.planning.jobs import describe as believe
+
+SHUFFLE, ARROW = "spark.sql.shuffle.partitions", "spark.sql.execution.pythonUDF.arrow.enabled"
 
 
 def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
@@ -228,3 +231,23 @@ def test_a_plan_may_stand_against_real_time_mode_and_says_why() -> None:
         assert mode == MICRO_BATCH
         assert because in reason
         assert data_topics(made)[TOPICS.commits("h")] == 1
+
+
+def test_settings_of_spark_reach_the_driver_and_one_that_is_not_for_jobs_is_refused_by_name() -> None:
+    (spark,) = planned(job({"h": heavy(conf={SHUFFLE: 8, ARROW: True})})).spark
+    assert spark.conf == {SHUFFLE: "8", ARROW: "true"}
+    assert decode(encode(planned(job({"h": heavy()})))).spark[0].conf == {}  # type: ignore[union-attr]
+    wrong = {
+        SHUFFLE: 0,
+        ARROW: "yes",
+        "spark.sql.shufle.partitions": 8,
+        "spark.driver.memory": "4g",
+        "spark.sql.session.timeZone": "Europe/Berlin",
+    }
+    found = {one.path.removeprefix("operators.h.conf."): one for one in problems(job({"h": heavy(conf=wrong)}))}
+    assert found.keys() == wrong.keys()
+    assert found[SHUFFLE].message == "is 0, not an integer from 1 to 10000"
+    assert found[ARROW].message == "is yes, not true or false"
+    assert found["spark.sql.shufle.partitions"].hint == f"did you mean '{SHUFFLE}'?"
+    assert found["spark.driver.memory"].hint == "set HOLDFAST_SPARK_MEMORY for the driver"
+    assert all(setting in found["spark.sql.session.timeZone"].hint for setting in ALLOWED)

@@ -1,0 +1,67 @@
+"""Settings of Spark that a job may give one of its operators: how its query runs.
+
+Source: PROTOCOL 12. An operator has a session of its own on its driver, which gets them. What a JVM or all sessions of
+a driver share is set for the driver, by a HOLDFAST_SPARK_* variable. What would change which rows are in a micro-batch,
+how records become rows, or how state is kept, is holdfast's to set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.suggestions import did_you_mean
+from holdfast.services.planning.spark_inputs import operators
+
+_ROCKS = "spark.sql.streaming.stateStore.rocksdb"
+ALLOWED: Mapping[str, tuple[int, int] | None] = {
+    "spark.sql.shuffle.partitions": (1, 10_000),
+    "spark.sql.autoBroadcastJoinThreshold": (-1, 8 * 2**30),
+    "spark.sql.files.maxPartitionBytes": (1, 2**40),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": (1, 10_000_000),
+    "spark.sql.execution.pythonUDF.arrow.enabled": None,
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": (1, 10_000),
+    f"{_ROCKS}.blockCacheSizeMB": (1, 65_536),
+    f"{_ROCKS}.writeBufferSizeMB": (1, 65_536),
+    f"{_ROCKS}.compactOnCommit": None,
+}
+"""The least and the largest integer by setting; None: true or false."""
+OF_DRIVER = {
+    "spark.driver.memory": "HOLDFAST_SPARK_MEMORY",
+    "spark.executor.memory": "HOLDFAST_SPARK_EXECUTOR_MEMORY",
+    "spark.cores.max": "HOLDFAST_SPARK_CORES",
+    "spark.jars": "HOLDFAST_SPARK_JARS",
+    "spark.master": "HOLDFAST_SPARK_MASTER",
+    "spark.sql.streaming.minBatchesToRetain": "HOLDFAST_SPARK_KEEP_BATCHES",
+}
+"""Variables of the driver in place of settings that all its jobs share."""
+
+
+def problems(spec: JobSpec) -> Iterator[Problem]:
+    """Problems of the settings of Spark operators, each with the settings or values that are allowed."""
+    for name, operator in operators(spec).items():
+        for setting, value in operator.conf.items():
+            if problem := _wrong(setting, value):
+                yield Problem(f"operators.{name}.conf.{setting}", *problem)
+
+
+def _wrong(setting: str, value: object) -> tuple[str, str] | None:
+    """The problem of a setting with this value, and a hint; None: it is allowed."""
+    if variable := OF_DRIVER.get(setting):
+        return "is shared by all jobs of a driver", f"set {variable} for the driver"
+    if setting not in ALLOWED:
+        near = did_you_mean(setting, ALLOWED)
+        return "is no setting of Spark that a job may set", near or f"one of {', '.join(ALLOWED)}"
+    bounds = ALLOWED[setting]
+    if bounds is None:
+        return None if isinstance(value, bool) else (f"is {value}, not true or false", "write true or false")
+    least, most = bounds
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return None
+    return f"is {value}, not an integer from {least} to {most}", "write such a number, without a unit"
+
+
+def texts(conf: Mapping[str, object]) -> dict[str, str]:
+    """The settings as Spark takes them."""
+    return {setting: str(value).lower() for setting, value in conf.items()}
