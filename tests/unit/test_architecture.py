@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-MOST_LINES = 140
+MOST_LINES = 120
 QUESTIONS = (
     "Why was this unit switched?",
     "When is a checkpoint due?",
