@@ -1,0 +1,122 @@
+"""An update is carried out once, whichever controllers crash, hang or come too late at whatever they do for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.schemas import assignments, formats
+from holdfast.schemas.assignments import Assignment
+from holdfast.schemas.cuts import Range, TaskCuts
+from holdfast.schemas.plans import Ended, Plan
+from holdfast.schemas.savepoints import FORMAT, Piece, Savepoint, Task
+from holdfast.schemas.topics import Partition
+from holdfast.services.controller.core import actions
+from holdfast.services.controller.core.actions import Action
+from holdfast.services.controller.core.job import replaced_by
+from holdfast.services.log.savepoints import upload
+from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
+
+BATCH = 7
+
+
+class Fuse:
+    """Burns down by one with each action of the second update; at none it is true once."""
+
+    def __init__(self, left: int) -> None:
+        self.left, self.lit = left, False
+
+    def __call__(self, _: Action) -> bool:
+        self.left -= self.lit
+        return self.left == -1
+
+
+def two_updates(cluster: Cluster, fuse: Fuse | None = None) -> None:
+    """A job that is held becomes its next generation, and that the one after it."""
+    cluster.append(CLUSTER.assignments, assignments.encode(Assignment("test", 0, (), format=formats.NEWEST)))
+    for index in range(2):
+        cluster.fill("in", index, 5)
+    cluster.start("w1")
+    cluster.pass_s(0.1)
+    cluster.submit(job())
+    cluster.pass_s(0.3)
+    for number in (1, 2):
+        if fuse is not None:
+            fuse.lit = number == 2
+        cluster.command("pause")
+        cluster.pass_s(0.1)
+        cluster.submit({**job(batch_interval_ms=20 + number), "from_savepoint": saved(cluster, number)})
+        cluster.pass_s(0.6)
+
+
+def saved(cluster: Cluster, number: int) -> dict[str, object]:
+    """What the command brings to the cluster, and the field that names it."""
+    plan = [one for one in cluster.decisions() if isinstance(one, Plan)][-1]
+    sources = {f"s-{i}": TaskCuts(None, BATCH, (Range(i, 5, 5),), 0, idle=False, final=False) for i in range(2)}
+    units = [*sources, *(f"n-{i}" for i in range(2)), *(f"sink:q-{i}" for i in range(2))]
+    manifest = Savepoint(
+        FORMAT, f"saved-{number}", "test", CLUSTER.prefix, plan.job, plan.generation, BATCH, 0, 0, plan, sources,
+        {name: Task(0) for name in units},
+    )  # fmt: skip
+    topic = upload(
+        cluster.log, CLUSTER, f"saved-{number}", [Piece("n-0", "totals", [(b"key", b"value")])], lambda: manifest
+    )
+    return {"topic": topic, "id": f"saved-{number}", "replaces": plan.generation, "paused": 2 * number - 1}
+
+
+def check_updated(cluster: Cluster) -> None:
+    found = cluster.decisions()
+    plans = [one for one in found if isinstance(one, Plan)]
+    ends = [one for one in found if isinstance(one, Ended)]
+    assert [type(one) for one in found] == [Plan, Ended, Plan, Ended, Plan]
+    for former, ended, after in zip(plans, ends, plans[1:], strict=False):
+        assert (ended.generation, ended.reason) == (former.generation, replaced_by(f"job@{after.generation}"))
+    plan = plans[-1]
+    label = f"job@{plan.generation}"
+    placed = {change.unit: change.copies for change in cluster.changes()}
+    assert {unit for unit, copies in placed.items() if copies} == {f"{label}/{unit.name}" for unit in plan.units}
+    topics = cluster.job_topics()
+    assert topics
+    assert all(plan.generation in topic for topic in topics), "those of the former generation are gone"
+    assert plan.seed is not None
+    assert plan.seed.topic in cluster.log.topics()
+    checkpoints = CLUSTER.job("job", plan.generation).checkpoints
+    for unit in plan.units:
+        assert [*cluster.log.scan(Partition(checkpoints, unit.partition))], "each begins with the savepoint"
+    assert cluster.states()[-1] == "running"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_controller_that_crashes_at_any_action_is_followed_by_one_that_finishes_the_update(when: str) -> None:
+    number = 0
+    while True:
+        cluster, fuse = Cluster(0), Fuse(number)
+        cluster.start_replica("c0", Temper(crash_before=fuse) if when == "before" else Temper(crash_after=fuse))
+        two_updates(cluster, fuse)
+        check_updated(cluster)
+        if list(cluster.replicas) == ["c0"]:
+            break
+        number += 1
+    assert number > 15
+
+
+def test_controllers_that_all_propose_carry_it_out_once() -> None:
+    cluster = Cluster(0)
+    for name in ("c0", "c1", "c2"):
+        cluster.start_replica(name, Temper(late=lambda _: True))
+    two_updates(cluster)
+    check_updated(cluster)
+
+
+SLOW = (
+    actions.Draft, actions.AppendDecision, actions.CreateTopics, actions.AppendGoal, actions.FenceIds,
+    actions.DeleteTopics,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SLOW, ids=lambda kind: kind.__name__)
+def test_a_controller_that_hangs_anywhere_holds_no_update_up(kind: type) -> None:
+    cluster = Cluster(0)
+    cluster.start_replica("slow", Temper(holds=lambda action: isinstance(action, kind)))
+    cluster.start_replica("c1")
+    two_updates(cluster)
+    check_updated(cluster)
