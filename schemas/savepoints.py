@@ -70,8 +70,9 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     """Field `from_savepoint` of a record of `jobs.submit`: the job begins there.
 
     topic: where the savepoint lies. drop_state: operators whose state is left behind. reread: sources that begin where
-    the job file says, and not where they were. renamed: by operator or source, the name that it had in the savepoint. replaces: generation of the job of that name that is to end for it, if
-    the pause at offset `paused` of `jobs.submit` still holds it then; empty: none.
+    the job file says, and not where they were. renamed: by operator or source, the name that it had in the savepoint.
+    replaces: generation of the job of that name that is to end for it, if the pause at offset `paused` of `jobs.submit`
+    still holds it then; empty: none.
     """
 
     topic: str
@@ -84,6 +85,12 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 FIELD = "from_savepoint"
+
+
+def replaced_by(label: str) -> str:
+    """The reason of the end of a job whose place another one takes. label: of that one, `<job>@<generation>`."""
+    return f"replaced by {label}"
+
 
 _manifest: Text[Savepoint] = Text(msgspec.json.Decoder(Savepoint).decode)
 _piece: Strict[Piece] = Strict(msgspec.msgpack.Decoder(Piece).decode)

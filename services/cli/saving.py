@@ -54,7 +54,10 @@ def savepoint(
 
 def update(
     job: JobName,
-    file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file as it is to be, or a job in Python.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="JOB.yaml", help="The job file as it is to be, or a job in Python.")
+    ] = None,
+    back: Annotated[bool, typer.Option("--back", help="Take the file of the generation that was replaced.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is kept, and what is not and why.")] = False,
     drop_state: DropState = None,
     reread: Reread = None,
@@ -68,28 +71,37 @@ def update(
 
     The job is held at one batch while its state is carried over; then it ends, and the next one begins behind that
     batch. If the cluster refuses the new job, the former one continues. `--dry-run` says what is kept and changes
-    nothing.
+    nothing. `--back` undoes the last update in the same way: what was delivered since stays, and counts.
     """
     from holdfast.services.cli.jobs import refuse
     from holdfast.services.cli.whereabouts import allowed, connected, patience_with
     from holdfast.services.client.job_files import read_job
     from holdfast.services.client.planning import plan as planned
     from holdfast.services.client.registering import with_schemas
+    from holdfast.services.client.updating import undone
     from holdfast.services.client.updating import update as run
     from holdfast.services.kernel.errors import JobRejected
     from holdfast.services.kernel.plurals import plural
     from holdfast.services.log.registry import open_registry
     from holdfast.services.planning.carrying import carried, problems
+    from holdfast.services.planning.loading import interpret
 
     start = carrying(drop_state, reread, renamed)
+    if back == (file is not None):
+        raise CommandFailed("name the new job file, or say --back", "`holdfast update --help`", USAGE)
     try:
-        read = read_job(file, lambda: patience_with(data_dir, kafka))
+        read = None if file is None else read_job(file, lambda: patience_with(data_dir, kafka))
         with connected(data_dir, kafka) as door, waiting(f"update of {job} ...", quiet=as_json):
             line, old = _running(door, job)
-            if read.spec.name != line.job:
+            if read is None:
+                former, start = undone(door, old, start)
+                raw, spec = former.spec, interpret(former.spec)
+            else:
+                raw, spec = read.raw, read.spec
+            if spec.name != line.job:
                 hint = "`holdfast savepoint`, then `holdfast submit --from`, begins a job of another name"
-                raise CommandFailed(f"{file} is job {read.spec.name}, not {line.job}", hint, USAGE)
-            new = planned(read.spec, door.present, door.topics.prefix, allowed(read.spec, data_dir))
+                raise CommandFailed(f"{file} is job {spec.name}, not {line.job}", hint, USAGE)
+            new = planned(spec, door.present, door.topics.prefix, allowed(spec, data_dir))
             fates, wrong = carried(old, new, start), tuple(problems(old, new, start))
             if dry_run and not (wrong and as_json):
                 _show(line, fates, as_json)
@@ -97,10 +109,10 @@ def update(
                 raise JobRejected(wrong)
             if dry_run:
                 return
-            raw = with_schemas(read.raw, read.spec, lambda: new, open_registry, lambda: patience_with(data_dir, kafka))
+            raw = with_schemas(raw, spec, lambda: new, open_registry, lambda: patience_with(data_dir, kafka))
             done = run(door, old, raw, start, timeout)
     except JobRejected as rejected:
-        refuse(str(file), rejected.problems, as_json)
+        refuse(str(file or f"the former {job}"), rejected.problems, as_json)
         return
     if as_json:
         print_json(

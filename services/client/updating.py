@@ -16,13 +16,14 @@ from msgspec import structs
 
 from holdfast.schemas.assignments import STOP, job_key
 from holdfast.schemas.plans import Plan
-from holdfast.schemas.savepoints import FIELD, Piece, Start, Task
+from holdfast.schemas.savepoints import FIELD, Piece, Start, Task, replaced_by
 from holdfast.schemas.topics import Partition
 from holdfast.services.client.holding import Holding
 from holdfast.services.client.saving import manifest_of, new_id, tasks_of
 from holdfast.services.client.submitting import Submitted, submit
-from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.jobs import read_admitted
 from holdfast.services.log.savepoints import upload
 from holdfast.services.view.door import Door
 
@@ -75,6 +76,21 @@ def update(
         hold.release()  # behind the new job in the log it concerns that one, which runs anyway
         raise
     return Updated(done, held.batch, sum(one.entries for one in tasks.values()), time.monotonic() - held.paused_s)
+
+
+def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:
+    """The generation that the job has replaced, and how it takes over: each operator under the name that it had there.
+
+    Raises CommandFailed.
+    """
+    known, label = read_admitted(door.log, door.topics), f"{plan.job}@{plan.generation}"
+    for g, former in known.plans().items():
+        ended = known.ended(g)
+        if ended is not None and ended.reason == replaced_by(label):
+            back = {was: now for now, was in (plan.seed.renamed if plan.seed is not None else {}).items()}
+            return former, structs.replace(start, renamed=back | start.renamed)
+    message = f"{label} has replaced no other one, as far as the cluster remembers"
+    raise CommandFailed(message, f"`holdfast update {plan.job} JOB.yaml` takes the former file")
 
 
 def _is_stopped(door: Door, plan: Plan) -> bool:

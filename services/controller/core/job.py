@@ -164,11 +164,6 @@ class Job:
         self.proposal = Rejection(self.name, self.generation, id, every)
 
 
-def replaced_by(label: str) -> str:
-    """Why a job has ended whose place another one takes."""
-    return f"replaced by {label}"
-
-
 def _name_in_use(job: Job, other: Job) -> Problem:
     name = job.name
     if job.replaces == other.generation:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.schemas.plans import Problem
+from holdfast.schemas.savepoints import replaced_by
 from holdfast.services.controller.core.goals import Goals
-from holdfast.services.controller.core.job import Job, replaced_by
+from holdfast.services.controller.core.job import Job
 from holdfast.services.kernel.logs.admitted import Admitted
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import asdict
 
 from holdfast.schemas.plans import Ended
+from holdfast.schemas.savepoints import replaced_by
 from holdfast.services.controller.core import replacing
 from holdfast.services.controller.core.actions import (
     Action,
@@ -19,7 +20,7 @@ from holdfast.services.controller.core.actions import (
 )
 from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.goals import Goals
-from holdfast.services.controller.core.job import Job, replaced_by
+from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import PLACED, Deed, Phase, Step
 from holdfast.services.kernel.logs.decided import Author
 

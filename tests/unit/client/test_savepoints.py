@@ -20,7 +20,7 @@ from holdfast.services.client.holding import Holding
 from holdfast.services.client.savepoint_files import read_manifest, read_pieces
 from holdfast.services.client.saving import Saved, begin_with, save
 from holdfast.services.client.submitting import Submitted, append
-from holdfast.services.client.updating import Updated, update
+from holdfast.services.client.updating import Updated, undone, update
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.polling import Polling
@@ -342,7 +342,13 @@ def test_updates_lose_and_double_nothing_whatever_ends_amid_them(undisturbed: di
     site.update(rescaled(), Start("", "", renamed={"sums": "totals"}), meanwhile=every(7, site.next_controller))
     assert site.plan.seed is not None
     assert set(site.plan.seed.rescaled) == {"sums", "hourly"}
-    feed(site, 80, 100)
+    feed(site, 80, 90)
+    former, start = undone(site.door, site.plan, NOWHERE)
+    assert start.renamed == {"totals": "sums"}
+    site.update(former.spec, start)
+    assert site.plan.seed is not None
+    assert set(site.plan.seed.kept) == {"given", "late", "totals", "hourly"}
+    feed(site, 90, 100)
     assert site.rows() == {query: undisturbed[query] for query in SMALL["queries"]}
     report = replay(site.cluster.log, site.door.topics, "flights")
     assert report.exact

@@ -8,11 +8,10 @@ from holdfast.schemas import assignments, formats
 from holdfast.schemas.assignments import Assignment
 from holdfast.schemas.cuts import Range, TaskCuts
 from holdfast.schemas.plans import Ended, Plan
-from holdfast.schemas.savepoints import FORMAT, Piece, Savepoint, Task
+from holdfast.schemas.savepoints import FORMAT, Piece, Savepoint, Task, replaced_by
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller.core import actions
 from holdfast.services.controller.core.actions import Action
-from holdfast.services.controller.core.job import replaced_by
 from holdfast.services.log.savepoints import upload
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
