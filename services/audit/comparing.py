@@ -59,9 +59,13 @@ class Comparison:
     """Comparison of one stream of rows: those of a query, or the dead letters.
 
     A batch's rows are first expected, once, and then found, in any order and at any time later.
+
+    halves: two records with the rows of one, where a worker halves those that their topic does not take; empty: it
+        never does, or the record holds a single row.
     """
 
     stream: str
+    halves: Callable[[bytes], list[bytes]] = lambda value: []
     counts: Counts = field(default_factory=Counts)
     differences: list[Difference] = field(default_factory=list)
     _missing: dict[int, Counter[Row]] = field(default_factory=dict)
@@ -86,7 +90,7 @@ class Comparison:
         if _digest(row) in self._expected.get(batch, ()):
             self.counts.duplicated += 1
             self._show(Difference("duplicated", self.stream, batch, row, row))
-        else:
+        elif not self._halved(batch, lambda part: part == row):
             self._unknown[batch].append(row)
 
     def excuse(self, batch: int, stands_for: Callable[[Row], bool]) -> bool:
@@ -95,7 +99,31 @@ class Comparison:
             row = next(filter(stands_for, waiting.get(batch, ())), None)
             if row is not None:
                 return _take(waiting, batch, row)
+        return self._halved(batch, stands_for)
+
+    def _halved(self, batch: int, wanted: Callable[[Row], bool]) -> bool:
+        """Takes a part of a row that waits, and leaves the rest of the row in its place."""
+        for waiting in (self._missing, self._pending):
+            for row in list(waiting.get(batch, ())):
+                if rest := self._rest(row, wanted):
+                    _take(waiting, batch, row)
+                    left = Counter(rest[1:])
+                    waiting[batch] = waiting.get(batch, Counter()) + left
+                    self._expected[batch].extend(map(_digest, [rest[0], *left]))
+                    if not waiting[batch]:
+                        del waiting[batch]
+                    return True
         return False
+
+    def _rest(self, row: Row, wanted: Callable[[Row], bool]) -> list[Row]:
+        """The wanted part of a row, and behind it the other parts; empty: no part is wanted."""
+        halves = [Row(half, row.key, row.partition) for half in self.halves(row.value)]
+        for half, other in zip(halves, reversed(halves), strict=True):
+            if wanted(half):
+                return [half, other]
+            if found := self._rest(half, wanted):
+                return [*found, other]
+        return []
 
     def finish(self) -> None:
         """Every row there is was found: what is still missing is lost, or came out wrong."""

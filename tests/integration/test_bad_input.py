@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
+from holdfast.services.kernel.codecs.sink_schemas import FORMATS
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.unit.cli.test_trying import JOB, ROWS, assert_same, attempt
@@ -110,17 +111,30 @@ def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
     assert [row["id"] for row in site.results("bad", 4)] == [1, 2, 3, 4]
 
 
-def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(site: LocalCluster, tmp_path: Path) -> None:
-    site.log.create([TopicSpec("wide-in"), TopicSpec("wide-out", config={"max.message.bytes": "100000"})])
-    append(site, "wide-in", good(1), good(2, "x" * 600_000), good(3), *(good(9, "x" * 1_000) for _ in range(300)))
-    site.call("submit", job_file(tmp_path, "wide"), *PATIENT)
-    assert [row["id"] for row in site.results("wide", 302)] == [1, 3] + [9] * 300
-    (letter,) = letters(site, "wide", 1)
-    assert "is more than topic wide-out takes: 100,000 (its max.message.bytes; MSG_SIZE_TOO_LARGE)" in letter["reason"]
-    assert json.loads(site.call("dead-letters", "wide", "--replay", "--json"))["of_operators"] == 1
-    until(lambda: site.asked("status", "wide")["dead"] == 1, "status counts it")
-    (replayed,) = site.lines("replay", "wide", "--json")
-    assert (replayed["results"], replayed["lost"], replayed["wrong"]) == (303, 0, 0)
+@pytest.mark.parametrize(
+    "format", ["json", *(pytest.param(one, marks=pytest.mark.long) for one in ("arrow", "avro", "json-schema"))]
+)
+def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(
+    site: LocalCluster, tmp_path: Path, format: str
+) -> None:
+    job = f"wide-{format}"
+    site.log.create([TopicSpec(f"{job}-in"), TopicSpec(f"{job}-out", config={"max.message.bytes": "100000"})])
+    file = Path(job_file(tmp_path, job))
+    form = f"format: {format}" + (", schema_id: 7" if format in FORMATS else "")
+    file.write_text(file.read_text().replace(f"{{topic: {job}-out}}", f"{{topic: {job}-out, {form}}}"))
+    append(site, f"{job}-in", good(1), good(2, "x" * 600_000), good(3), *(good(9, "x" * 1_000) for _ in range(300)))
+    site.call("submit", str(file), *PATIENT)
+    assert sorted(row["id"] for row in site.results(job, 302)) == [1, 3] + [9] * 300
+    append(site, f"{job}-in", good(11), good(12, "x" * 200_000), good(13))
+    assert sorted(row["id"] for row in site.results(job, 304)) == [1, 3] + [9] * 300 + [11, 13]
+    for letter in letters(site, job, 2):
+        said = f"is more than topic {job}-out takes: 100,000 (its max.message.bytes; MSG_SIZE_TOO_LARGE)"
+        assert said in letter["reason"]
+    assert json.loads(site.call("dead-letters", job, "--replay", "--json"))["of_operators"] == 2
+    until(lambda: site.asked("status", job)["dead"] == 2, "status counts them")
+    (replayed,) = site.lines("replay", job, "--json")
+    assert (replayed["lost"], replayed["wrong"], replayed["duplicated"]) == (0, 0, 0)
+    assert replayed["results"] == 306 or format == "arrow"  # an Arrow record holds many rows
     assert (replayed["dead_letters"]["lost"], replayed["dead_letters"]["wrong"]) == (0, 0)
 
 

@@ -135,6 +135,15 @@ def _encoded(codec: RowCodec, rows: pl.DataFrame) -> list[bytes]:
     return [*_encoded(codec, rows.slice(0, half)), *_encoded(codec, rows.slice(half))]
 
 
+def halves(value: bytes) -> list[bytes]:
+    """Two records with the rows of one that `encode_arrow` made; empty: that holds a single row."""
+    rows = pl.read_ipc_stream(value)
+    if rows.height < 2:
+        return []
+    codec, half = RowCodec(rows.schema), rows.height // 2
+    return [codec.stream(rows.slice(0, half)), codec.stream(rows.slice(half))]
+
+
 def _table(value: bytes | None) -> pa.Table:
     """All batches of a record, checked to be what they claim."""
     if not value:

@@ -13,6 +13,7 @@ from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.dead_letters import encode as encode_dead
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.codecs.arrow_records import halves
 from holdfast.services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
@@ -21,7 +22,7 @@ from holdfast.services.log.record_sizes import CLIENT_BYTES, largest
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.refusals import Refusals
-from holdfast.services.worker.sinks.too_large import split_large
+from holdfast.services.worker.sinks.too_large import parted, split_large
 
 DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set one
 
@@ -49,7 +50,7 @@ class FittingRows:
         for batch in batches:
             letters = list(batch.dead)
             for sink in batch.sinks:
-                kept, large = self._split(self._sink_rows(sink, batch), sink.task.operator.name, batch.number)
+                kept, large = self._split(self._sink_rows(sink, batch), sink.task.operator, batch.number)
                 if large and not self.dead_letters:
                     raise InvalidRecord(large[0].reason)
                 rows.append(kept)
@@ -63,7 +64,7 @@ class FittingRows:
         params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
         headers = self._rows_of(params["query"]).tentative_headers(batch, fidelity, unit, sink.watermark)
         rows = Rows(params["topic"], found.values, found.keys, found.partitions, headers, found.headers)
-        return self._split(rows, sink.task.operator.name, batch)[0]
+        return self._split(rows, sink.task.operator, batch)[0]
 
     def closing(self, sink: OperatorPlan, batch: int, ids: Sequence[bytes]) -> Rows:
         """Records without a value, where the tentative rows of these ids are."""
@@ -84,14 +85,16 @@ class FittingRows:
         new = self.refusals.learn({topic: self._limit(topic) for topic in topics})
         return Retriable(str(error)) if new else Refused(str(error))
 
-    def _split(self, rows: Rows, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
+    def _split(self, rows: Rows, sink: OperatorPlan, batch: int) -> tuple[Rows, list[DeadLetter]]:
         limit, most = self.refusals.limits.get(rows.topic, CLIENT_BYTES), largest(rows)
         if most <= limit:
             return rows, []
         if limit < CLIENT_BYTES:  # somebody may have raised it meanwhile
             limit = self._limit(rows.topic)
             self.refusals.learn({rows.topic: limit})
-        return split_large(rows, limit, origin, batch)
+        if sink.params.get("format") == "arrow":
+            rows = parted(rows, limit, halves)
+        return split_large(rows, limit, sink.name, batch)
 
     def _limit(self, topic: str) -> int:
         """Bytes of a batch of records."""

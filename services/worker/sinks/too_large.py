@@ -1,16 +1,42 @@
-"""Rows that are larger than their sink's topic takes: they become dead letters, so that the others are delivered."""
+"""Rows that are larger than their sink's topic takes: they become dead letters, so that the others are delivered.
+
+A record of Arrow holds many rows: one that is too large is halved until its parts fit, so that none of its rows shares
+the fate of its neighbours (docs/decisions/0187).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Rows
-from holdfast.services.log.record_sizes import CLIENT_BYTES, sizes
+from holdfast.services.log.record_sizes import CLIENT_BYTES, size_alone, sizes
 
 ROW_BYTES = 64 * 1024
 """So much of the row is kept in the dead letter."""
+
+
+def parted(rows: Rows, limit: int, halves: Callable[[bytes], list[bytes]]) -> Rows:
+    """Rows without keys and headers of their own, in which records that are too large are halved until they fit.
+
+    Args:
+        limit: bytes that the topic takes. halves: of a record; empty: it holds a single row.
+    """
+
+    def parts(value: bytes) -> Iterator[bytes]:
+        two = halves(value) if size_alone(len(value), None, rows) > limit else []
+        if not two:
+            yield value
+        for one in two:
+            yield from parts(one)
+
+    where = rows.partitions or [-1] * len(rows.values)
+    found = [(part, place) for value, place in zip(rows.values, where, strict=True) for part in parts(value or b"")]
+    partitions = None if rows.partitions is None else [place for _, place in found]
+    return Rows(rows.topic, [part for part, _ in found], partitions=partitions, headers=rows.headers)
 
 
 def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -15,6 +17,8 @@ from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
 from holdfast.services.audit.comparing import Comparison, Counts
 from holdfast.services.audit.computing import Row
 from holdfast.services.hosting.blocking import Inline
+from holdfast.services.kernel.codecs.arrow_records import halves
+from holdfast.services.kernel.dataflow.sink_records import sink_records
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
 from holdfast.services.kernel.plans.layout import TaskLayout
@@ -33,6 +37,9 @@ LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 SINK = OperatorPlan("all", "sink", 1, ("s",), {"query": "all", "topic": "out", "partitions": 1}, {"t": "string"})
 TASK = TaskLayout("all-0", 0, SINK, (), (), (), None)
+ARROW = replace(TASK, operator=msgspec.structs.replace(SINK, params={**SINK.params, "format": "arrow"}))
+ARROW_LIMIT = 4_000
+"""An Arrow record of one short row takes some 700 bytes."""
 
 
 def positions(log: MemoryLog) -> Positions:
@@ -48,9 +55,9 @@ def meter(spent: Spent) -> Meter:
 
 
 class Site:
-    def __init__(self, dead_letters: bool = True) -> None:
-        self.log = MemoryLog(lambda: 0)
-        config = {"max.message.bytes": str(LIMIT)}
+    def __init__(self, dead_letters: bool = True, limit: int = LIMIT, task: TaskLayout = TASK) -> None:
+        self.log, self.task = MemoryLog(lambda: 0), task
+        config = {"max.message.bytes": str(limit)}
         self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
         self.errors: list[Exception] = []
         self.spent = Spent()
@@ -87,7 +94,7 @@ class Site:
             self.beside.poll()
 
     def deliver(self, batch: int, *texts: str, dead: Sequence[DeadLetter] = ()) -> None:
-        self.delivery.deliver(Batch(batch, [SinkRows(TASK, pl.DataFrame({"t": texts}), 0)], dead))
+        self.delivery.deliver(Batch(batch, [SinkRows(self.task, pl.DataFrame({"t": texts}), 0)], dead))
         self.beside.poll()
 
     def rows(self) -> list[bytes | None]:
@@ -145,6 +152,38 @@ def test_a_replay_finds_a_row_that_was_put_aside_neither_lost_nor_twice() -> Non
     assert not comparison.excuse(1, lambda row: stands_for(letter, row.value)), "once"
     comparison.finish()
     assert comparison.counts == Counts(results=2)
+
+
+def _stands_for(letter: DeadLetter, row: Row) -> bool:
+    return stands_for(letter, row.value)
+
+
+def test_a_large_row_of_an_arrow_record_costs_none_of_its_neighbours_and_a_replay_finds_each() -> None:
+    site = Site(limit=ARROW_LIMIT, task=ARROW)
+    large = "x" * 2 * ARROW_LIMIT
+    texts = [*"abc", large, *(f"{index:030}" for index in range(300)), large, "z"]
+    site.deliver(1, *texts)
+    site.deliver(2, "after")
+    records = [value or b"" for value in site.rows()]
+    found = [text for value in records for text in pl.read_ipc_stream(value)["t"]]
+    assert found == [*(text for text in texts if text != large), "after"]
+    assert max(map(len, records)) < ARROW_LIMIT
+    assert len(records) < 40, "parts are as large as the topic takes"
+    letters = site.letters()
+    assert [pl.read_ipc_stream(letter.raw)["t"].to_list() for letter in letters] == [[large], [large]]
+
+    comparison = Comparison("all", halves)
+    for batch, rows in ((1, texts), (2, ["after"])):
+        values = sink_records(ARROW, pl.DataFrame({"t": rows}), batch).values
+        comparison.expect(batch, [Row(value or b"") for value in values])
+    for value in records[:-1]:
+        comparison.find(1, Row(value))
+    comparison.find(2, Row(records[-1]))
+    for letter in letters:
+        assert comparison.excuse(letter.batch, partial(_stands_for, letter))
+    comparison.find(1, Row(records[0]))
+    comparison.finish()
+    assert (comparison.counts.lost, comparison.counts.wrong, comparison.counts.duplicated) == (0, 0, 1)
 
 
 def test_transactions_are_counted_with_what_they_cost_and_what_they_deliver() -> None:
