@@ -357,6 +357,11 @@ def _columns_of(bare: str, columns: Sequence[str]) -> list[str]:
 # -- types in words ---------------------------------------------------------------------------------------------------
 
 
+def item_of(kind: pl.List) -> pl.DataType:
+    """The type of a list's items."""
+    return kind.inner if isinstance(kind.inner, pl.DataType) else kind.inner()
+
+
 def in_words(kind: pl.DataType) -> str:
     """A type as a person says it."""
     if kind.is_integer():

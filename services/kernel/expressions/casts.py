@@ -7,10 +7,13 @@ away from zero, as ROUND does. What does not fit is null. Source: JOBS "Expressi
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import polars as pl
 
 from holdfast.services.kernel.expressions import decimals
+from holdfast.services.kernel.expressions.advice import in_words, item_of
+from holdfast.services.kernel.expressions.refused import Refused
 
 TIMESTAMP = pl.Datetime("us", "UTC")
 _VALUE = pl.col("_value")
@@ -41,6 +44,62 @@ def _behind_utc() -> pl.Expr:
     return pl.when(_OFFSET.str.starts_with("-")).then(minutes).otherwise(-minutes) * 60_000_000
 
 
+def check(given: pl.DataType, wanted: pl.DataType, text: str | None) -> None:
+    """Refuses a cast that gives no value, and one to a type that no column has.
+
+    text: the value, where it is written out.
+
+    Raises:
+        Refused: with what to write instead.
+    """
+    if isinstance(given, pl.List) and isinstance(wanted, pl.List):
+        return check(item_of(given), item_of(wanted), None)
+    if not _family(wanted):
+        return  # a column cannot have it, which is said of the whole expression
+    if given not in (wanted, pl.Null) and _family(given) not in _FROM[_family(wanted)]:
+        hint = {
+            "list": ": take one item by its number in square brackets",
+            "struct": ": take a member of the struct",
+        }.get(_family(given), "")
+        raise Refused(f"casts {in_words(given)} to {in_words(wanted)}, which has no such value{hint}")
+    if text is not None and _of_one(text, wanted) is None:
+        raise Refused(f"casts '{text}' to {in_words(wanted)}, which it is not")
+
+
+def _of_one(text: str, wanted: pl.DataType) -> Any:
+    template = cast(pl.String(), wanted)
+    value = _VALUE.cast(wanted, strict=False) if template is None else template
+    return pl.DataFrame({"_value": [text]}).select(value).item()
+
+
+def _family(kind: pl.DataType) -> str:
+    """Types that go to the same other ones; empty: no column has such a type."""
+    if isinstance(kind, pl.List):
+        return "list"
+    if isinstance(kind, pl.Struct):
+        return "struct"
+    if isinstance(kind, pl.Datetime):
+        return "timestamp"
+    if kind.is_integer():
+        return "int"
+    names = {pl.String: "text", pl.Boolean: "bool", pl.Date: "date", pl.Binary: "bytes"}
+    return "number" if kind.is_numeric() else next((name for one, name in names.items() if kind == one), "")
+
+
+_FROM: dict[str, tuple[str, ...]] = {
+    "int": ("int", "number", "text", "bool", "timestamp"),
+    "number": ("int", "number", "text", "bool"),
+    "bool": ("int", "number", "text"),
+    "text": ("int", "number", "bool", "timestamp", "date"),
+    "timestamp": ("text", "date", "timestamp", "int"),
+    "date": ("text", "timestamp", "int"),
+    "bytes": ("text",),
+    "list": (),
+    "struct": (),
+}
+"""Families that a cast may come from, by the one that it goes to."""
+
+
 @lru_cache(64)
 def cast(given: pl.DataType, wanted: pl.DataType) -> pl.Expr | None:
     """Cast of a column to the wanted type; None: as polars does it."""
@@ -65,6 +124,8 @@ def _of_text(wanted: pl.DataType) -> pl.Expr | None:
 
 
 def _decimal(given: pl.DataType, wanted: pl.Decimal) -> pl.Expr | None:
+    if given == pl.Boolean:
+        return _VALUE.cast(pl.Int64).cast(wanted, strict=False)
     if given == pl.String:
         # Polars rounds half to even, so of a half it is told that it is more.
         half = rf"^([^.eE]*\.[0-9]{{{wanted.scale}}})5[0-9]*$"

@@ -36,6 +36,7 @@ _CONCATENATED = re.compile(rf"{_TEXT} \+ {_TEXT}")
 """Polars' text of `a || b`."""
 _OWN_CALL = re.compile(rf"'{MARK}(\w+)'\.coalesce\(\[([^\[\]]*)\]\)")
 """Polars' text of a function that is computed here."""
+_ANY_OF = re.compile(r"(?i)[=<>]\s*ANY\s*\(")
 _HUGE = re.compile(r"\b\d+(?:\.\d*)?[eE]\+?\d{3,}\b")
 _TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
 _COMPARED = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
@@ -110,6 +111,8 @@ def _of_many_rows(text: str) -> str:
     """An aggregate in the place of an expression of one row."""
     for word, arguments in advice.calls_of(text):
         name = word.lower()
+        if name == "any" and _ANY_OF.search(text):
+            continue
         if name in advice.AGGREGATES:
             said = advice.AGGREGATES[name](arguments)
             return f"{word.upper()} takes many rows, an expression sees one: use an aggregate operator, there {said}"
@@ -201,7 +204,10 @@ def _in_words(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) ->
         text, kind = sides[1]
         number = advice.as_number(text, kind)
         return f"{text} is {advice.in_words(kind)}, not a number" + (f": write `{number}`" if number else "")
-    if operation in _LOGICAL:
+    if operation in _LOGICAL and all(kind == pl.Boolean for _, kind in sides):
+        word, sign = ("AND", "&") if operation == "And" else ("OR", "|")
+        return f"{sign} takes whole numbers: write `{sides[0][0]} {word} {sides[1][0]}` for what is true or false"
+    if operation in _LOGICAL and any(kind == pl.Boolean for _, kind in sides):
         text, kind = next(side for side in sides if side[1] != pl.Boolean)
         return _no_condition(text, kind)
     said = " and ".join(f"{text} is {advice.in_words(kind)}" for text, kind in sides)
@@ -228,6 +234,11 @@ def _no_condition(text: str, kind: pl.DataType) -> str:
 def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
     """The hint that makes both sides the same."""
     (_, one), (_, other) = sides
+    if one == other == pl.String:
+        return f": write `{sides[0][0]} || {sides[1][0]}` for one text behind the other"
+    for text, kind in sides:
+        if isinstance(kind, pl.Struct):
+            return f": take a member of the struct, `{text}.{kind.fields[0].name}`"
     texts = [side for side in sides if side[1] == pl.String]
     if len(texts) == 1 and (one.is_numeric() or other.is_numeric()):
         text = texts[0][0]
@@ -262,17 +273,22 @@ def _of_form(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> 
     name = next(iter(own)) if isinstance(own, dict) else str(own)
     text, kind = kinds[0]
     said = f"{text} is {advice.in_words(kind)}"
+    if name == "IsIn" and len(kinds) == 2 and isinstance(kinds[1][1], pl.List):
+        return f"{said}, and each item of {kinds[1][0]} is {advice.in_words(advice.item_of(kinds[1][1]))}"
     if name == "FieldByName":
         return _no_member(text, kind, own[name])
     if family == "ListExpr":
         return f"{said}: square brackets take an item of a list, by its number"
+    if made == {"Boolean": "Not"}:
+        inner = function["input"][0].get("Cast", {}).get("expr", function["input"][0])
+        return _no_condition(_shown(inner), _values(inner, rows, adapted))
     if name == "OffsetBy":
         as_time = f"CAST({text} AS TIMESTAMP)" if kind == pl.String else f"TO_TIMESTAMP({text})"
         hint = f": write `{as_time}`" if kind == pl.String or kind.is_numeric() else ""
         return f"{said}, and a span is added to a time{hint}"
     if family == "StringExpr":
         hint = "" if kind.is_nested() or kind == pl.Binary else f": write `CAST({text} AS VARCHAR)`"
-        return f"{said}, not text, which a pattern is held against{hint}"
+        return f"{said}, not text{hint}"
     return " and ".join(f"{one} is {advice.in_words(of)}" for one, of in kinds) + ", which do not go together"
 
 
@@ -298,6 +314,7 @@ def _shown(node: Node) -> str:
         return "a part"
     text = re.sub(r'col\("([^"]*)"\)', lambda found: _column(found[1]).replace('"', "\0"), text)
     text = re.sub(r'"([^"]*)"', r"'\1'", text).replace("\0", '"')
+    text = re.sub(r"(\w+)\.(?:strict_)?cast\((\w+)\)", r"\1::\2", text)
     text = re.sub(r"\.struct\.field_by_name\((\w+)\)\(\)", r".\1", text)
     text = _CONCATENATED.sub(r"(\1) || (\2)", text)
     text = re.sub(r"dyn (?:int|float): ", "", text)

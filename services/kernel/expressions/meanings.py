@@ -1,7 +1,8 @@
 """Functions and predicates of SQL of which polars' parser makes something else, and what is meant.
 
 A pair is what polars makes of the SQL on the left, and an expression that gives the value SQL has for it; parts are
-columns `_value`, `_text` and so on. The tree of polars is found in that of an expression (rules.py).
+columns whose names say their types, `_flag`, `_text` and so on
+(operands.py). The tree of polars is found in that of an expression (rules.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from holdfast.services.kernel.expressions.sql_text import FALSE, TRUE
 
 Node = Any
 """A node of the tree: text, or a dictionary whose one key is its kind."""
-_TEXT, _PART, _COUNT, _FROM, _VALUE = (pl.col(name) for name in ("_text", "_part", "_count", "_from", "_value"))
+_TEXT, _PART, _COUNT, _FROM = (pl.col(name) for name in ("_text", "_part", "_count", "_from"))
+_FLAG, _MOMENT = pl.col("_flag"), pl.col("_moment")
 _LENGTH = _TEXT.str.len_chars().cast(pl.Int64)
 _AT = _TEXT.str.find(_PART, literal=True)
 _BEFORE = _TEXT.cast(pl.Binary).bin.slice(0, _AT).cast(pl.String)
@@ -30,7 +32,7 @@ _RIGHT = pl.when(_COUNT >= 0).then((_LENGTH - _COUNT).clip(0)).when(_COUNT >= -_
 _BEGIN = pl.when(_FROM > 1).then(_FROM - 1).otherwise(0)
 _MANY = _COUNT.clip(0)
 _SPAN = pl.when(_FROM > 0).then(_MANY).otherwise((_MANY + _FROM.clip(-(2**62)) - 1).clip(0))
-_EPOCH = _VALUE.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
+_EPOCH = _MOMENT.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
 
 
 def tree(expression: pl.Expr) -> Node:
@@ -55,12 +57,13 @@ def _known(value: pl.Expr, *parts: pl.Expr) -> pl.Expr:
 
 
 MEANINGS: list[tuple[Node, Node]] = [
+    (_sql("NOT _flag"), tree(~_FLAG)),  # polars casts anything to true or false
     (tree(pl.sql_expr(TRUE)), tree(pl.lit(True))),
     (tree(pl.sql_expr(FALSE)), tree(pl.lit(False))),
-    (_sql("_value IS TRUE"), tree(_VALUE.eq_missing(True))),
-    (_sql("_value IS FALSE"), tree(_VALUE.eq_missing(False))),
+    (_sql("_flag IS TRUE"), tree(_FLAG.eq_missing(True))),
+    (_sql("_flag IS FALSE"), tree(_FLAG.eq_missing(False))),
     # by way of nanoseconds, of which 64 bits hold the years 1677 to 2262
-    (_sql("EXTRACT(EPOCH FROM _value)"), tree(_EPOCH / (pl.lit(1e6) + 0.0 * _EPOCH))),
+    (_sql("EXTRACT(EPOCH FROM _moment)"), tree(_EPOCH / (pl.lit(1e6) + 0.0 * _EPOCH))),
     # a pattern, and bytes
     (_sql("STRPOS(_text, _part)"), tree(_POSITION)),
     # of a null length polars makes all of the text, and of RIGHT('ab', 3) the last letter

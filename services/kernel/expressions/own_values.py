@@ -150,6 +150,9 @@ def _bits(across: pl.Expr, along: pl.Expr, begin: int) -> pl.Expr:
 
 
 OF_VALUES: dict[str, Callable[..., Any]] = {
+    "BIT_AND": lambda one, other: one & other,
+    "BIT_NOT": lambda value: ~value,
+    "BIT_OR": lambda one, other: one | other,
     "CONTAINS": lambda text, part: text.str.contains(part, literal=True),
     "GEOHASH": _geohash,
     "HASH64": _hash64,

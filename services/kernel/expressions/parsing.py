@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from holdfast.services.kernel.expressions import advice, explaining
 from holdfast.services.kernel.expressions import rules as expression_rules
+from holdfast.services.kernel.expressions.operands import Words
 from holdfast.services.kernel.expressions.own_times import UNITS
 from holdfast.services.kernel.expressions.refused import Refused
 from holdfast.services.kernel.expressions.sql_text import prepared
@@ -35,6 +36,9 @@ _SUBQUERY = re.compile(r"(?i)\(\s*select\b")
 _WORD = re.compile(r"(?:unsupported function|found) '(\w+)'")
 """polars takes it for a word of SQL."""
 _DECIMAL = re.compile(r"(?i)\b(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)")
+_BITS = re.compile(r"(?i)&(?!&)|(?<!\|)\|(?!\|)|\b(?:BIT_)?XOR\b")
+"""Operators of bits."""
+_LOGIC = re.compile(r"(?i)\b(?:AND|OR|BETWEEN|IN|CASE)\b|&&")
 _MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)\s*[\"'`]?(\w+)")
 
 
@@ -118,7 +122,7 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
         parsed = pl.sql_expr(prepared(text))
         if unknown := list(dict.fromkeys(name for name in parsed.meta.root_names() if name not in schema)):
             raise ExpressionError(*_unknown_columns(text, unknown, schema))
-        expression = expression_rules.adapted(parsed, schema)
+        expression = _rules_for(bare)(parsed, schema)
         _check(expression, text, schema)
     except Refused as error:
         raise ExpressionError(*_mistakes(text, f"'{text}' {error}", schema)) from error
@@ -129,6 +133,12 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
             raise
         raise ExpressionError(*_mistakes(text, str(error), schema)) from error
     return expression
+
+
+def _rules_for(bare: str) -> explaining.Adapted:
+    """The rules for a text."""
+    words = Words(bits=_BITS.search(bare) is not None, logic=_LOGIC.search(bare) is not None)
+    return partial(expression_rules.adapted, words=words)
 
 
 def _check_arguments(text: str) -> None:
@@ -151,7 +161,7 @@ def _mistakes(text: str, message: str, schema: Mapping[str, pl.DataType]) -> lis
         return [f"'{name}' is no plain name: write the column in double quotes, \"{name}\"" for name in unquoted]
     if message.startswith("there is no column") or "is a word of SQL here" in message:
         return [message]
-    return explaining.explained(text, message, schema, expression_rules.adapted)
+    return explaining.explained(text, message, schema, _rules_for(bare))
 
 
 def _alone(name: str) -> str:

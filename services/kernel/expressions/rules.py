@@ -27,9 +27,10 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import timestamps
 from holdfast.services.kernel.codecs.plain_values import inside
-from holdfast.services.kernel.expressions import casts, decimals, own_functions
-from holdfast.services.kernel.expressions.advice import in_words
+from holdfast.services.kernel.expressions import casts, decimals, operands, own_functions
+from holdfast.services.kernel.expressions.advice import in_words, item_of
 from holdfast.services.kernel.expressions.meanings import Node, meant, tree
+from holdfast.services.kernel.expressions.operands import ANY_WORDS, Words
 from holdfast.services.kernel.expressions.own_values import Hashing
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
 
@@ -38,7 +39,6 @@ _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide",
 _REMAINDERS = ("Rem", "Modulus")
 _GROWING = ("Plus", "Add", "Minus", "Sub", "Multiply", "Mul")
 """Operators that may give more than 64 bits for integers of 64 bits; of 128 bits they never do."""
-_COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
 _KEEPING = ("Abs", "Log", "Floor", "Ceil", {"Pow": "Sqrt"})
 """Functions that make nothing finite of what is not."""
 _CHOOSING = ("Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal")
@@ -51,12 +51,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_US = 86_400_000_000
 
 
-def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """The expression under the rules above. Raises Refused, or a PolarsError for types that do not fit."""
+def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType], *, words: Words = ANY_WORDS) -> pl.Expr:
+    """The expression under the rules above. Raises Refused, or a PolarsError for types that do not fit.
+
+    words: of the text, which the tree does not tell apart.
+    """
     root = tree(expression)
     if "Alias" in root:  # of `n > 1_000` polars makes the condition n > 1 under the name _000
         raise Refused(_ends_in(root["Alias"][1]))
-    rules = _Rules(schema, root)
+    rules = _Rules(schema, root, words)
     return rules.whole(rules.typed(_checked(rules.node(root))))
 
 
@@ -67,7 +70,8 @@ def _ends_in(name: str) -> str:
 
 
 class _Rules:
-    def __init__(self, schema: Mapping[str, pl.DataType], root: Node) -> None:
+    def __init__(self, schema: Mapping[str, pl.DataType], root: Node, words: Words) -> None:
+        self._words = words
         self._rows = pl.DataFrame(schema=dict(schema)).lazy()
         self._exact = any(isinstance(schema.get(name), pl.Decimal) for name in _columns(root))
         self._hashed: dict[str, pl.Expr] = {}
@@ -90,7 +94,12 @@ class _Rules:
             return self._own(call)
         if (found := meant(node)) is not None:
             template, parts = found
-            return self.usual(_filled(template, **{name: _checked(self.node(part)) for name, part in parts.items()}))
+            given = {name: _checked(self.node(part)) for name, part in parts.items()}
+            operands.check_parts({name: self.type_of(one) for name, one in given.items()})
+            return self.usual(_filled(template, **given))
+        if _is_concatenation(node):
+            sides = {side: _checked(self.node(node["BinaryExpr"][side])) for side in ("left", "right")}
+            return {"BinaryExpr": node["BinaryExpr"] | sides}
         if "Eval" in node:  # what it evaluates is about elements, of which the schema knows nothing
             return {"Eval": node["Eval"] | {"expr": _checked(self.node(node["Eval"]["expr"]))}}
         if _is_exact(node):
@@ -153,6 +162,7 @@ class _Rules:
         given, wanted = self.type_of(cast["expr"]), self.type_of({"Cast": cast})
         if not (wanted.is_numeric() or given.is_integer()):
             cast["expr"] = _checked(cast["expr"])
+        casts.check(given, wanted, _text(cast["expr"]) if node["Cast"]["options"] == "Strict" else None)
         template = casts.cast(given, wanted)
         return self.usual({"Cast": cast} if template is None else _filled(tree(template), _value=cast["expr"]))
 
@@ -160,6 +170,8 @@ class _Rules:
         function = node["Function"]["function"]
         if isinstance(function, dict) and "Range" in function:
             raise Refused("makes a list as long as a record says, which no memory holds")
+        kinds = [self.type_of(one) for one in node["Function"]["input"]]
+        operands.check_function(function, kinds)
         if function not in _KEEPING:
             node = _checked_parts(node)
         binary = function.get("Sql") if isinstance(function, dict) else None
@@ -176,6 +188,8 @@ class _Rules:
             return node["Function"]["input"][0]
         if isinstance(binary, dict) and "Binary" in binary:
             left, right = node["Function"]["input"]
+            if binary["Binary"] == "IntDiv":
+                operands.check_operator("IntDiv", kinds[0], kinds[1], self._words)
             if binary["Binary"] == "IntDiv" and any(self.type_of(one).is_float() for one in (left, right)):
                 return _filled(_WHOLE_QUOTIENT, _dividend=left, _divisor=right)
             rebuilt = lambda one, two: {"Function": node["Function"] | {"input": [one, two]}}  # noqa: E731
@@ -189,7 +203,9 @@ class _Rules:
             if self.type_of(node).is_float():
                 rounded = pl.col("_value").round(digits, mode="half_away_from_zero")
                 return self.usual(_filled(tree(rounded), _value=node["Function"]["input"][0]))
-        if isinstance(function, dict) and isinstance(function.get("StringExpr"), dict):
+        if isinstance(function, dict) and isinstance(function.get("TemporalExpr"), dict) and kinds[0] == pl.Date:
+            node = {"Function": node["Function"] | {"input": [_cast(node["Function"]["input"][0], pl.Datetime("us"))]}}
+        elif isinstance(function, dict) and isinstance(function.get("StringExpr"), dict):
             node = self._text_function(node)
         elif function == "Abs" and self.type_of(node).is_integer():
             node = {"Function": node["Function"] | {"input": [_cast(node["Function"]["input"][0], pl.Int128())]}}
@@ -220,8 +236,13 @@ class _Rules:
         """A parse that fails gives null; a pattern that is written out is looked at now, and not at each row."""
         ((name, options),) = node["Function"]["function"]["StringExpr"].items()
         value, *more = node["Function"]["input"]
+        if name == "ConcatHorizontal":
+            input = [self._as_text(one) for one in node["Function"]["input"]]
+            return {"Function": node["Function"] | {"input": input}}
         if name == "Strptime":
             kind, how = options
+            if self.type_of(value) != pl.String and how["format"] is not None:
+                raise pl.exceptions.InvalidOperationError("a text is parsed")
             if how["format"] is None and self.type_of(value).is_temporal():  # DATE(t)
                 return _cast(value, pl.Date() if kind == {"Literal": "Date"} else casts.TIMESTAMP)
             if how["format"] is None:
@@ -232,12 +253,20 @@ class _Rules:
             check_pattern(pattern)
         return node
 
+    def _as_text(self, node: Node) -> Node:
+        """A time as CAST makes a text of it; anything else as it is."""
+        template = casts.cast(self.type_of(node), pl.String())
+        return node if template is None else _filled(tree(template), _value=node)
+
     def _binary(self, node: Node) -> Node:
         binary = node["BinaryExpr"]
         rebuilt = lambda one, two: {"BinaryExpr": binary | {"left": one, "right": two}}  # noqa: E731
         return self.usual(self._operation(binary["op"], binary["left"], binary["right"], rebuilt))
 
     def _operation(self, operation: str, left: Node, right: Node, rebuilt: Callable[[Node, Node], Node]) -> Node:
+        if operation in operands.COMPARISONS:
+            left, right = self._comparable(left, right), self._comparable(right, left)
+        operands.check_operator(operation, self.type_of(left), self.type_of(right), self._words)
         if operation in _GROWING:
             kind = self.type_of(rebuilt(left, right))
             if kind.is_integer():
@@ -246,11 +275,7 @@ class _Rules:
                 return _filled(_NEGATED, _value=right)
             return rebuilt(self._fitting(operation, left, right, kind), right)
         if operation not in _DIVISIONS:
-            left, right = _checked(left), _checked(right)
-            if operation in _COMPARISONS:
-                self._check_structs(left, right)
-                left, right = self._comparable(left, right), self._comparable(right, left)
-            return rebuilt(left, right)
+            return rebuilt(_checked(left), _checked(right))
         if not self._is_column(right):
             right = _checked(right)
         kind = self.type_of(rebuilt(left, right))
@@ -261,24 +286,19 @@ class _Rules:
         divisor = _filled(template, _divisor=right, _dividend=left)
         return rebuilt(self._fitting(operation, left, right, kind), divisor)
 
-    def _check_structs(self, left: Node, right: Node) -> None:
-        """Polars panics at some comparisons of a struct with something else, which writes to the terminal."""
-        kinds = [self.type_of(one) for one in (left, right)]
-        if pl.Null not in kinds and any(isinstance(kind, pl.Struct) for kind in kinds):
-            one, other = map(in_words, kinds)
-            if one != other:
-                raise Refused(f"compares {one} with {other}: take a member of the struct")
-
     def _check_families(self, nodes: Sequence[Node]) -> None:
-        """Refuses a choice between a text, a time and a number; a truth value counts as a number."""
+        """Refuses a choice between a text, a time and a number; beside whole numbers a truth value counts as one."""
         families = dict[str, pl.DataType]()
-        for node in nodes:
-            kind = self.type_of(node)
-            if family := _family(kind):
-                families.setdefault(family, kind)
+        kinds = [self.type_of(node) for node in nodes]
+        exact = not any(kind.is_float() or isinstance(kind, pl.Decimal) for kind in kinds)
+        for kind in kinds:
+            if kind != pl.Null:
+                families.setdefault("number" if kind == pl.Boolean and exact else _family(kind), kind)
         if len(families) > 1:
             said = " and ".join(map(in_words, families.values()))
+            plain = not any(kind.is_nested() for kind in families.values())
             hint = "CAST(... AS VARCHAR) for what is no text" if "text" in families else "CAST for one of them"
+            hint = hint if plain else "values of one type"
             raise Refused(f"chooses between {said}, which are no values of one type: write {hint}")
 
     def _fitting(self, operation: str, left: Node, right: Node, result: pl.DataType) -> Node:
@@ -337,6 +357,8 @@ class _Rules:
             listed = self._moments(listed, kind)
         elif isinstance(listed.dtype, pl.Decimal) and (kind.is_integer() or kind.is_float()):
             listed = _numbers(listed, kind)
+        if not operands.comparable(kind, listed.dtype) and pl.Null not in (kind, listed.dtype):
+            raise Refused(f"looks for {in_words(kind)} among values of which each is {in_words(listed.dtype)}")
         given = tree(pl.lit(pl.Series([listed])))
         return {"Function": node["Function"] | {"input": [value, given]}}
 
@@ -390,9 +412,11 @@ _RULES: dict[str, Callable[[_Rules, Node], Node]] = {
 
 
 def _family(kind: pl.DataType) -> str:
-    if kind.is_numeric() or kind == pl.Boolean:
+    if kind.is_numeric():
         return "number"
-    return "text" if kind == pl.String else "time" if isinstance(kind, pl.Datetime) or kind == pl.Date else ""
+    if isinstance(kind, pl.List):
+        return f"list of {_family(item_of(kind))}"
+    return "text" if kind == pl.String else "time" if isinstance(kind, pl.Datetime) or kind == pl.Date else str(kind)
 
 
 def _columns(node: Node) -> list[str]:
@@ -478,6 +502,14 @@ def _is_exact(node: Node) -> bool:
         return False
     scalar = (cast["expr"].get("Literal") or {}).get("Scalar") if isinstance(cast["expr"], dict) else None
     return isinstance(scalar, dict) and "Decimal" in scalar
+
+
+def _is_concatenation(node: Node) -> bool:
+    """True for the tree of `a || b`."""
+    binary = node.get("BinaryExpr") or {}
+    sides = [binary.get(side) for side in ("left", "right")]
+    texts = [isinstance(one, dict) and one.get("Cast", {}).get("dtype") == {"Literal": "String"} for one in sides]
+    return binary.get("op") == "Plus" and all(texts)
 
 
 _NO_LENGTH = {"Literal": {"Scalar": {"Null": "Null"}}}

@@ -1,8 +1,9 @@
 """The text of an expression before polars parses it, where the parsed tree no longer says what was written.
 
 Polars parses `ok IS TRUE` as `ok = TRUE`, which is null for null where SQL says false, and `LEFT(s, 0)` as an empty
-text, also of null. So a truth value of its own becomes a comparison, `(0 = 0)`, and what is left of truth values in the
-tree was written behind IS; a length of 0 becomes a sum, which polars does not look into.
+text, also of null; of `SUBSTR(s, 0)` it leaves the column. So a truth value of its own becomes a comparison, `(0 = 0)`,
+and what is left of truth values in the tree was written behind IS; a length of 0, or a place that is not above 0,
+becomes a sum, which polars does not look into.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ _TOKEN = re.compile(
     r"""(?ix) (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ )
       | (?P<is> \bIS \s+ (?:NOT\s+)? (?:TRUE|FALSE)\b )
       | (?P<truth> \b(?:TRUE|FALSE)\b (?! \s* [(.] ) )
-      | (?P<cut> \b(?:LEFT|RIGHT) \s* \( )
+      | (?P<cut> \b(?:LEFT|RIGHT|SUBSTR|SUBSTRING) \s* \( )
       | (?P<other> \w+ | . )""",
     re.DOTALL,
 )
 _ZERO = re.compile(r"\s*[+-]?\s*0+\s*")
+_BELOW = re.compile(r"\s*-\s*[0-9]+\s*")
 
 
 def prepared(text: str) -> str:
@@ -34,7 +36,7 @@ def _parts(text: str) -> Iterator[str]:
     lengths = _zero_lengths(text)
     for token in _TOKEN.finditer(text):
         if token.start() in lengths:
-            yield "(0 + 0)"
+            yield "0 -" if token[0] == "-" else "(0 + 0)"
         elif token["truth"]:
             yield TRUE if token["truth"].upper() == "TRUE" else FALSE
         else:
@@ -42,15 +44,18 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _zero_lengths(text: str) -> set[int]:
-    """Positions of a 0 that is the last argument of LEFT or RIGHT."""
-    found, open_calls = set[int](), list[tuple[bool, int]]()
+    """Positions of a 0 that is the last argument of LEFT, RIGHT or SUBSTR, and of the sign of one below 0 of SUBSTR."""
+    found, open_calls = set[int](), list[tuple[str, int]]()
     for token in _TOKEN.finditer(text):
         if token["cut"] or token[0] == "(":
-            open_calls.append((bool(token["cut"]), token.end()))
-        elif token[0] == "," and open_calls:
+            open_calls.append(((token["cut"] or "").upper(), token.end()))
+        elif (token[0] == "," or token[0].upper() in ("FROM", "FOR")) and open_calls:
             open_calls[-1] = (open_calls[-1][0], token.end())
         elif token[0] == ")" and open_calls:
             cut, begin = open_calls.pop()
-            if cut and _ZERO.fullmatch(argument := text[begin : token.start()]):
+            argument = text[begin : token.start()]
+            if cut and _ZERO.fullmatch(argument):
                 found.add(begin + argument.index("0"))
+            elif cut.startswith("SUBSTR") and _BELOW.fullmatch(argument):
+                found.add(begin + argument.index("-"))
     return found

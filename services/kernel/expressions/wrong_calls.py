@@ -148,6 +148,9 @@ def _is_call(word: str, before: str) -> bool:
 
 def _arguments(name: str, inside: str) -> list[str]:
     blank = brackets.blanked(inside)
+    if BY_NAME[name].name == "SUBSTR" and (words := list(re.finditer(r"(?i)\bFROM\b|\bFOR\b", blank))):
+        begins, ends = [0, *(word.end() for word in words)], [*(word.start() for word in words), len(inside)]
+        return [inside[begin:end].strip() for begin, end in zip(begins, ends, strict=True)]
     if (word := _BETWEEN.get(name)) and (match := re.search(word, blank, re.IGNORECASE)):
         given = [inside[: match.start()].strip(), inside[match.end() :].strip()]
         if name != "TRIM":
@@ -191,7 +194,7 @@ def _answer(
     said = " and ".join(f"{text} is {advice.in_words(kind)}" for _, text, kind in of_each if kind is not None)
     texts_of = [text for _, text, kind in of_each if kind == pl.String]
     others = [(text, kind) for _, text, kind in of_each if kind is not None and kind != pl.String]
-    hint = ""
+    hint = "; a span is written `INTERVAL '1 day'`" if "span" in {one.name for one in parameters} else ""
     if texts_of and others and not others[0][1].is_nested():
         hint = f"; write `CAST({others[0][0]} AS VARCHAR)` for the value as text"
     return f"{name} does not take these together: {said}{hint} ({signature})"

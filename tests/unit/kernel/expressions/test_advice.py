@@ -150,7 +150,7 @@ EXPRESSIONS = {
     "tags[s]": ("square brackets take the number of an item, and s is text", "tags[s]"),
     "p[1]": ("p is a struct", "`p.a`, not p[1]"),
     "p.aa": ("p has no member 'aa'", "did you mean 'a'"),
-    "p = s": ("compares a struct with text", "take a member"),
+    "p = s": ("p is a struct and s is text, which cannot be compared", "take a member of the struct, `p.a`"),
     "GREATEST(v, s)": ("chooses between a whole number and text", "CAST(... AS VARCHAR)"),
     "COALESCE(v, s)": ("chooses between a whole number and text", "CAST(... AS VARCHAR)"),
     "IF(b, v, s)": ("chooses between a whole number and text", "CAST(... AS VARCHAR)"),

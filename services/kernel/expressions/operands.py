@@ -1,0 +1,153 @@
+"""Types of operands and arguments that polars takes though SQL does not, or at which it panics.
+
+`SQRT(text)` would read the text as a number, `flag + 1` count a truth value, `list + 1` add to each item, and ATAN2 of
+a struct ends the process. Each node of the tree that polars' parser makes is held against what it takes before polars
+sees the types. Source: JOBS "Expressions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+from polars.exceptions import InvalidOperationError
+
+from holdfast.services.kernel.expressions.advice import item_of
+
+Node = Any
+Takes = Callable[[pl.DataType], bool]
+
+BITS = ("And", "Or", "Xor")
+_LOGICAL = ("And", "Or", "LogicalAnd", "LogicalOr")
+_SUMS, _DIFFERENCES = ("Plus", "Add"), ("Minus", "Sub")
+_PRODUCTS = ("Multiply", "Mul", "Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
+COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
+
+
+def _is_number(kind: pl.DataType) -> bool:
+    return kind.is_numeric()
+
+
+def _is_integer(kind: pl.DataType) -> bool:
+    return kind.is_integer()
+
+
+def _is_text(kind: pl.DataType) -> bool:
+    return kind == pl.String
+
+
+def _is_time(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.Datetime) or kind == pl.Date
+
+
+def _is_list(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.List)
+
+
+def _is_list_of_numbers(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.List) and (item_of(kind).is_numeric() or item_of(kind) == pl.Null)
+
+
+def _is_plain(kind: pl.DataType) -> bool:
+    return not kind.is_nested() and kind != pl.Binary
+
+
+_NUMBERS = ("Abs", "Atan2", "Ceil", "Exp", "Floor", "Log", "Log1p", "Pow", "Sign", "Trigonometry", "Truncate")
+_TAKES: Mapping[str, tuple[Takes, ...]] = {
+    **{name: (_is_number,) for name in _NUMBERS},
+    "ToFloat": (_is_number,),
+    "Round": (_is_number,),
+    "Bitwise": (_is_integer,),
+    "StringExpr": (_is_text,),
+    "Strptime": (lambda kind: kind == pl.String or _is_time(kind),),  # DATE(t)
+    "ConcatHorizontal": (_is_plain,),
+    "Slice": (_is_text, _is_integer),
+    "Head": (_is_text, _is_integer),
+    "Tail": (_is_text, _is_integer),
+    "PadStart": (_is_text, _is_integer),
+    "PadEnd": (_is_text, _is_integer),
+    "TemporalExpr": (_is_time, lambda kind: True),
+    "ListExpr": (_is_list, lambda kind: True),
+    "Sum": (_is_list_of_numbers,),
+    "Mean": (_is_list_of_numbers,),
+}
+"""By a function of polars or its family: the types of its arguments, the last one also of any further argument."""
+
+
+_PARTS: Mapping[str, Takes] = {
+    "_text": _is_text, "_part": _is_text, "_count": _is_integer, "_from": _is_integer, "_moment": _is_time,
+    "_flag": lambda kind: kind == pl.Boolean,
+}  # fmt: skip
+
+
+def check_parts(kinds: Mapping[str, pl.DataType]) -> None:
+    """Raises InvalidOperationError for a part of a meaning (meanings.py) whose type is another than its name says."""
+    if not all(kind == pl.Null or _PARTS[name](kind) for name, kind in kinds.items()):
+        raise InvalidOperationError("types of arguments that the function does not take")
+
+
+def check_function(function: Node, kinds: Sequence[pl.DataType]) -> None:
+    """Raises InvalidOperationError for an argument that the function does not take."""
+    takes: tuple[Takes, ...] = ()
+    for name in _names(function):
+        takes = _TAKES.get(name, takes)
+    if takes and not all(
+        kind == pl.Null or takes[min(place, len(takes) - 1)](kind) for place, kind in enumerate(kinds)
+    ):
+        raise InvalidOperationError("types of arguments that the function does not take")
+
+
+def _names(function: Node) -> list[str]:
+    """Names of a function, from its family to itself."""
+    if isinstance(function, dict) and len(function) == 1:
+        ((name, own),) = function.items()
+        return [name, *_names(own)]
+    return [function] if isinstance(function, str) else []
+
+
+class Words(NamedTuple):
+    """Words of an expression: `a & b` has the tree of `a AND b`.
+
+    bits: it has an operator of bits. logic: it has AND or OR.
+    """
+
+    bits: bool = True
+    logic: bool = True
+
+
+ANY_WORDS = Words()
+
+
+def check_operator(operation: str, left: pl.DataType, right: pl.DataType, words: Words) -> None:
+    """Raises InvalidOperationError for operands that do not go together."""
+    if pl.Null in (left, right) or _go_together(operation, left, right, words):
+        return
+    raise InvalidOperationError("types of operands that do not go together")
+
+
+def _go_together(operation: str, left: pl.DataType, right: pl.DataType, words: Words) -> bool:
+    if operation in COMPARISONS:
+        return comparable(left, right)
+    if operation in BITS or operation in _LOGICAL:
+        logic = words.logic or operation == "Xor"
+        return (logic and left == right == pl.Boolean) or (words.bits and left.is_integer() and right.is_integer())
+    if left.is_numeric() and right.is_numeric():
+        return True
+    spans = [isinstance(kind, pl.Duration) for kind in (left, right)]
+    if operation in _SUMS:
+        return all(spans) or (any(spans) and (_is_time(left) or _is_time(right)))
+    if operation in _DIFFERENCES:
+        return all(spans) or (_is_time(left) and (_is_time(right) or spans[1]))
+    return operation not in _PRODUCTS or (spans[0] and right.is_numeric())
+
+
+def comparable(one: pl.DataType, other: pl.DataType) -> bool:
+    """True if values of the two types have an order, or equal each other, by SQL."""
+    if one.is_numeric() and other.is_numeric():
+        return True
+    if _is_time(one) and _is_time(other):
+        return True
+    if isinstance(one, pl.List) and isinstance(other, pl.List):
+        return pl.Null in (item_of(one), item_of(other)) or comparable(item_of(one), item_of(other))
+    return one == other or (isinstance(one, pl.Duration) and isinstance(other, pl.Duration))
