@@ -254,4 +254,5 @@ def _no_call(text: str, columns: Sequence[str]) -> str:
     if match := re.fullmatch(r"\s*(\w+)\s*\(.*\)\s*", text, re.DOTALL):
         hint = misspelt(match[1].lower(), AGGREGATE_BY_NAME) or f"known: {', '.join(FUNCTIONS)}"
         return f"there is no aggregate '{match[1].lower()}' ({hint})"
-    return f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS if f not in COLLECTING)}"
+    known = ", ".join(f"{name}(...)" for name in FUNCTIONS if name not in COLLECTING)
+    return f"'{text}' is no aggregate: put one around it, or around each column in it: {known}"
