@@ -87,10 +87,12 @@ class Comparison:
     def find(self, batch: int, row: Row) -> None:
         if _take(self._missing, batch, row) or _take(self._pending, batch, row):
             return
+        if self._halved(batch, lambda part: part == row):
+            return
         if _digest(row) in self._expected.get(batch, ()):
             self.counts.duplicated += 1
             self._show(Difference("duplicated", self.stream, batch, row, row))
-        elif not self._halved(batch, lambda part: part == row):
+        else:
             self._unknown[batch].append(row)
 
     def excuse(self, batch: int, stands_for: Callable[[Row], bool]) -> bool:
