@@ -216,7 +216,8 @@ class KafkaLog:
         for name, future in answers.all_of("describe", names, asked).items():
             topic = self._requests.answer(f"describe {name}", future, *NO_TOPIC)
             if topic is not None:
-                found[name] = Described(_id(topic), answers.partitions(name, [one.id for one in topic.partitions]))
+                count = answers.partitions(name, [one.id for one in topic.partitions])
+                found[name] = Described(_id(topic), count, min(len(one.isr) for one in topic.partitions))
         return found
 
     def _config(self, topic: str, left_s: float) -> dict[str, str]:

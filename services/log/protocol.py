@@ -163,10 +163,13 @@ class Described:
     """A topic as a broker knows it. id: of this topic and no other, also of one that had the same name before.
 
     A broker that lags behind the others may still list fewer partitions, or the former topic of that name.
+
+    in_sync: replicas that have every record, of the partition with the fewest; None: not known.
     """
 
     id: str
     partitions: int
+    in_sync: int | None = None
 
 
 class Log(Protocol):

@@ -24,7 +24,7 @@ from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch, Portion
 from holdfast.services.worker.sinks.position import Positions
-from holdfast.services.worker.sinks.refusals import Refusals
+from holdfast.services.worker.sinks.refusals import Refusals, shortage
 from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 
 MAX_WAITING_BATCHES = 64
@@ -188,7 +188,12 @@ class Delivery:
 
     def _start(self) -> tuple[Transactor, Delivered | None]:
         transactor, self._ready = self._ready or self._connect(), None
-        transactor.start()
+        try:
+            transactor.start()
+        except Retriable:  # also while an earlier transaction waits for replicas
+            with suppress(HoldfastError):
+                self._refusals.shortage = shortage(self._log, self._log.describe(self._refusals.topics))
+            raise
         position = self._positions.last()
         if position is not None:
             self.ahead.restore(position)
@@ -263,8 +268,12 @@ class Delivery:
         except InvalidRecord as error:
             raise self._rows.too_large(error, self._sink_topics()) from error
         except Retriable as error:
-            if missing := self._missing():
+            self._refusals.topics = self._sink_topics()
+            described = self._log.describe(self._refusals.topics)
+            if missing := sorted(set(self._refusals.topics) - described.keys()):
                 raise TopicGone(_GONE.format(topics=", ".join(missing))) from error
+            with suppress(HoldfastError):
+                self._refusals.shortage = shortage(self._log, described)
             raise
         return sum(len(one.values) for one in rows), too_large
 

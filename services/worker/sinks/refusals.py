@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from holdfast.services.kernel.errors import InvalidRecord, Refused
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.protocol import Described, Log
 
 MOST_REFUSALS = 20
 """So many refusals of the same batch, without a row committed between them, end the job: about a minute."""
@@ -23,16 +24,32 @@ BATCH_BYTES = 1_000_000
 """Records that the producer puts together unless a topic takes less."""
 
 
+def shortage(log: Log, described: Mapping[str, Described]) -> str:
+    """Words for the first topic with fewer replicas in sync than it asks for; empty: there is none."""
+    for topic, one in described.items():
+        if one.in_sync is None:
+            continue
+        needed = int(log.config(topic).get("min.insync.replicas", 1))
+        if one.in_sync < needed:
+            has = plural(one.in_sync, "replica")
+            return f"topic {topic} has {has} in sync and takes rows from {needed} on (its min.insync.replicas)"
+    return ""
+
+
 class Refusals:
     """Refusals of one copy's transactions.
 
     limits: bytes of the largest batch that a topic takes (its max.message.bytes), for topics that have refused rows.
     tentative: Kafka has refused tentative rows: the copy publishes none any more.
+    topics: those of the last transaction that failed.
+    shortage: a topic with fewer replicas in sync than it asks for, in words; Kafka's own answer seldom says so.
     """
 
     def __init__(self) -> None:
         self.limits: dict[str, int] = {}
         self.tentative = False
+        self.topics: list[str] = []
+        self.shortage = ""
         self._failures = self._refusals = 0
         self._delivered = -1
         self._since_ms = self._event_ms = math.inf
@@ -84,13 +101,15 @@ class Refusals:
         """Rows were committed, or the copy delivers no more."""
         self._failures = self._refusals = 0
         self._cause, self._since_ms, self._event_ms = "", math.inf, math.inf
+        self.topics, self.shortage = [], ""
 
     def waits(self, now_ms: float) -> str:
         """Message that nothing is delivered, and why; empty for a standstill shorter than SAID_MS."""
         if now_ms - self._since_ms < SAID_MS:
             return ""
         seconds = round((now_ms - self._since_ms) / 1_000)
-        return f"no row was delivered for {seconds} s, in {self._failures} attempts: {self._cause}"
+        why = ". Kafka's last answer: ".join(filter(None, (self.shortage, self._cause)))
+        return f"no row was delivered for {seconds} s, in {plural(self._failures, 'attempt')}: {why}"
 
     def event(self, now_ms: float) -> str:
         """The same for an event: at first after SAID_MS, then each EVENT_MS; else empty."""

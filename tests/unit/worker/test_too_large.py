@@ -23,7 +23,7 @@ from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.memory import MemoryLog, MemoryTransactor
-from holdfast.services.log.protocol import Rows
+from holdfast.services.log.protocol import Described, Rows
 from holdfast.services.log.record_sizes import size_alone
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.sinks.delivery import Delivery
@@ -264,6 +264,35 @@ def test_what_kafka_keeps_refusing_is_said_and_ends_the_job_after_a_bounded_numb
     assert "the topic is compacted" in str(last)
     assert any("attempts: the topic is compacted" in text for text in said)
     assert SAID_MS < site.now_ms < 120_000
+
+
+class Unanswered(MemoryTransactor):
+    def commit(self, rows: Sequence[Rows]) -> None:
+        raise Retriable("there was no answer")
+
+
+def test_a_topic_with_too_few_replicas_is_named_while_its_rows_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    site.log.create([TopicSpec("out")])
+    site.log.configure([TopicSpec("out", 1, {"min.insync.replicas": "3"})])
+    described = {"out": Described("id", 1, 2)}
+    monkeypatch.setattr(site.log, "describe", lambda topics: described)
+    monkeypatch.setattr(site.log, "transactor", lambda name, size=None: Unanswered(site.log, name))
+    site.delivery.close()
+    site.open()
+    site.delivery._failed = site.errors.append
+    site.deliver(1, "a")
+    site.now_ms = 2 * SAID_MS
+    assert site.refusals.waits(site.now_ms) == (
+        "no row was delivered for 6 s, in 1 attempt: topic out has 2 replicas in sync and takes rows from 3 on "
+        "(its min.insync.replicas). Kafka's last answer: there was no answer"
+    )
+    monkeypatch.undo()
+    site.delivery.close()
+    site.open()
+    site.deliver(1, "a")
+    assert site.rows() == [b'{"t":"a"}']
+    assert not site.refusals.shortage
 
 
 def test_rows_that_are_committed_end_the_count_of_refusals() -> None:
