@@ -61,3 +61,34 @@ class Gaps(PythonOperator):
             rows.append((identity, source, nth + 1, None if last is None else time - last))
         table.put_many(seen)
         return pl.DataFrame(rows, schema=dict.fromkeys(self.output, pl.Int64), orient="row")
+
+
+class Quiet(PythonOperator):
+    """A row for each packet behind which its source sends nothing for `after_s`, by timers; and every `every_s` a row
+    with how many packets came so far, as long as packets come.
+    """
+
+    output: ClassVar[dict[str, str]] = {"src": "int?", "packets": "int", "at_us": "int", "chance": "float"}
+
+    def __init__(self, after_s: int, every_s: int) -> None:
+        self.after_us, self.every_us = after_s * _SECOND_US, every_s * _SECOND_US
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> None:
+        times = state.table("times")
+        for source, time in batch.select("src", "_time").iter_rows():
+            times.put(source, sorted([*times.get(source, []), time]))
+            ctx.set_timer(source, time + self.after_us)
+        ctx.set_timer(None, (min(batch["_time"]) // self.every_us + 1) * self.every_us)
+
+    def on_timer(self, time_us: int, keys: list[int | None], state: State, ctx: Context) -> pl.DataFrame:
+        times, rows = state.table("times"), list[tuple[int | None, int, int]]()
+        for source in keys:
+            if source is None:
+                ctx.set_timer(None, time_us + self.every_us)
+                rows.append((None, sum(time < time_us for _, held in times.items() for time in held), time_us))
+            elif not any(time_us - self.after_us < time < time_us for time in times.get(source)):
+                packets = sum(time < time_us for time in times.get(source))
+                rows.append((source, packets, time_us))
+        timed = [(*row, ctx.random.random()) for row in rows]
+        kinds = {"src": pl.Int64, "packets": pl.Int64, "at_us": pl.Int64, "chance": pl.Float64}
+        return pl.DataFrame(timed, schema=kinds, orient="row")

@@ -81,12 +81,19 @@ operators:
   either: {union: [shops, visited]}
   counted: {aggregate: {n: "count()"}, key: [shop], input: either, parallelism: 2}
   gaps: {python: "tests.golden.sessions:Gaps", key: [src], input: visits, parallelism: 2}
+  quiet:
+    python: "tests.golden.sessions:Quiet"
+    params: {after_s: 2, every_s: 4}
+    key: [src]
+    input: visits
+    parallelism: 2
   firsts: {dedup: {within_s: 3}, key: [shop], input: either, parallelism: 2}
 queries:
   both: {input: both}
   bought: {input: bought}
   counted: {input: counted}
   gaps: {input: gaps}
+  quiet: {input: quiet}
   firsts: {input: firsts}
 """,
     "tables": """

@@ -31,7 +31,8 @@ class Tally(PythonOperator):
     def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
         counts, odd = state.table("counts"), state.table("odd")
         found = []
-        for key, n in batch.select("key", "n").iter_rows():
+        for key, n, at in batch.select("key", "n", "_time").iter_rows():
+            ctx.set_timer(key, at + 1)
             count = counts.get(key, 0) + 1
             counts.put(key, count)
             if n is None:
@@ -46,6 +47,10 @@ class Tally(PythonOperator):
         return batch.select("key", "_time").with_columns(
             count=pl.Series(found, dtype=pl.Int64), chance=pl.Series(chances), now=pl.lit(ctx.now)
         )
+
+    def on_timer(self, time_us: int, keys: list[str | None], state: State, ctx: Context) -> pl.DataFrame:
+        fired = [(key, -1, ctx.random.random(), ctx.now) for key in keys]
+        return pl.DataFrame(fired, schema(self.output), orient="row")
 
     def on_watermark(self, watermark_us: int, state: State, ctx: Context) -> pl.DataFrame:
         odd, found = state.table("odd"), []

@@ -5,13 +5,10 @@ Source: JOBS "Python operators", PROTOCOL 4 (batch time and a batch-seeded gener
 
 from __future__ import annotations
 
-import re
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import dropwhile
-from pathlib import Path
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -26,19 +23,16 @@ from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRe
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 from holdfast.services.kernel.operators.raises import Found, Places
-from holdfast.services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, load
+from holdfast.services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, has_timers, load
+from holdfast.services.kernel.operators.user_errors import text_of
 from holdfast.services.kernel.operators.user_output import OutputShape
 from holdfast.services.kernel.operators.user_state import KeyedTable, State
+from holdfast.services.kernel.operators.user_timers import Timers
 from holdfast.services.kernel.state.table import Tables
 
 __all__ = ["CodeUnavailable", "Context", "KeyedTable", "PythonOperator", "PythonTask", "State", "load", "restrict"]
 
 DEAD_LETTER = "dead-letter"
-MAX_REASON = 1000
-MAX_LINES, MAX_WHERE = 5, 500
-"""Calls, and characters, of the traceback in a reason."""
-_OURS = str(Path(__file__).parents[2])
-_LIBRARIES = re.compile(r"site-packages|[/\\]lib[/\\]python3|^<")
 _DISAGREES = (
     "{code}, batch {batch}: {what}. The cut log says otherwise of this batch, as another process found: either the "
     "code, or a library that it uses, is another version there, or what it raises depends on more than its arguments. "
@@ -47,7 +41,6 @@ _DISAGREES = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _allowed: list[Sequence[str] | None] = [None]
 
 
@@ -137,8 +130,8 @@ class PythonTask:
     """A task of a Python operator.
 
     Its plan's `on_error` says what becomes of what the user's code raises: `dead-letter` (the default) finds the rows
-    at fault by halving and refuses them, `fail` stops the job, `retry` runs the batch again. What on_watermark raises
-    is no row's fault: it stops the job, or is tried again.
+    at fault by halving and refuses them, `fail` stops the job, `retry` runs the batch again. What on_watermark and
+    on_timer raise is no row's fault: it stops the job, or is tried again.
 
     Where the cut log says at which rows the code raises, these are refused without a try; if the code raises at others,
     it is not the same on all copies: Divergence.
@@ -158,6 +151,7 @@ class PythonTask:
         self.output = _declared(self._code, self._reference, fields)
         self._shape = OutputShape(self.output)
         self._state = State(tables)
+        self._timers = Timers(tables) if has_timers(type(self._code)) else None
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
@@ -167,8 +161,11 @@ class PythonTask:
         if rows.height:
             self._process(run, rows, 0)
         raised = self._raised(run)
+        if rows.height:
+            self._fire(run)
         if context.watermark > context.watermark_before:
             run.out.append(self._advance(run))
+            self._fire(run)
         if raised is None:
             return Outcome(pl.concat(run.out, rechunk=True))
         places = run.decided or Places(raised)
@@ -190,8 +187,8 @@ class PythonTask:
             if self._on_error != DEAD_LETTER:
                 raise self._stopped(error, run) from error
             if run.decided is not None:
-                raise self._disagrees(run, f"raised at rows {start} to {stop - 1}: {_text(error)}") from error
-            text = _text(error)
+                raise self._disagrees(run, f"raised at rows {start} to {stop - 1}: {text_of(error)}") from error
+            text = text_of(error)
             self._split(run, rows, start, lambda _: text)
 
     def _split(self, run: _Run, rows: pl.DataFrame, start: int, reason: Callable[[int], str]) -> None:
@@ -224,8 +221,28 @@ class PythonTask:
         at_end = 0 if known == NO_WATERMARK else known
         time = at_end if watermark == END_WATERMARK else watermark
         ctx = self._context(run, time, "watermark")
+        if self._timers is not None and watermark == END_WATERMARK:
+            self._timers.ending()
+        return self._called(run, lambda: self._code.on_watermark(watermark, self._state, ctx), time)
+
+    def _fire(self, run: _Run) -> None:
+        """Calls the code for each time that has timers and that the watermark has reached, in the order of time. What
+        a call gives does not depend on how the rows fell into batches: neither its time nor its chance are the batch's.
+        """
+        if self._timers is None:
+            return
+        self._timers.note(run.newest)
+        while (time := self._timers.due(run.context.watermark)) is not None:
+            keys = self._timers.take(time, run.context.watermark)
+            ctx = self._context(run, time, "timer", Random(f"{self._task}/timer/{time}"))
+            found = self._called(run, partial(self._code.on_timer, time, keys, self._state, ctx), time)
+            if found.height:
+                run.out.append(found)
+
+    def _called(self, run: _Run, call: Callable[[], pl.DataFrame | None], time: int) -> pl.DataFrame:
+        """The rows of a call that is made for no row."""
         try:
-            return self._attempt(lambda: self._code.on_watermark(watermark, self._state, ctx), time)
+            return self._attempt(call, time)
         except HoldfastError:
             raise
         except Exception as error:
@@ -237,17 +254,21 @@ class PythonTask:
             found = self._shape.checked(call(), time)
         except BaseException:
             self._state.forget()
+            if self._timers is not None:
+                self._timers.forget()
             raise
         self._state.apply()
+        if self._timers is not None:
+            self._timers.apply()
         return found
 
-    def _context(self, run: _Run, now_us: int, call: str) -> Context:
+    def _context(self, run: _Run, now_us: int, call: str, random: Random | None = None) -> Context:
         now = _EPOCH + timedelta(microseconds=min(max(now_us, _FIRST_US), _LAST_US))
-        seed = f"{self._task}/{run.context.batch}/{call}"
-        return Context(run.context.batch, run.context.watermark, Random(seed), now)
+        random = random or Random(f"{self._task}/{run.context.batch}/{call}")
+        return Context(run.context.batch, run.context.watermark, random, now, self._timers)
 
     def _stopped(self, error: Exception, run: _Run) -> HoldfastError:
-        text = f"{self._reference} raised in batch {run.context.batch}: {_text(error)}"
+        text = f"{self._reference} raised in batch {run.context.batch}: {text_of(error)}"
         return Retriable(text) if self._on_error == "retry" else InvalidRecord(text)
 
 
@@ -256,7 +277,7 @@ def _create(reference: str, params: Mapping[str, Any]) -> PythonOperator:
     try:
         return kind(**params)
     except Exception as error:
-        raise CodeUnavailable(f"{reference} does not take the params {dict(params)}: {_text(error)}") from error
+        raise CodeUnavailable(f"{reference} does not take the params {dict(params)}: {text_of(error)}") from error
 
 
 def _declared(code: PythonOperator, reference: str, fields: Mapping[str, str]) -> dict[str, str]:
@@ -265,7 +286,7 @@ def _declared(code: PythonOperator, reference: str, fields: Mapping[str, str]) -
         try:
             declared = declared(dict(fields))
         except Exception as error:
-            raise CodeUnavailable(f"{reference}.output raised {_text(error)}") from error
+            raise CodeUnavailable(f"{reference}.output raised {text_of(error)}") from error
     if not isinstance(declared, Mapping) or not declared:
         raise CodeUnavailable(f"{reference} has no output: set it to a dict, such as {{'score': 'float'}}")
     for name, kind in declared.items():
@@ -280,22 +301,3 @@ def _declared(code: PythonOperator, reference: str, fields: Mapping[str, str]) -
         except ValueError as error:
             raise CodeUnavailable(f"{reference}.output: {name}: {error}") from error
     return dict(declared)
-
-
-def _text(error: Exception) -> str:
-    """The same on every copy: without addresses in memory and without folders; it ends with the lines of the code."""
-    said = _ADDRESS.sub("", f"{type(error).__name__}: {error}")
-    where = _lines_of(error)
-    return f"{said[: MAX_REASON - len(where)]}{where}"
-
-
-def _lines_of(error: Exception) -> str:
-    """Lines of the user's code, innermost call last, without calls of ours and of libraries; recursion is cut."""
-    called = list(dropwhile(_is_ours, traceback.extract_tb(error.__traceback__)))
-    own = [one for one in called if not _is_ours(one) and not _LIBRARIES.search(one.filename)]
-    shown = [f"{Path(one.filename).name}, line {one.lineno}, in {one.name}" for one in (own or called)[-MAX_LINES:]]
-    return f" ({'; '.join(shown)})"[:MAX_WHERE] if shown else ""
-
-
-def _is_ours(frame: traceback.FrameSummary) -> bool:
-    return frame.filename.startswith(_OURS)

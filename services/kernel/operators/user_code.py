@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any, ClassVar
@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import polars as pl
 
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.kernel.operators.user_state import State
+from holdfast.services.kernel.operators.user_state import Key, State
+from holdfast.services.kernel.operators.user_timers import Timers
 from holdfast.services.kernel.suggestions import did_you_mean
 
 
@@ -29,13 +30,32 @@ class Context:
 
     batch: its number. watermark_us: no row older than this will count any more (microseconds since 1970).
     random: a generator seeded by the operator and the batch. now: the newest event time of the batch; the watermark
-    where the batch has no rows.
+    where the batch has no rows; in `on_timer` the time of the timers.
     """
 
     batch: int
     watermark_us: int
     random: Random
     now: datetime
+    timers: Timers | None = field(default=None, repr=False)
+
+    def set_timer(self, key: Key, when: int | datetime) -> None:
+        """Sets a timer for a key: `on_timer` is called once the watermark has reached `when`; a time that it has passed
+        counts as reached. A key may have many timers, one for each time.
+
+        Args:
+            key: as of a table. when: microseconds since 1970, as `_time`, or a datetime.
+        """
+        self._timers().set(key, when)
+
+    def cancel_timer(self, key: Key, when: int | datetime) -> None:
+        """Takes back the timer that a key has for this time, if it has one."""
+        self._timers().cancel(key, when)
+
+    def _timers(self) -> Timers:
+        if self.timers is None:
+            raise TypeError("timers need a method on_timer(self, time_us, keys, state, ctx): the operator has none")
+        return self.timers
 
 
 class PythonOperator:
@@ -83,6 +103,22 @@ class PythonOperator:
     def on_watermark(self, watermark_us: int, state: State, ctx: Context) -> pl.DataFrame | None:
         """Called after on_batch whenever the watermark has risen; at the end of the stream it is 2**63 - 1."""
         return None
+
+    def on_timer(self, time_us: int, keys: list[Any], state: State, ctx: Context) -> pl.DataFrame | None:
+        """Called for the timers that `ctx.set_timer` has set, once the watermark has reached their time: once for each
+        time, in the order of times, after `on_batch` and before `on_watermark`. Times that are rounded up, say to a
+        second, make few calls. Rows without `_time` get the time of the timers.
+
+        At the end of the stream every timer fires; a call for a time past the newest event time sets none any more.
+
+        Args:
+            keys: that have a timer for this time, as they were set; parts that are times or dates as numbers.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no on_timer")
+
+
+def has_timers(code: type[PythonOperator]) -> bool:
+    return code.on_timer is not PythonOperator.on_timer
 
 
 def load(reference: str, allow: Sequence[str] | None) -> type[PythonOperator]:

@@ -125,6 +125,8 @@ class State:
     def table(self, name: str) -> KeyedTable:
         """The same name gives the same table."""
         if name not in self._known:
+            if name.startswith("/"):
+                raise ValueError(f"a table's name '{name}' begins with a slash, such names belong to holdfast")
             self._known[name] = KeyedTable(self._tables.table(name))
         return self._known[name]
 

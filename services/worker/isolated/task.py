@@ -16,6 +16,7 @@ from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import RowCodec
 from holdfast.services.kernel.operators.operator import BatchContext, Outcome
 from holdfast.services.kernel.operators.raises import NOTHING
+from holdfast.services.kernel.operators.user_timers import PREFIX_BYTES
 from holdfast.services.kernel.state.table import Table, Tables
 from holdfast.services.worker.isolated.code_process import CodeEnded, CodeProcess, Patience, error_of
 from holdfast.services.worker.isolated.messages import Batch, Done, Found, Get, More, Opened, Page, Raised, Scan
@@ -131,7 +132,7 @@ class IsolatedTask:
         return self._at(number)
 
     def _open(self, names: Sequence[str]) -> None:
-        self._opened += [self._tables.table(name) for name in names]
+        self._opened += [self._tables.table(name, PREFIX_BYTES.get(name, 0)) for name in names]
 
     def _at(self, number: int) -> Table:
         if not 0 <= number < len(self._opened):

@@ -112,6 +112,11 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
         {"python": "tests.golden.sessions:Visits", "key": ["host"], "params": {"gap_s": 2}},
         [Stream(FIELDS)],
     ),
+    "python with timers": (
+        "python",
+        {"python": "tests.golden.sessions:Quiet", "key": ["src"], "params": {"after_s": 2, "every_s": 3}},
+        [Stream(FIELDS)],
+    ),
 }
 IMPURE = ("python", {"python": f"{__name__}:HashOrdered", "key": [], "params": {}}, [Stream(FIELDS)])
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -1,0 +1,137 @@
+"""Timers of a Python operator: a set of pairs of time and key, which the watermark takes out in the order of time.
+
+They are a table of the task's state, so checkpoints, restores and savepoints hold them, and an index in memory that is
+read from the table at first use. What a call sets and cancels counts when the call succeeds.
+
+At the end of the stream every timer fires. A call for a time past the newest event time could set timers for ever, so
+what it sets then is dropped; that time is a part of the state, and no matter of how the rows fall into batches.
+Source: JOBS "Python operators", PROTOCOL 4.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
+from holdfast.services.kernel.operators.user_state import Key, decode_key, encode_key
+from holdfast.services.kernel.state.table import Table, Tables
+
+TABLE = "/timers"
+"""No table of a user's begins with a slash."""
+_WIDTH = 8
+PREFIX_BYTES = {TABLE: _WIDTH}
+"""Lengths of the prefixes by which tables of Python operators are scanned; the tables of users have none."""
+_NEWEST = b""
+"""The key whose value is the newest event time."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(when: int | datetime) -> int:
+    """A moment in microseconds since 1970; a time without a zone counts as UTC."""
+    if isinstance(when, datetime):
+        return (when.replace(tzinfo=when.tzinfo or UTC) - _EPOCH) // _MICROSECOND
+    if isinstance(when, bool) or not isinstance(when, int):
+        raise TypeError(f"a timer's time is a datetime, or an int of microseconds since 1970, not {when!r}")
+    return when
+
+
+def entry(key: bytes) -> tuple[int, Any] | None:
+    """Time and key of a timer, from a key of the table; None: it is no timer."""
+    return (time_of(key[:_WIDTH]), decode_key(key[_WIDTH:])) if key != _NEWEST else None
+
+
+class Timers:
+    """Timers of one task."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._table: Table | None = None
+        self._pending: dict[int, set[bytes]] = {}
+        self._times: list[int] = []
+        self._newest = NO_WATERMARK
+        self._written: dict[tuple[int, bytes], bool] = {}
+        self._after, self._open = NO_WATERMARK, True
+
+    def set(self, key: Key, when: int | datetime) -> None:
+        """Raises ValueError in a call for a time that is not before `when`: it would never end."""
+        time = micros(when)
+        if not -(2**63) < time < END_WATERMARK:
+            raise ValueError(f"a timer's time is an int of 64 bits, not {time}")
+        if time <= self._after:
+            raise ValueError(f"on_timer sets a timer for {time}, which is not after its own time {self._after}")
+        if self._open:
+            self._written[time, encode_key(key)] = True
+
+    def cancel(self, key: Key, when: int | datetime) -> None:
+        """Nothing happens where there is none."""
+        self._written[micros(when), encode_key(key)] = False
+
+    def note(self, newest: int) -> None:
+        """The rows of a batch: their largest event time."""
+        table = self._read()
+        if newest > self._newest:
+            self._newest = newest
+            table.put_many([_NEWEST], [prefix_of(newest)])
+
+    def due(self, watermark: int) -> int | None:
+        """The earliest time that has a timer, if the watermark has reached it."""
+        self._read()
+        while self._times and not self._pending.get(self._times[0]):
+            self._pending.pop(heappop(self._times), None)
+        return self._times[0] if self._times and self._times[0] <= watermark else None
+
+    def take(self, time: int, watermark: int) -> list[Any]:
+        """Begins the call for a time: the keys of its timers, in the order of their encoded keys. They are gone if the
+        call succeeds.
+        """
+        keys = sorted(self._pending[time])
+        self._written.update(((time, key), False) for key in keys)
+        self._after, self._open = time, watermark != END_WATERMARK or time <= self._newest
+        return [decode_key(key) for key in keys]
+
+    def ending(self) -> None:
+        """Begins the call for the end of the stream."""
+        self._open = False
+
+    def apply(self) -> None:
+        """Writes what was set and cancelled."""
+        written = self._written
+        if written:
+            table = self._read()
+            for (time, key), there in written.items():
+                self._index(time, key) if there else self._pending.get(time, set()).discard(key)
+            put = [prefix_of(time) + key for (time, key), there in written.items() if there]
+            gone = [prefix_of(time) + key for (time, key), there in written.items() if not there]
+            if put:
+                table.put_many(put, [b""] * len(put))
+            if gone:
+                table.delete_many(gone)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets what was set and cancelled, and the call."""
+        self._written, self._after, self._open = {}, NO_WATERMARK, True
+
+    def _index(self, time: int, key: bytes) -> None:
+        keys = self._pending.get(time)
+        if keys is None:
+            keys = self._pending[time] = set()
+            heappush(self._times, time)
+        keys.add(key)
+
+    def _read(self) -> Table:
+        """The table; at its first use the index is read."""
+        if self._table is None:
+            self._table = self._tables.table(TABLE, PREFIX_BYTES[TABLE])
+            for key, value in self._table.scan(b""):
+                if key == _NEWEST:
+                    self._newest = time_of(value)
+                else:
+                    self._pending.setdefault(time_of(key[:_WIDTH]), set()).add(key[_WIDTH:])
+            self._times = list(self._pending)
+            heapify(self._times)
+        return self._table
