@@ -74,6 +74,7 @@ list_items = _maker(job_operators.ListItems)
 dedup = _maker(job_operators.Dedup)
 within = _maker(job_operators.Within)
 python = _maker(job_operators.Python)
+output = _maker(job_operators.Output)
 spark = _maker(job_operators.Spark)
 spark_sql = _maker(job_operators.SparkSql)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Tag, model_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from holdfast.schemas.job_part import JobPart, Name, Shift, Span, Tasks, Text, Whole
+from holdfast.schemas.job_part import Input, JobPart, Name, Shift, Span, Tasks, Text, Whole
 from holdfast.schemas.plans import SPARK_INPUT
 
 Columns = Annotated[list[Text], Field(min_length=1)]
@@ -55,7 +55,7 @@ class Filter(OperatorSpec):
 
     filter: Text
     """Polars SQL expression of type bool; null counts as false."""
-    input: Name
+    input: Input
     """Source or operator that it reads."""
 
 
@@ -67,7 +67,7 @@ class Select(OperatorSpec):
     select: Columns
     """Columns, polars SQL expressions as `expression AS name`, or all columns: `*`, `* EXCEPT (a, b)`,
     `* REPLACE (a / 60 AS a)`."""
-    input: Name
+    input: Input
     """Source or operator that it reads."""
 
 
@@ -137,7 +137,7 @@ class Aggregate(OperatorSpec):
     a quantile within 1 % of the value."""
     key: list[Text] = Field(default=[])
     """Columns to group by; none: one group."""
-    input: Name
+    input: Input
     """Source or operator that it reads."""
     window: Window | None = None
     """Windows of event time; null: running totals."""
@@ -154,9 +154,9 @@ class JoinSides(JobPart):
     """A join of two streams on equal columns and near event times, or of a stream or a table with a table on the key of
     the latter."""
 
-    left: Name
+    left: Input
     """Source or operator on the left."""
-    right: Name
+    right: Input
     """Source or operator on the right; or a source that is a table: each left row meets the row of its key as of its
     batch, and later changes of the table send nothing again, but with emit: updates."""
     on: Columns
@@ -206,9 +206,9 @@ class Join(OperatorSpec):
 class AsOfSides(JobPart):
     """A stream, and the stream whose newest rows it meets."""
 
-    left: Name
+    left: Input
     """Source or operator whose rows come out."""
-    right: Name
+    right: Input
     """Source or operator whose rows are met, such as prices: of each key the newest one that is not later."""
     on: Columns
     """Columns that must be equal: of both sides, or `user = id`, the left one first."""
@@ -252,7 +252,7 @@ class Top(OperatorSpec):
     """How many, by what."""
     key: list[Text] = Field(default=[])
     """Columns: rows that are equal in them are ranked among themselves; none: all rows together."""
-    input: Name
+    input: Input
     """Source or operator that it reads."""
 
 
@@ -262,7 +262,7 @@ class Union(OperatorSpec):
     kind: ClassVar[str] = "union"
     input_paths: ClassVar[tuple[str, ...]] = ("union",)
 
-    union: Annotated[list[Name], Field(min_length=2)]
+    union: Annotated[list[Input], Field(min_length=2)]
     """Sources and operators that it reads. Their columns have the same names and types."""
     fill_missing: bool = False
     """true: streams may lack columns that others have; these are null in their rows."""
@@ -292,7 +292,7 @@ class Unnest(OperatorSpec):
 
     unnest: ListItems
     """The list, and the names of what is made of it."""
-    input: Name
+    input: Input
     """Source or operator that it reads."""
 
 
@@ -312,7 +312,7 @@ class Dedup(OperatorSpec):
     """What counts as the same."""
     key: Columns
     """Columns in which rows that are the same are equal."""
-    input: Name
+    input: Input
     """Source or operator that it reads."""
     emit: Literal["final", "each"] = "final"
     """final: a row is judged by event time, once the watermark has passed it. each: as it comes, by those before."""
@@ -337,11 +337,24 @@ class Python(Hosted):
 
     python: Entry
     """`package.module:Class`."""
-    input: Name
+    input: Input
     """Source or operator that it reads."""
+    outputs: list[Name] = Field(default=[])
+    """Names of its outputs, where its code has several; others read one as `operator.output`."""
     isolation: Literal["none", "process"] = "none"
     """none: the code runs in the worker. process: each task's code has a process of its own, and a crash costs that
     process alone."""
+
+
+class Output(OperatorSpec):
+    """One of the outputs of a Python operator, under a name of its own."""
+
+    kind: ClassVar[str] = "output"
+
+    output: Name
+    """Name of the output."""
+    input: Name
+    """Python operator that has it."""
 
 
 def _one_or_several(value: Any) -> str:
@@ -356,7 +369,7 @@ class SparkSql(JobPart):
 
 
 Table = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
-Tables = Annotated[dict[Table, Name], Field(min_length=2)]
+Tables = Annotated[dict[Table, Input], Field(min_length=2)]
 
 
 class Spark(Hosted):
@@ -367,7 +380,7 @@ class Spark(Hosted):
     spark: Entry | SparkSql
     """`package.module:function`, called with the input and the params; its module must be on the workers' allow-list.
     Or `{sql: "SELECT ... FROM input ..."}`."""
-    input: Annotated[Annotated[Name, Tag("one")] | Annotated[Tables, Tag("several")], Discriminator(_one_or_several)]
+    input: Annotated[Annotated[Input, Tag("one")] | Annotated[Tables, Tag("several")], Discriminator(_one_or_several)]
     """Source or operator that it reads. Of several, each has a name: `{orders: orders, paid: payments}`, under which a
     function gets its DataFrame and a query has its table."""
     emit: Literal["final", "updates"] = "final"
@@ -395,7 +408,8 @@ class Spark(Hosted):
 
 
 OPERATORS: dict[str, type[OperatorSpec]] = {
-    model.kind: model for model in (Filter, Select, Aggregate, Join, AsOfJoin, Top, Union, Unnest, Dedup, Python, Spark)
+    model.kind: model
+    for model in (Filter, Select, Aggregate, Join, AsOfJoin, Top, Union, Unnest, Dedup, Python, Output, Spark)
 }
 
 

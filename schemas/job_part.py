@@ -61,6 +61,8 @@ def _docstrings(part: type) -> Iterator[tuple[str, str]]:
 
 
 Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+Input = Annotated[str, Field(pattern=rf"^{NAME.pattern}(\.{NAME.pattern})?$")]
+"""A source or operator, or one of the outputs of an operator, as `operator.output`."""
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Pattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*-]{1,249}$")]
 """The name of a topic, or a pattern with * for any letters."""

@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from holdfast.schemas.job_operators import AnyOperator
-from holdfast.schemas.job_part import Flag, JobPart, Name, Number, Pattern, Seconds, Tasks, Text, Topic, Whole
+from holdfast.schemas.job_part import Flag, Input, JobPart, Name, Number, Pattern, Seconds, Tasks, Text, Topic, Whole
 from holdfast.schemas.job_settings import FaultTolerance, Placement
 
 
@@ -263,7 +263,7 @@ class Sink(JobPart):
 class Query(JobPart):
     """A result that goes to a sink."""
 
-    input: Name
+    input: Input
     """Source or operator whose rows are delivered."""
     sink: Sink | None = None
     """Where they go; may be left out in a local run."""

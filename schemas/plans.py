@@ -19,7 +19,7 @@ from holdfast.schemas.retired import Retired
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """An operator of the DAG, sources and sinks included.
 
-    kind: source, filter, select, aggregate, join, asof_join, top, union, unnest, dedup, python, spark, sink.
+    kind: source, filter, select, aggregate, join, asof_join, top, union, unnest, dedup, python, output, spark, sink.
         A sink is called `sink-<query>`.
         spark: the task of the kernel that brings back what a Spark driver has committed; it has no inputs.
     params: the operator's part of the job file, defaults filled in.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from html import escape
 
 from holdfast.schemas.jobs import JobSpec
+from holdfast.services.planning import side_outputs
 from holdfast.services.planning.graph import Graph, sink_name
 
 _WIDTH, _HEIGHT, _GAP, _ROW, _MARGIN = 170, 40, 60, 58, 8
@@ -22,6 +23,7 @@ Place = tuple[int, int]
 
 def svg(spec: JobSpec) -> str:
     """An image for a page. Operators on a cycle, which no plan has, are left out."""
+    spec = side_outputs.whole(spec).spec
     graph = Graph.of(spec)
     columns: dict[str, int] = {}
     for name in graph.order:

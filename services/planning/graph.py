@@ -104,8 +104,8 @@ def input_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
     known = [*spec.sources, *spec.operators]
     for slots in graph.slots.values():
         for slot in slots:
-            if slot.producer in known:
-                continue
+            if slot.producer in known or slot.producer.partition(".")[0] in known:
+                continue  # side_outputs.py says what is wrong with an output
             if slot.producer in spec.queries:
                 message = f"'{slot.producer}' is a query; only sources and operators can be read"
                 yield Problem(slot.path, message, f"read {spec.queries[slot.producer].input}")

@@ -17,7 +17,16 @@ from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.planning import hosting, parallelism, replicating, several_topics, tentative, units, user_topics
+from holdfast.services.planning import (
+    hosting,
+    parallelism,
+    replicating,
+    several_topics,
+    side_outputs,
+    tentative,
+    units,
+    user_topics,
+)
 from holdfast.services.planning.checking import Checked, Describe, check, resolve
 from holdfast.services.planning.fusing import Fused, fuse
 from holdfast.services.planning.graph import sink_name
@@ -60,13 +69,14 @@ def make_plan(
         JobRejected: with every problem.
     """
     whole = several_topics.whole(spec, topics, prefix)
+    outputs = side_outputs.whole(whole.spec)
     try:
-        checked = check(whole.spec, allow, describe)
+        checked = check(outputs.spec, allow, describe)
         names = JobTopics(prefix, spec.name, generation)
-        draft = _drafted(checked, topics, first, ids or {}, names, whole.problems)
+        draft = _drafted(checked, topics, first, ids or {}, names, [*whole.problems, *outputs.problems])
         return draft.plan(id, versions)
     except JobRejected as rejected:
-        raise JobRejected(whole.as_written(rejected.problems)) from None
+        raise JobRejected(whole.as_written(outputs.as_written(rejected.problems))) from None
 
 
 def _drafted(

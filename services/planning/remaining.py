@@ -20,6 +20,7 @@ from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.planning import side_outputs
 from holdfast.services.planning.assuming import FOREIGN
 from holdfast.services.planning.checking import check, entry_of
 
@@ -54,9 +55,10 @@ def remaining(raw: Mapping[str, Any], faults: Iterable[Location]) -> list[Proble
 
 
 def _problems(left: Mapping[str, Any]) -> list[Problem]:
-    spec = JobSpec.model_validate(left)
+    whole = side_outputs.whole(JobSpec.model_validate(left))
+    spec = whole.spec
     modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
-    return check(spec, modules, _described).problems
+    return whole.as_written(check(spec, modules, _described).problems)
 
 
 def _of_operator(

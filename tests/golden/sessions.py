@@ -92,3 +92,26 @@ class Quiet(PythonOperator):
         timed = [(*row, ctx.random.random()) for row in rows]
         kinds = {"src": pl.Int64, "packets": pl.Int64, "at_us": pl.Int64, "chance": pl.Float64}
         return pl.DataFrame(timed, schema=kinds, orient="row")
+
+
+class Parted(PythonOperator):
+    """Orders by their amount, the large ones with a place; a row for each batch of time says how many there were."""
+
+    outputs: ClassVar[dict[str, dict[str, str]]] = {
+        "small": {"shop": "string?", "amount": "int"},
+        "large": {"shop": "string?", "amount": "int", "nth": "int"},
+        "seen": {"orders": "int"},
+    }
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> dict[str, pl.DataFrame]:
+        table = state.table("seen")
+        before, large = table.get("large", 0), batch.filter(pl.col("amount") >= self.least)
+        table.put_many({"large": before + large.height, "all": table.get("all", 0) + batch.height})
+        places = pl.int_range(before + 1, before + large.height + 1, eager=True)
+        return {"large": large.with_columns(nth=places), "small": batch.filter(pl.col("amount") < self.least)}
+
+    def on_watermark(self, watermark_us: int, state: State, ctx: Context) -> dict[str, pl.DataFrame]:
+        return {"seen": pl.DataFrame({"orders": [state.table("seen").get("all", 0)]})}

@@ -54,7 +54,22 @@ operators:
     parallelism: 2
   best: {top: {k: 2, by: total}, input: per_shop}
   each: {aggregate: {n: "count()", total: "sum(piece)"}, key: [item], input: large, emit: each, parallelism: 2}
-queries: {best: {input: best}, each: {input: each}, large: {input: large}}
+  parted:
+    python: "tests.golden.sessions:Parted"
+    outputs: [small, large, seen]
+    params: {least: 5}
+    key: [shop]
+    input: orders
+    parallelism: 2
+  smalls: {aggregate: {n: "count()"}, key: [amount], input: parted.small, parallelism: 3}
+  lots: {filter: "nth > 1", input: parted.large}
+queries:
+  best: {input: best}
+  each: {input: each}
+  large: {input: large}
+  smalls: {input: smalls}
+  lots: {input: lots}
+  seen: {input: parted.seen}
 """,
     "windows": """
 name: windows
@@ -171,7 +186,7 @@ def test_every_query_of_these_jobs_delivers_rows(name: str) -> None:
     order = {"shop": "a", "item": "1", "amount": 2, "price": 0.5, "at": 3}
     visit = {"shop": "a", "host": "a.example", "src": 0, "id": 0, "at": 3}
     shop = {"shop": "a", "city": "x", "rent": 0.5}
-    batch: dict[str, Rows] = {"orders": [order] * 2, "visits": [visit], "shops": [shop]}
+    batch: dict[str, Rows] = {"orders": [order, {**order, "amount": 7}] * 2, "visits": [visit], "shops": [shop]}
     lines = job_sends(job(name), [batch], disorder=1, restore=True)
     delivering = {line.split(",")[0].rpartition("-")[0] for line in lines if "Row(value=" in line}
     assert delivering == {sink_name(query) for query in planned(job(name)).spec["queries"]}

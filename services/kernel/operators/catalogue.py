@@ -22,6 +22,7 @@ from holdfast.services.kernel.operators.kind import Fields, Kind, OperatorKind, 
 from holdfast.services.kernel.operators.operator import BatchContext, Operator
 from holdfast.services.kernel.operators.python import PythonKind
 from holdfast.services.kernel.operators.select import SelectKind
+from holdfast.services.kernel.operators.side_output import SideOutputKind
 from holdfast.services.kernel.operators.spark import SparkKind
 from holdfast.services.kernel.operators.top import TopKind
 from holdfast.services.kernel.operators.union import UnionKind
@@ -43,6 +44,7 @@ _LISTED: tuple[OperatorKind, ...] = (
     UnnestKind(),
     DedupKind(),
     PythonKind(),
+    SideOutputKind(),
     SparkKind(),
 )
 

@@ -33,6 +33,7 @@ class Stream:
 
     windowed: rows are final results of windows, all rows of a window in one batch.
     once: no row comes again with other values, though row_key names it.
+    outputs: columns by output of an operator that has several; `fields` are those of all together.
     hosted: Spark's statements about the plan of an operator that it runs, fields of a SparkPlan by name.
     changes: rows replace each other, and the column `op` says which rows are gone.
     """
@@ -43,6 +44,7 @@ class Stream:
     hosted: Mapping[str, Any] | None = None
     once: bool = False
     changes: bool = False
+    outputs: Mapping[str, Fields] = field(default_factory=dict)
 
 
 EVERY_TASK = -1

@@ -23,9 +23,16 @@ from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRe
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 from holdfast.services.kernel.operators.raises import Found, Places
-from holdfast.services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, has_timers, load
+from holdfast.services.kernel.operators.user_code import (
+    CodeUnavailable,
+    Context,
+    PythonOperator,
+    Returned,
+    has_timers,
+    load,
+)
+from holdfast.services.kernel.operators.user_declared import Declared
 from holdfast.services.kernel.operators.user_errors import text_of
-from holdfast.services.kernel.operators.user_output import OutputShape
 from holdfast.services.kernel.operators.user_state import KeyedTable, State
 from holdfast.services.kernel.operators.user_timers import Timers
 from holdfast.services.kernel.state.table import Tables
@@ -53,9 +60,9 @@ def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str
     """The columns that come out.
 
     Raises:
-        ValueError: when the code cannot be had or declares none.
+        CodeUnavailable: when the code cannot be had or declares none.
     """
-    return _declared(_create(reference, params), reference, fields)
+    return Declared.of(_create(reference, params), reference, fields).fields
 
 
 class PythonKind(OperatorKind):
@@ -70,12 +77,16 @@ class PythonKind(OperatorKind):
         for index, name in enumerate(self.key(params)):
             problems.key(f"key[{index}]", name, inputs[0].fields)
         try:
-            fields = output_fields(params["python"], params.get("params") or {}, inputs[0].fields)
+            code = _create(params["python"], params.get("params") or {})
+            declared = Declared.of(code, params["python"], inputs[0].fields)
+            fields = declared.fields
             field_types.schema(fields)
+            if problem := declared.differs(params.get("outputs") or ()):
+                problems.add("outputs", *problem)
         except ValueError as error:
             problems.add("python", str(error))
         problems.check()
-        return Stream(fields)
+        return Stream(fields, outputs=declared.outputs)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return PythonTask(plan, inputs[0], tables, tables.task)
@@ -148,8 +159,8 @@ class PythonTask:
         self._task = task or plan.name
         self._fields = dict(fields)
         self._code = _create(self._reference, plan.params.get("params") or {})
-        self.output = _declared(self._code, self._reference, fields)
-        self._shape = OutputShape(self.output)
+        declared = Declared.of(self._code, self._reference, fields)
+        self.output, self._shape = declared.fields, declared.shape()
         self._state = State(tables)
         self._timers = Timers(tables) if has_timers(type(self._code)) else None
 
@@ -239,7 +250,7 @@ class PythonTask:
             if found.height:
                 run.out.append(found)
 
-    def _called(self, run: _Run, call: Callable[[], pl.DataFrame | None], time: int) -> pl.DataFrame:
+    def _called(self, run: _Run, call: Callable[[], Returned], time: int) -> pl.DataFrame:
         """The rows of a call that is made for no row."""
         try:
             return self._attempt(call, time)
@@ -248,7 +259,7 @@ class PythonTask:
         except Exception as error:
             raise self._stopped(error, run) from error
 
-    def _attempt(self, call: Callable[[], pl.DataFrame | None], time: int) -> pl.DataFrame:
+    def _attempt(self, call: Callable[[], Returned], time: int) -> pl.DataFrame:
         """The rows of a call that succeeded, its writes applied; of one that did not, nothing is left."""
         try:
             found = self._shape.checked(call(), time)
@@ -278,26 +289,3 @@ def _create(reference: str, params: Mapping[str, Any]) -> PythonOperator:
         return kind(**params)
     except Exception as error:
         raise CodeUnavailable(f"{reference} does not take the params {dict(params)}: {text_of(error)}") from error
-
-
-def _declared(code: PythonOperator, reference: str, fields: Mapping[str, str]) -> dict[str, str]:
-    declared: Any = getattr(code, "output", None)
-    if callable(declared):
-        try:
-            declared = declared(dict(fields))
-        except Exception as error:
-            raise CodeUnavailable(f"{reference}.output raised {text_of(error)}") from error
-    if not isinstance(declared, Mapping) or not declared:
-        raise CodeUnavailable(f"{reference} has no output: set it to a dict, such as {{'score': 'float'}}")
-    for name, kind in declared.items():
-        if not isinstance(name, str) or not isinstance(kind, str):
-            raise CodeUnavailable(f"{reference}.output: {name!r}: {kind!r} is not a name and the text of a type")
-        if name.startswith("_"):
-            raise CodeUnavailable(
-                f"{reference}.output: '{name}' begins with an underscore, such names belong to holdfast"
-            )
-        try:
-            field_types.dtype(kind)
-        except ValueError as error:
-            raise CodeUnavailable(f"{reference}.output: {name}: {error}") from error
-    return dict(declared)

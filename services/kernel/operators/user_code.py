@@ -6,7 +6,7 @@ Users import it from the package `holdfast`. Source: JOBS "Python operators".
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -18,6 +18,9 @@ from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.kernel.operators.user_state import Key, State
 from holdfast.services.kernel.operators.user_timers import Timers
 from holdfast.services.kernel.suggestions import did_you_mean
+
+Returned = pl.DataFrame | Mapping[str, pl.DataFrame | None] | None
+"""Rows; of an operator with several outputs, rows by output."""
 
 
 class CodeUnavailable(HoldfastError, ValueError):
@@ -80,14 +83,19 @@ class PythonOperator:
 
     Rows come as they come: none is dropped as late, so some may be older than the watermark of an earlier call. Only
     the operator knows what it has closed; it may remember the watermark in a table, and leave out what is too old.
+
+    An operator with several outputs gives `outputs` in place of `output`: the columns of each by its name. The job file
+    names them, `outputs: [late, ok]`, and its methods return a dict of frames by output; one that is left out has no
+    rows. Other operators read one as `scored.late`.
     """
 
     output: ClassVar[dict[str, str] | Callable[..., dict[str, str]]]
+    outputs: ClassVar[dict[str, dict[str, str]] | Callable[..., dict[str, dict[str, str]]]]
 
     def __init__(self, **params: Any) -> None:
         self.params = params
 
-    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame | None:
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> Returned:
         """Rows in, rows out; called with at least one row.
 
         Args:
@@ -100,11 +108,11 @@ class PythonOperator:
         """
         raise NotImplementedError(f"{type(self).__name__} has no on_batch")
 
-    def on_watermark(self, watermark_us: int, state: State, ctx: Context) -> pl.DataFrame | None:
+    def on_watermark(self, watermark_us: int, state: State, ctx: Context) -> Returned:
         """Called after on_batch whenever the watermark has risen; at the end of the stream it is 2**63 - 1."""
         return None
 
-    def on_timer(self, time_us: int, keys: list[Any], state: State, ctx: Context) -> pl.DataFrame | None:
+    def on_timer(self, time_us: int, keys: list[Any], state: State, ctx: Context) -> Returned:
         """Called for the timers that `ctx.set_timer` has set, once the watermark has reached their time: once for each
         time, in the order of times, after `on_batch` and before `on_watermark`. Times that are rounded up, say to a
         second, make few calls. Rows without `_time` get the time of the timers.

@@ -1,0 +1,72 @@
+"""output: the rows of one of the outputs of an operator that has several.
+
+Such an operator puts out rows of all its outputs in one frame: a column with the name of the output, and the columns of
+each, under names that begin with it and null in the rows of the others. Source: JOBS "Python operators".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from holdfast.schemas.job_operators import Output
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.fields import optional, schema, with_time
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.state.table import Tables
+from holdfast.services.kernel.suggestions import suggest
+
+WHICH = "output"
+"""The column with the name of the output."""
+
+
+def column_of(output: str, column: str) -> str:
+    """The name of a column in the frame of all outputs."""
+    return f"{output}.{column}"
+
+
+def together(outputs: Mapping[str, Fields]) -> Fields:
+    """The columns of the frame of all outputs."""
+    columns = {
+        column_of(output, name): optional(kind) for output, fields in outputs.items() for name, kind in fields.items()
+    }
+    return {WHICH: "string", **columns}
+
+
+class SideOutputKind(OperatorKind):
+    """Its rows are those that the code gave for the output."""
+
+    model = Output
+    row_by_row = True
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, outputs = Problems(), inputs[0].outputs
+        if not outputs:
+            problems.add("input", "has not several outputs", "a Python operator with `outputs` has")
+        elif params["output"] not in outputs:
+            problems.add("output", f"there is no output '{params['output']}'", suggest(params["output"], outputs))
+        problems.check()
+        return Stream(dict(outputs[params["output"]]))
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        return SideOutput(plan.params["output"], plan.fields)
+
+    def passing(self, params: Params) -> Passing:
+        return Passing.SOME
+
+
+class SideOutput:
+    """Rows in the order in which they came."""
+
+    def __init__(self, output: str, fields: Mapping[str, str]) -> None:
+        self._output, self._nothing = output, with_time(schema(fields)).to_frame()
+        columns = [pl.col(column_of(output, name)).alias(name) for name in fields]
+        self._columns = [*columns, pl.col(TIME)]
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        (rows,) = inputs
+        if not rows.height:
+            return Outcome(self._nothing)
+        return Outcome(rows.filter(pl.col(WHICH) == self._output).select(self._columns))

@@ -1,0 +1,73 @@
+"""Outputs of an operator that has several: each that is read becomes an operator of its own, which takes its rows out.
+
+So routing, units and plans know one output an operator, as before. `scored.late` is read from an operator `scored-late`
+of the kind `output`, in the unit of `scored`. Source: JOBS "Python operators".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.schemas.job_operators import Output, Python
+from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.plans import Problem
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning.graph import Graph, Slot
+from holdfast.services.planning.several_topics import Whole
+
+_MOST_LETTERS = 30
+"""So much of each of the two names is kept in the name that is made of them."""
+_STEPS = re.compile(r"[^.\[\]]+")
+
+
+def whole(spec: JobSpec) -> Whole:
+    """The job with an operator for each output that is read as `operator.output`."""
+    several = {name: one.outputs for name, one in spec.operators.items() if isinstance(one, Python) and one.outputs}
+    slots = [(name, slot) for name, some in Graph.of(spec).slots.items() for slot in some]
+    read = [slot for _, slot in slots if "." in slot.producer]
+    problems = [*_problems(spec, several, slots)]
+    if not read:
+        return Whole(spec, {}, tuple(problems))
+    raw, written = spec.as_written(), dict[str, str]()
+    operators = raw["operators"]
+    for slot in read:
+        producer, _, output = slot.producer.partition(".")
+        if output not in several.get(producer, ()):
+            continue
+        made = f"{producer[:_MOST_LETTERS]}-{output[:_MOST_LETTERS]}"
+        if made not in operators:
+            operators[made] = {"output": output, "input": producer}
+            written[f"operators.{made}"] = slot.path
+        elif f"operators.{made}" not in written or operators[made] != {"output": output, "input": producer}:
+            problems.append(
+                Problem(slot.path, f"its rows are an operator of its own, and {made} is taken", "rename it")
+            )
+            continue
+        _set(raw, slot.path, made)
+        for unit in raw.get("placement", {}).get("units", ()):
+            if producer in unit and made not in unit:
+                unit.append(made)
+    return Whole(JobSpec.model_validate(raw), written, tuple(problems))
+
+
+def _problems(spec: JobSpec, several: dict[str, list[str]], slots: list[tuple[str, Slot]]) -> Iterator[Problem]:
+    for name, slot in slots:
+        producer, _, output = slot.producer.partition(".")
+        outputs = several.get(producer)
+        if output and outputs is None and (producer in spec.operators or producer in spec.sources):
+            yield Problem(slot.path, f"'{producer}' has not several outputs", f"read {producer}")
+        elif output and outputs is not None and output not in outputs:
+            yield Problem(slot.path, f"'{producer}' has no output '{output}'", suggest(output, outputs))
+        elif not output and outputs is not None and not isinstance(spec.operators.get(name), Output):
+            names = " or ".join(f"{producer}.{one}" for one in outputs)
+            yield Problem(slot.path, f"'{producer}' has several outputs", f"read {names}")
+
+
+def _set(raw: Any, path: str, value: str) -> None:
+    """Sets the text at a path such as `operators.both.union[0]`."""
+    *before, last = _STEPS.findall(path)
+    for step in before:
+        raw = raw[int(step)] if isinstance(raw, list) else raw[step]
+    raw[int(last) if isinstance(raw, list) else last] = value
