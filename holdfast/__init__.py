@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         within,
     )
     from holdfast.services.kernel.errors import JobRejected
+    from holdfast.services.kernel.operators.typed_state import ListState, MapState, ValueState
     from holdfast.services.kernel.operators.user_code import Context, PythonOperator
     from holdfast.services.kernel.operators.user_state import KeyedTable, State
 
@@ -80,9 +81,12 @@ __all__ = [
     "Job",
     "JobRejected",
     "KeyedTable",
+    "ListState",
+    "MapState",
     "Newest",
     "PythonOperator",
     "State",
+    "ValueState",
     "aggregate",
     "asof_join",
     "asof_sides",
@@ -131,9 +135,12 @@ _HOMES = {
     "Job": "holdfast.job",
     "JobRejected": "holdfast.services.kernel.errors",
     "KeyedTable": "holdfast.services.kernel.operators.user_state",
+    "ListState": "holdfast.services.kernel.operators.typed_state",
+    "MapState": "holdfast.services.kernel.operators.typed_state",
     "Newest": "holdfast.newest",
     "PythonOperator": "holdfast.services.kernel.operators.user_code",
     "State": "holdfast.services.kernel.operators.user_state",
+    "ValueState": "holdfast.services.kernel.operators.typed_state",
     **dict.fromkeys(
         ("count", "count_distinct", "first", "last", "max", "mean", "min", "quantile", "sum"), "holdfast.expressions"
     ),

@@ -33,6 +33,7 @@ class Tally(PythonOperator):
         found = []
         for key, n, at in batch.select("key", "n", "_time").iter_rows():
             ctx.set_timer(key, at + 1)
+            state.value("newest", "int", ttl_s=0.00002).put(key, at, at=at)
             count = counts.get(key, 0) + 1
             counts.put(key, count)
             if n is None:

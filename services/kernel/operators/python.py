@@ -177,6 +177,7 @@ class PythonTask:
         if context.watermark > context.watermark_before:
             run.out.append(self._advance(run))
             self._fire(run)
+            self._state.expire(context.watermark)
         if raised is None:
             return Outcome(pl.concat(run.out, rechunk=True))
         places = run.decided or Places(raised)
@@ -274,6 +275,7 @@ class PythonTask:
         return found
 
     def _context(self, run: _Run, now_us: int, call: str, random: Random | None = None) -> Context:
+        self._state.begin(now_us, run.context.watermark_before)
         now = _EPOCH + timedelta(microseconds=min(max(now_us, _FIRST_US), _LAST_US))
         random = random or Random(f"{self._task}/{run.context.batch}/{call}")
         return Context(run.context.batch, run.context.watermark, random, now, self._timers)

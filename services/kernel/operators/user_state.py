@@ -5,13 +5,24 @@ Source: JOBS "Python operators", PROTOCOL 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from holdfast.services.kernel.operators.typed_state import (
+    MAX_ITEMS,
+    Clock,
+    Layout,
+    ListState,
+    MapState,
+    TypedState,
+    ValueState,
+    layout_of,
+    other_layout,
+)
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.state.table import Table, Tables
 
@@ -19,6 +30,8 @@ Scalar = None | bool | int | float | str | bytes | datetime | date | Decimal
 Key = Scalar | tuple[Scalar, ...]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+LAYOUTS = "/states"
+"""The table of declarations of states with a type."""
 
 
 def _plain(value: Any) -> Any:
@@ -69,7 +82,7 @@ class KeyedTable:
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The value of a key, or the default."""
-        found = self._packed([encode_key(key)])[0]
+        found = self.packed([encode_key(key)])[0]
         return default if found is None else _decode(found)
 
     def put(self, key: Key, value: Any) -> None:
@@ -81,7 +94,7 @@ class KeyedTable:
 
     def get_many(self, keys: Iterable[Key], default: Any = None) -> list[Any]:
         """The values in the order of keys; one call costs less than many single ones."""
-        return [default if data is None else _decode(data) for data in self._packed([encode_key(key) for key in keys])]
+        return [default if data is None else _decode(data) for data in self.packed([encode_key(key) for key in keys])]
 
     def put_many(self, entries: Mapping[Any, Any] | Iterable[tuple[Key, Any]]) -> None:
         pairs = entries.items() if isinstance(entries, Mapping) else entries
@@ -109,31 +122,120 @@ class KeyedTable:
         """Forgets all puts and deletes."""
         self._written = {}
 
-    def _packed(self, keys: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, keys: Iterable[Key]) -> list[bytes | None]:
+        """Encoded values, for a state with a type."""
+        return self.packed([encode_key(key) for key in keys])
+
+    def write(self, key: Key, data: bytes | None) -> bytes:
+        """Puts an encoded value, or deletes: the encoded key."""
+        encoded = encode_key(key)
+        self._written[encoded] = data
+        return encoded
+
+    def packed_items(self) -> Iterator[tuple[bytes, bytes]]:
+        """All encoded entries that are applied."""
+        return self._table.scan(b"")
+
+    def drop(self, keys: Sequence[bytes]) -> None:
+        """Deletes at once, beside any call."""
+        if keys:
+            self._table.delete_many(keys)
+
+    def packed(self, keys: Sequence[bytes]) -> list[bytes | None]:
         missing = [key for key in keys if key not in self._written]
         found = dict(zip(missing, self._table.get_many(missing), strict=True)) if missing else {}
         return [self._written[key] if key in self._written else found[key] for key in keys]
 
 
 class State:
-    """A task's tables by name. They survive failures: keep between batches nothing that is not in a table."""
+    """A task's tables by name, and its states with a type. They survive failures: keep between batches nothing that is
+    in none of them.
+    """
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._known: dict[str, KeyedTable] = {}
+        self._typed: dict[str, TypedState] = {}
+        self._clock = Clock()
 
     def table(self, name: str) -> KeyedTable:
         """The same name gives the same table."""
-        if name not in self._known:
-            if name.startswith("/"):
-                raise ValueError(f"a table's name '{name}' begins with a slash, such names belong to holdfast")
-            self._known[name] = KeyedTable(self._tables.table(name))
+        if name not in self._known or name == LAYOUTS:
+            if name in self._typed:
+                raise ValueError(f"state '{name}' is {self._typed[name].layout}, and no table")
+            self._known[name] = KeyedTable(self._table(name))
         return self._known[name]
 
+    def value(self, name: str, type: str, ttl_s: float | None = None) -> ValueState:
+        """A value for each key. The same name gives the same state.
+
+        Args:
+            type: a field type, such as `int` or `timestamp?`.
+            ttl_s: a value is gone so long after its newest write, by event time.
+        """
+        layout = layout_of("value", type, ttl_s)
+        found = self._declared(name, layout, lambda table: ValueState(name, layout, table, self._clock))
+        assert isinstance(found, ValueState)
+        return found
+
+    def list(self, name: str, type: str, ttl_s: float | None = None, limit: int = MAX_ITEMS) -> ListState:
+        """A list for each key, of at most `limit` items: more of them push the oldest out."""
+        layout = layout_of("list", type, ttl_s)
+        found = self._declared(name, layout, lambda table: ListState(name, layout, table, self._clock, limit))
+        assert isinstance(found, ListState)
+        return found
+
+    def map(self, name: str, key_type: str, type: str, ttl_s: float | None = None, limit: int = MAX_ITEMS) -> MapState:
+        """A map for each key, of at most `limit` items. key_type: of the items' keys, string or int."""
+        layout = layout_of("map", type, ttl_s, key_type)
+        found = self._declared(name, layout, lambda table: MapState(name, layout, table, self._clock, limit))
+        assert isinstance(found, MapState)
+        return found
+
+    def begin(self, now_us: int, watermark_us: int) -> None:
+        """A call. now_us: its time; watermark_us: before the batch."""
+        self._clock.now_us, self._clock.watermark_us = now_us, watermark_us
+
+    def expire(self, watermark_us: int) -> None:
+        """Deletes what has come to its end, once all calls of a batch are done."""
+        for typed in self._typed.values():
+            typed.expire(watermark_us)
+
     def apply(self) -> None:
+        for name, typed in self._typed.items():
+            if not typed.recorded:
+                self._layouts().put(name, msgspec.to_builtins(typed.layout))
+                typed.recorded = True
+            typed.apply()
         for table in self._known.values():
             table.apply()
 
     def forget(self) -> None:
-        for table in self._known.values():
-            table.forget()
+        for held in (*self._known.values(), *self._typed.values()):
+            held.forget()
+
+    def _declared(self, name: str, layout: Layout, make: Callable[[KeyedTable], TypedState]) -> TypedState:
+        """Raises InvalidRecord where the state of the task holds it otherwise."""
+        known = self._typed.get(name)
+        if known is None:
+            if name in self._known:
+                raise ValueError(f"state '{name}' is a table, and not {layout}")
+            held = self._layouts().get(name)
+            if held is not None and not layout.fits(before := msgspec.convert(held, Layout)):
+                raise other_layout(name, before, layout)
+            known = self._typed[name] = make(KeyedTable(self._table(name)))
+            known.recorded = held is not None and before == layout
+        elif known.layout != layout:
+            raise ValueError(f"state '{name}' is {known.layout}, and not {layout}")
+        return known
+
+    def _layouts(self) -> KeyedTable:
+        """Declarations by name, for whoever reads the state: a checkpoint holds them."""
+        if LAYOUTS not in self._known:
+            self._known[LAYOUTS] = KeyedTable(self._tables.table(LAYOUTS))
+        return self._known[LAYOUTS]
+
+    def _table(self, name: str) -> Table:
+        if name.startswith("/"):
+            raise ValueError(f"a table's name '{name}' begins with a slash, such names belong to holdfast")
+        return self._tables.table(name)

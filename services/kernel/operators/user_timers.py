@@ -10,12 +10,13 @@ Source: JOBS "Python operators", PROTOCOL 4.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
+from holdfast.services.kernel.operators.typed_state import micros
 from holdfast.services.kernel.operators.user_state import Key, decode_key, encode_key
 from holdfast.services.kernel.state.table import Table, Tables
 
@@ -26,17 +27,6 @@ PREFIX_BYTES = {TABLE: _WIDTH}
 """Lengths of the prefixes by which tables of Python operators are scanned; the tables of users have none."""
 _NEWEST = b""
 """The key whose value is the newest event time."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def micros(when: int | datetime) -> int:
-    """A moment in microseconds since 1970; a time without a zone counts as UTC."""
-    if isinstance(when, datetime):
-        return (when.replace(tzinfo=when.tzinfo or UTC) - _EPOCH) // _MICROSECOND
-    if isinstance(when, bool) or not isinstance(when, int):
-        raise TypeError(f"a timer's time is a datetime, or an int of microseconds since 1970, not {when!r}")
-    return when
 
 
 def entry(key: bytes) -> tuple[int, Any] | None:

@@ -1,0 +1,336 @@
+"""State with a type: a value, a list or a map for each key, with a time to live by event time if it is to end.
+
+An entry lives for `ttl` after its newest write, as a running total does after its newest row (lifespans.py): it is not
+read at a time so long or longer past that write, nor once the watermark of an earlier batch has passed its end. Then it
+is deleted. So which entries are read depends on times alone, and not on when they are deleted.
+Source: JOBS "Python operators".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import msgspec
+
+from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.services.kernel.codecs.fields import dtype, members, nullable, required
+from holdfast.services.kernel.errors import InvalidRecord
+from holdfast.services.kernel.operators.ends import Ends
+
+if TYPE_CHECKING:
+    from holdfast.services.kernel.operators.user_state import Key, KeyedTable
+
+MAX_ITEMS = 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_KEYS: dict[str, type] = {"string": str, "int": int}
+_SIMPLE: dict[str, Any] = {
+    "string": str,
+    "int": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
+    "float": float,
+    "bool": bool,
+    "timestamp": Annotated[datetime, msgspec.Meta(tz=True)],
+    "date": date,
+    "bytes": bytes,
+}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def micros(when: int | datetime) -> int:
+    """A moment in microseconds since 1970; a time without a zone counts as UTC."""
+    if isinstance(when, datetime):
+        return (when.replace(tzinfo=when.tzinfo or UTC) - _EPOCH) // _MICROSECOND
+    if isinstance(when, bool) or not isinstance(when, int):
+        raise TypeError(f"a time is a datetime, or an int of microseconds since 1970, not {when!r}")
+    return when
+
+
+class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The declaration of a state.
+
+    form: value, list or map. type: field type of a value or an item. key: of the items of a map. ttl_us: null: entries
+    do not end.
+    """
+
+    form: str
+    type: str
+    key: str = ""
+    ttl_us: int | None = None
+
+    def __str__(self) -> str:
+        of = f"{self.key} to {self.type}" if self.key else self.type
+        return f"a {self.form} of {of}" + (f" for {self.ttl_us / 1_000_000:g} s" if self.ttl_us is not None else "")
+
+    def fits(self, other: Layout) -> bool:
+        """True if entries of the other layout are read by this one; a time to live may be longer or shorter."""
+        same = (self.form, self.type, self.key) == (other.form, other.type, other.key)
+        return same and (self.ttl_us is None) == (other.ttl_us is None)
+
+    def content(self) -> Any:
+        """The Python type of an entry's content, with the times of its writes."""
+        one = python_type(self.type)
+        item = one if self.ttl_us is None else tuple[int, one]  # type: ignore[valid-type]
+        if self.form == "value":
+            return item
+        return list[item] if self.form == "list" else dict[_KEYS[self.key], item]  # type: ignore[misc, valid-type]
+
+    def newest(self, content: Any) -> int:
+        """The time of the newest write of an entry that ends."""
+        if self.form == "value":
+            return int(content[0])
+        items = content if self.form == "list" else content.values()
+        return max((int(time) for time, _ in items), default=NO_WATERMARK)
+
+    def plain(self, content: Any) -> Any:
+        """The content without times."""
+        if self.ttl_us is None:
+            return content
+        if self.form == "value":
+            return content[1]
+        if self.form == "list":
+            return [value for _, value in content]
+        return {key: value for key, (_, value) in content.items()}
+
+
+def decoder(layout: Layout) -> Callable[[bytes], Any]:
+    return msgspec.msgpack.Decoder(layout.content()).decode
+
+
+def layout_of(form: str, type: str, ttl_s: float | None, key: str = "") -> Layout:
+    """Raises ValueError for a type that there is not, and a time to live that is none."""
+    dtype(type)
+    if key and key not in _KEYS:
+        raise ValueError(f"keys of a map's items are {' or '.join(_KEYS)}, not {key}")
+    if ttl_s is not None and (isinstance(ttl_s, bool) or not ttl_s > 0):
+        raise ValueError(f"ttl_s is a number of seconds above 0, not {ttl_s!r}")
+    return Layout(form, type.strip(), key, None if ttl_s is None else round(ttl_s * 1_000_000))
+
+
+def python_type(text: str) -> Any:
+    """The Python type of a field type that there is."""
+    name = required(text)
+    if name in _SIMPLE:
+        found = _SIMPLE[name]
+    elif name.startswith("list<"):
+        found = list[python_type(name[5:-1])]  # type: ignore[misc]
+    elif name.startswith("struct<"):
+        found = TypedDict("struct", {field: python_type(kind) for field, kind in members(name).items()})  # type: ignore[operator]
+    else:
+        found = Decimal
+    return found | None if nullable(text) else found
+
+
+class Clock:
+    """Times of a call: `now_us`, which a read or a write has that says none, and the watermark before the batch."""
+
+    now_us, watermark_us = NO_WATERMARK, NO_WATERMARK
+
+
+class TypedState:
+    """Entries of one declared state. recorded: the declaration is in the state of the task."""
+
+    def __init__(self, name: str, layout: Layout, table: KeyedTable, clock: Clock) -> None:
+        self._name, self.layout, self._table, self._clock = name, layout, table, clock
+        self._decode, self._type = decoder(layout), python_type(layout.type)
+        self._ends: Ends | None = None
+        self._written: dict[bytes, int] = {}
+        self.recorded = False
+
+    def delete(self, key: Key) -> None:
+        """Nothing happens where there is none."""
+        self._table.write(key, None)
+
+    def apply(self) -> None:
+        """What was written counts."""
+        self._table.apply()
+        if self._ends is not None:
+            for key, end in self._written.items():
+                self._ends.note(key, end)
+        self._written = {}
+
+    def forget(self) -> None:
+        self._table.forget()
+        self._written = {}
+
+    def expire(self, watermark: int) -> None:
+        """Deletes the entries whose end the watermark has passed."""
+        if self.layout.ttl_us is None:
+            return
+        if self._ends is None:  # read from the state at first use
+            self._ends = Ends({key: self._end(self._decode(data)) for key, data in self._table.packed_items()})
+        keys, gone = self._ends.until(watermark), []
+        for key, data in zip(keys, self._table.packed(keys), strict=True):
+            if data is not None:
+                end = self._end(self._decode(data))
+                gone.append(key) if end <= watermark else self._ends.note(key, end)
+        self._table.drop(gone)
+
+    def _end(self, content: Any) -> int:
+        return self.layout.newest(content) + (self.layout.ttl_us or 0)
+
+    def _at(self, at: int | datetime | None) -> int:
+        return self._clock.now_us if at is None else micros(at)
+
+    def _lives(self, newest: int, at: int) -> bool:
+        """True if an item, or a value, is read at a time."""
+        return newest + (self.layout.ttl_us or 0) > max(at, self._clock.watermark_us)
+
+    def _read(self, keys: Sequence[Key]) -> list[Any]:
+        """Contents as they are stored; UNSET where there is none."""
+        return [msgspec.UNSET if data is None else self._decode(data) for data in self._table.read(keys)]
+
+    def _write(self, key: Key, content: Any) -> None:
+        packed = self._table.write(key, _encode(content))
+        if self.layout.ttl_us is not None:
+            self._written[packed] = self._end(content)
+
+    def _checked(self, value: Any) -> Any:
+        """Raises TypeError for a value of another type."""
+        if hasattr(value, "item") and not isinstance(value, list | dict):
+            value = value.item()  # a number of numpy or polars
+        try:
+            found = msgspec.convert(value, self._type, strict=True)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"{self._name} is {self.layout}, and {value!r} is none: {error}") from None
+        if "decimal" in self.layout.type:
+            _check_digits(self.layout.type, found)
+        return found
+
+
+class ValueState(TypedState):
+    """A value for each key."""
+
+    def get(self, key: Key, default: Any = None, at: int | datetime | None = None) -> Any:
+        """The value of a key, or the default. at: time of the read; without it, the newest event time of the batch."""
+        return self.get_many([key], default, at)[0]
+
+    def get_many(self, keys: Iterable[Key], default: Any = None, at: int | datetime | None = None) -> list[Any]:
+        """The values in the order of keys; one call costs less than many single ones."""
+        found = self._read(list(keys))
+        if self.layout.ttl_us is None:
+            return [default if content is msgspec.UNSET else content for content in found]
+        time = self._at(at)
+        return [default if one is msgspec.UNSET or not self._lives(one[0], time) else one[1] for one in found]
+
+    def put(self, key: Key, value: Any, at: int | datetime | None = None) -> None:
+        """at: time of the write; the value lives so long after the newest one."""
+        self.put_many({key: value}, at)
+
+    def put_many(
+        self, entries: Mapping[Any, Any] | Iterable[tuple[Key, Any]], at: int | datetime | None = None
+    ) -> None:
+        pairs = list(entries.items() if isinstance(entries, Mapping) else entries)
+        if self.layout.ttl_us is None:
+            for key, value in pairs:
+                self._write(key, self._checked(value))
+            return
+        time = self._at(at)
+        for (key, value), before in zip(pairs, self._read([key for key, _ in pairs]), strict=True):
+            newest = time if before is msgspec.UNSET else max(time, before[0])
+            self._write(key, (newest, self._checked(value)))
+
+
+class ListState(TypedState):
+    """A list for each key, of its newest `limit` items. Each item lives for itself."""
+
+    def __init__(self, name: str, layout: Layout, table: KeyedTable, clock: Clock, limit: int) -> None:
+        super().__init__(name, layout, table, clock)
+        self._limit = limit
+
+    def get(self, key: Key, at: int | datetime | None = None) -> list[Any]:
+        """The items of a key in the order in which they came."""
+        return list(self.layout.plain(self._living(key, self._at(at))))
+
+    def append(self, key: Key, item: Any, at: int | datetime | None = None) -> None:
+        self.extend(key, [item], at)
+
+    def extend(self, key: Key, items: Iterable[Any], at: int | datetime | None = None) -> None:
+        """Adds items; the oldest leave a list of more than `limit`."""
+        checked = [self._checked(item) for item in items]
+        timed = checked if self.layout.ttl_us is None else [(self._at(at), item) for item in checked]
+        self._write(key, [*self._living(key, NO_WATERMARK), *timed][-self._limit :])
+
+    def _living(self, key: Key, at: int) -> list[Any]:
+        """The items that live at a time. A write keeps what the watermark has not passed: a read may be earlier."""
+        content = self._read([key])[0] or []
+        if self.layout.ttl_us is None:
+            return list(content)
+        return [item for item in content if self._lives(item[0], at)]
+
+
+class MapState(TypedState):
+    """A map for each key, of at most `limit` items. It is read and written whole; each item lives for itself."""
+
+    def __init__(self, name: str, layout: Layout, table: KeyedTable, clock: Clock, limit: int) -> None:
+        super().__init__(name, layout, table, clock)
+        self._limit = limit
+        self._item_key = _KEYS[layout.key]
+
+    def items(self, key: Key, at: int | datetime | None = None) -> dict[Any, Any]:
+        """The items of a key in the order of their keys."""
+        return dict(self.layout.plain(self._living(key, self._at(at))))
+
+    def get(self, key: Key, item: Any, default: Any = None, at: int | datetime | None = None) -> Any:
+        return self.layout.plain(self._living(key, self._at(at))).get(item, default)
+
+    def put(self, key: Key, item: Any, value: Any, at: int | datetime | None = None) -> None:
+        self.put_many(key, {item: value}, at)
+
+    def put_many(self, key: Key, items: Mapping[Any, Any], at: int | datetime | None = None) -> None:
+        """Raises ValueError if the map has more than `limit` items then."""
+        content, time = self._living(key, NO_WATERMARK), self._at(at)
+        for item, value in items.items():
+            if type(item) is not self._item_key:
+                raise TypeError(f"{self._name} is {self.layout}, and {item!r} is no {self.layout.key}")
+            checked = self._checked(value)
+            if self.layout.ttl_us is not None:
+                before = content.get(item)
+                checked = (time if before is None else max(time, before[0]), checked)
+            content[item] = checked
+        if len(content) > self._limit:
+            raise ValueError(f"{self._name} has {len(content)} items for {key!r}, and {self._limit} are the most")
+        self._write(key, dict(sorted(content.items())))
+
+    def remove(self, key: Key, item: Any) -> None:
+        """Takes an item out; nothing happens where there is none."""
+        content = self._living(key, NO_WATERMARK)
+        if content.pop(item, msgspec.UNSET) is not msgspec.UNSET:
+            self._write(key, content) if content else self.delete(key)
+
+    def _living(self, key: Key, at: int) -> dict[Any, Any]:
+        content = self._read([key])[0] or {}
+        if self.layout.ttl_us is None:
+            return dict(content)
+        return {item: one for item, one in content.items() if self._lives(one[0], at)}
+
+
+def other_layout(name: str, held: Layout, asked: Layout) -> InvalidRecord:
+    """The state of a task was declared otherwise, by other code: no row is at fault."""
+    return InvalidRecord(f"state '{name}' holds {held}, and the code asks for {asked}: give the new one another name")
+
+
+def _check_digits(text: str, value: Any) -> None:
+    """Raises TypeError for a decimal with more digits than its type has."""
+    for kind, decimal in _decimals(text, value):
+        wanted = dtype(kind)
+        precision, scale = wanted.precision, wanted.scale  # type: ignore[attr-defined]
+        _, digits, exponent = decimal.as_tuple()
+        if not isinstance(exponent, int) or -exponent > scale or len(digits) + exponent > precision - scale:
+            raise TypeError(f"{decimal} does not fit into {required(kind)}")
+
+
+def _decimals(text: str, value: Any) -> Iterator[tuple[str, Decimal]]:
+    name = required(text)
+    if value is None:
+        return
+    if isinstance(value, Decimal):
+        yield text, value
+    elif name.startswith("list<"):
+        for item in value:
+            yield from _decimals(name[5:-1], item)
+    elif name.startswith("struct<"):
+        for field, kind in members(name).items():
+            yield from _decimals(kind, value[field])
