@@ -38,7 +38,9 @@ def where(log: Log) -> Partition:
     return Partition(topic, 0)
 
 
-def test_it_begins_at_a_snapshot_near_the_end_and_may_be_trimmed_up_to_one(log: Log, where: Partition) -> None:
+def test_reading_begins_at_a_snapshot_near_the_end_and_records_before_it_may_be_trimmed(
+    log: Log, where: Partition
+) -> None:
     records = history_with_snapshots(RECORDS, EVERY)
     appender = log.appender("history")
     for record in records:

@@ -75,7 +75,7 @@ def fill(log: Log, partition: Partition) -> None:
     appender.close()
 
 
-def test_of_a_partition_whose_leader_is_away_nothing_is_known_and_nothing_is_lost(led: Led) -> None:
+def test_a_partition_whose_leader_is_away_gives_errors_that_may_be_retried_and_loses_nothing(led: Led) -> None:
     log, gone, stays = led.log, led.gone, led.stays
     for partition in (gone, stays):
         fill(log, partition)

@@ -203,7 +203,7 @@ def test_a_partition_that_does_not_exist_yet_gives_nothing_and_harms_no_other(lo
     collector.reader.close()
 
 
-def test_what_a_patient_reader_waits_for_comes_though_little_does(log: Log) -> None:
+def test_a_patient_reader_receives_the_records_of_a_quiet_partition(log: Log) -> None:
     partition = new_partition(log)
     collector = Collector(log.reader("r", patient=True))
     collector.reader.assign({partition: 0})

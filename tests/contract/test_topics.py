@@ -55,7 +55,7 @@ def test_a_created_topic_can_be_used_at_once(log: Log) -> None:
     assert set(log.offsets(partitions, "end").values()) == {1}
 
 
-def test_of_what_goes_at_once_to_topics_just_created_nothing_is_lost(log: Log) -> None:
+def test_records_sent_at_once_to_a_topic_just_created_all_arrive(log: Log) -> None:
     """Several requests are under way, of which a partition that is not ready may refuse the first alone."""
     appender = log.appender("contract")
     for _ in range(10):

@@ -143,7 +143,7 @@ def test_open_and_aborted_transactions_are_invisible(kafka: str, kafka_log: Kafk
 
 
 @pytest.mark.kafka
-def test_what_stays_open_where_nothing_may_be_open_is_torn(
+def test_a_transaction_that_stays_open_where_none_may_be_open_is_torn(
     kafka: str, kafka_log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka can declare complete what it has not ended everywhere; a zombie sees the next one's transactions."""

@@ -53,7 +53,7 @@ def test_topics_have_three_replicas_of_which_two_must_have_a_record(log: KafkaLo
 
 
 @pytest.mark.parametrize("node", [0, *(pytest.param(one, marks=pytest.mark.long) for one in (1, 2))])
-def test_one_broker_dies_and_the_others_go_on(three: Brokers, log: KafkaLog, node: int) -> None:
+def test_the_other_brokers_continue_when_a_broker_dies(three: Brokers, log: KafkaLog, node: int) -> None:
     before, without = f"before-{node}".encode(), f"without-{node}".encode()
     append(log, before)
     three.nodes[node].kill()

@@ -52,7 +52,7 @@ def _committed(consumer: Consumer, where: Partition) -> int:
             assert time.monotonic() < deadline
 
 
-def test_what_was_fed_is_dropped_where_kafka_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_below_the_position_are_dropped_where_kafka_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.services.log.catching_up.COORDINATED_S", 0.0)
     log, where, read = KafkaLog("127.0.0.1:1", None, "test"), Partition("assignments", 0), list[int]()
     agents = continue_group(log, "group", {where: 2}, lambda _, offset, *__: read.append(offset), lambda *_: None, [])

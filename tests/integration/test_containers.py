@@ -251,7 +251,7 @@ def test_jobs_go_on_without_the_controller_and_without_one_of_two_recovery_repli
 
 
 @pytest.mark.parametrize("broker", [BROKERS[0], *(pytest.param(one, marks=pytest.mark.long) for one in BROKERS[1:])])
-def test_one_of_three_brokers_is_killed_and_the_job_goes_on(running: Struck, broker: str) -> None:
+def test_a_job_continues_when_any_of_three_brokers_is_killed(running: Struck, broker: str) -> None:
     """Switches meanwhile are printed and do no harm: on a busy machine Kafka answers some workers much later than
     others. That none is suspected while the only broker is away is held by struck/test_failover.py."""
     at_s, project = time.time(), running.cluster.project

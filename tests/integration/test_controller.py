@@ -284,7 +284,7 @@ def test_a_defect_ends_the_process_so_that_its_parent_starts_a_sound_one(site: S
 
 @pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_at_once_when_told_to(site: Site, number: int) -> None:
+def test_a_controller_ends_at_once_on_a_signal(site: Site, number: int) -> None:
     lasted_s: list[float] = []
     while min(lasted_s, default=AT_ONCE_S) >= AT_ONCE_S:
         assert len(lasted_s) < TRIES, f"it took {lasted_s} s"

@@ -195,7 +195,7 @@ def test_a_host_dies_with_all_that_it_started_and_the_other_goes_on(hosts: Hosts
         ended_exact(job)
 
 
-def test_what_a_supervisor_started_dies_with_it(hosts: Hosts) -> None:
+def test_processes_of_a_supervisor_die_with_it(hosts: Hosts) -> None:
     """The last test: the host stays as it is. That it can be started again is held by test_cluster.py."""
     first, *others = hosts.b.started()
     watched = [Watched(pid) for pid in others]

@@ -207,7 +207,7 @@ def test_a_job_gives_its_rows_and_is_taken_over(site: Site, running: RunningJob)
     assert not [event for event in site.events("record-refused")]
 
 
-def test_what_a_role_has_no_right_to_write_kafka_refuses(site: Site, running: RunningJob) -> None:
+def test_kafka_refuses_writes_that_a_role_has_no_right_to(site: Site, running: RunningJob) -> None:
     own = names(site, running)
     made = set(site.log.topics())
     topics = [name for name in made if site.topics.owner(name) in ("cluster", f"{own.job}@{own.generation}")]
@@ -253,7 +253,9 @@ def test_nobody_without_a_login_or_with_a_wrong_one_gets_in(site: Site) -> None:
         log.close()
 
 
-def test_who_may_not_make_topics_is_told_so_once_nobody_makes_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_may_not_create_topics_gets_an_error_if_nobody_else_creates_them(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("holdfast.services.log.kafka.SETTLED_S", 1.0)
     log = KafkaLog(site.kafka.for_users, site.login(Role.WORKER), "w")
     with pytest.raises(NotAllowed, match=f"does not let user '{PREFIX}-worker' create .* Nor has another process"):

@@ -299,7 +299,7 @@ def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_a
     assert found == long(range(6_000))
 
 
-def test_what_is_no_operator_is_rejected_with_sparks_reason(cluster: SparkCluster) -> None:
+def test_a_function_that_is_no_operator_is_rejected_with_sparks_reason(cluster: SparkCluster) -> None:
     """Other reasons: test_stateful_spark.py, without a process for each."""
     cluster.job("bad", {"h": {"spark": "tests.support.heavy:unsupported", "input": "flights"}})
     (problem,) = cluster.until(lambda: cluster.decided("bad", Rejection), "it is rejected").problems

@@ -214,7 +214,7 @@ def test_a_rehearsal_runs_the_query_if_there_is_a_record_and_one_that_is_cut_off
         ("absent", "has no function absent"),
     ],
 )
-def test_what_is_no_operator_has_a_reason(spark: SparkSession, function: str, reason: str) -> None:
+def test_a_function_that_is_no_operator_gets_a_reason(spark: SparkSession, function: str, reason: str) -> None:
     (problem,) = answer(spark, bare_plan(f"tests.support.heavy:{function}"), None).problems
     assert problem.path == "spark"
     assert reason in problem.message

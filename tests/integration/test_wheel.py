@@ -169,7 +169,7 @@ def test_a_cluster_runs_a_job_from_an_environment_that_pip_has_made_of_the_wheel
     assert {path.name for path in folder.iterdir()} == {"job.yaml", "given.ndjson", ".holdfast"}
 
 
-def test_what_a_user_imports_brings_no_client_of_kafka_and_no_spark(installed: Path, tmp_path: Path) -> None:
+def test_importing_holdfast_loads_no_client_of_kafka_and_no_spark(installed: Path, tmp_path: Path) -> None:
     probe = "import holdfast, sys; print(*{name.split('.')[0] for name in sys.modules})"
     loaded = set(apart(installed, tmp_path, "-c", probe).stdout.split())
     assert not loaded & {"confluent_kafka", "aiokafka", "faust", "pyspark", "py4j", "pandas", "rocksdict", "pydantic"}

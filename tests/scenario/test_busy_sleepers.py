@@ -72,7 +72,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Busy:
     return Busy()
 
 
-def test_what_it_holds_is_bounded_and_it_takes_over_from_what_it_left(busy: Busy) -> None:
+def test_held_input_is_bounded_and_a_takeover_reads_the_rest_again(busy: Busy) -> None:
     busy.feed(5)
     busy.freeze_first()
     busy.feed(RETURN_MS // 5)
@@ -82,7 +82,7 @@ def test_what_it_holds_is_bounded_and_it_takes_over_from_what_it_left(busy: Busy
     busy.check()
 
 
-def test_it_comes_back_after_a_burst(busy: Busy) -> None:
+def test_a_suspended_copy_holds_input_again_after_a_burst(busy: Busy) -> None:
     busy.freeze_first()
     busy.feed(25)
     assert busy.held_bytes() > LIMIT
@@ -96,7 +96,7 @@ def test_it_comes_back_after_a_burst(busy: Busy) -> None:
     busy.check()
 
 
-def test_it_holds_no_input_that_another_unit_on_its_worker_may_wait_for(
+def test_a_suspended_copy_holds_no_input_that_another_unit_on_its_worker_may_wait_for(
     busy: Busy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake, "MAX_INPUT_BYTES", LIMIT // 8)

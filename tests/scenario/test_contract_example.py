@@ -72,7 +72,7 @@ def as_written(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col("time_hour").str.replace("Z", ".000000Z"))
 
 
-def test_what_a_union_joins_again() -> None:
+def test_a_union_returns_the_rows_of_all_its_inputs() -> None:
     assert_rows(run(), "both", as_written(flights()).drop_nulls("dep_delay"))
 
 

@@ -66,7 +66,7 @@ def after_an_outage(job: str = JOB) -> MemoryCluster:
     return made
 
 
-def test_what_is_gone_is_cut_as_lost_and_counted_and_the_rest_is_processed() -> None:
+def test_deleted_records_are_cut_as_lost_and_counted_and_the_rest_is_processed() -> None:
     made = after_an_outage()
     made.until(lambda: counts(made, "records") == 130)
     lost = [r for r in ranges(made) if r.lost]
@@ -119,7 +119,7 @@ def counts_of(worker: object) -> int:
     return sum(one.counts["records"] for one in running if one is not None)
 
 
-def test_what_was_cut_and_is_in_no_checkpoint_ends_the_job_and_says_so() -> None:
+def test_a_unit_fails_if_records_were_deleted_after_their_cut_and_before_a_checkpoint() -> None:
     made = cluster(JOB.replace("interval_ms: 100", "interval_ms: 60000"))
     feed(made, 0, 100)
     made.until(lambda: counts(made, "records") == 100)
@@ -144,7 +144,7 @@ def test_what_was_cut_and_is_in_no_checkpoint_ends_the_job_and_says_so() -> None
         ([(0, 5), (12, 15)], (10, 20), [(0, 5)]),
     ],
 )
-def test_what_a_cut_names_as_lost_is_not_looked_for(
+def test_a_range_that_a_cut_names_as_lost_no_longer_counts_as_gone(
     gone: list[tuple[int, int]], lost: tuple[int, int], left: list[tuple[int, int]]
 ) -> None:
     waiting = Waiting(0, 0, 40, gone=list(gone))

@@ -199,7 +199,7 @@ def test_the_view_of_a_cluster_shows_what_there_is(seed: int) -> None:
     view.workers(0)
 
 
-def test_what_is_mutated_is_of_every_kind() -> None:
+def test_records_of_every_kind_are_mutated() -> None:
     """Else the tests above would show little."""
     found = of_a_job() | of_a_cluster()
     assert all(found[topic] for topic in found), [topic for topic in found if not found[topic]]

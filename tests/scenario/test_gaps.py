@@ -86,7 +86,7 @@ def counted(cluster: MemoryCluster) -> int:
     return sum({row["k"]: row["n"] for row in cluster.rows("sums")}.values())
 
 
-def test_what_the_predecessor_did_is_skipped_and_counted_exactly() -> None:
+def test_records_of_the_predecessor_are_skipped_and_counted_exactly() -> None:
     cluster = taken_over(started())
     report = ended(cluster)
     assert report.exact, report
@@ -177,7 +177,7 @@ def test_nothing_is_skipped_at_the_end_of_the_input() -> None:
     assert counted(cluster) == BEFORE - lost(cluster)
 
 
-def test_of_a_chain_only_the_last_unit_skips_and_the_job_says_so() -> None:
+def test_only_the_last_unit_of_a_chain_skips_and_the_job_says_so() -> None:
     cluster = taken_over(started(CHAIN))
     report = ended(cluster)
     assert report.exact, report
@@ -186,7 +186,7 @@ def test_of_a_chain_only_the_last_unit_skips_and_the_job_says_so() -> None:
     assert warning.endswith("recovers exactly, and not with a gap: it feeds other units")
 
 
-def test_what_an_adaptive_unit_promises_leaves_the_replay_out() -> None:
+def test_the_promise_of_an_adaptive_unit_that_recovers_with_a_gap_is_not_exact() -> None:
     found = terms(MemoryCluster(CHAIN).plan)
     assert {key.rpartition("/")[2]: one.promise.exact for key, one in found.items()} == {
         "s-0": True, "sums-0": False, "sums-1": False,

@@ -33,7 +33,7 @@ def posts() -> list[bytes]:
     ]
 
 
-def test_it_has_the_units_and_queries_of_the_paper() -> None:
+def test_the_job_has_the_units_and_queries_of_the_paper() -> None:
     spec = load(JOB, "hashtags.yaml")
     plan = make_plan(
         spec, generation="0-abcdef", id=Id("test", 1), topics=None, first={}, prefix="t", versions={}, allow=ALLOW

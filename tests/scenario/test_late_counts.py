@@ -126,7 +126,7 @@ def cancel_and_drain(cluster: MemoryCluster) -> None:
     cluster.until(ended)
 
 
-def test_those_that_go_to_the_dead_letter_topic_are_not_dropped() -> None:
+def test_late_records_of_the_dead_letter_topic_do_not_count_as_dropped() -> None:
     cluster = MemoryCluster(JOB.replace("idle_after_s: 1", "idle_after_s: 1\n    late: topic"))
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})
@@ -141,7 +141,7 @@ def test_those_that_go_to_the_dead_letter_topic_are_not_dropped() -> None:
     assert losses(report.late_dropped, report.records_lost) == "0 records dropped as late, 0 lost"
 
 
-def test_what_several_sources_bring_is_named_after_all_of_them() -> None:
+def test_late_records_of_a_union_are_counted_under_the_names_of_all_its_sources() -> None:
     others = "  others: {topic: others, fields: {n: int, at: timestamp}, event_time: at, unit: ms}\noperators:"
     union = JOB.replace("operators:", others)
     union = union.replace("input: visits, window", "input: all, window").replace(
@@ -188,7 +188,7 @@ def test_a_record_that_two_operators_drop_counts_once() -> None:
     assert report.late_dropped == dropped(cluster)
 
 
-def test_of_streams_that_may_share_records_the_larger_count_is_sure() -> None:
+def test_the_larger_count_is_sure_for_streams_that_may_share_records() -> None:
     more = {
         "odd": "{filter: 'n % 2 = 1', input: visits}",
         "even": "{filter: 'n % 2 = 0', input: visits}",

@@ -102,7 +102,7 @@ def test_rows_come_out_once_and_windows_close_by_the_time_of_the_rows() -> None:
     to_the_end(cluster, driver, 40)
 
 
-def test_what_a_zombie_writes_behind_the_last_commit_does_not_count() -> None:
+def test_rows_of_a_zombie_behind_the_last_commit_do_not_count() -> None:
     cluster = new_cluster()
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})

@@ -49,7 +49,7 @@ def test_units_of_every_scheme_move_round_and_round_and_the_results_are_exact(sc
         for column, strike in enumerate(STRIKES)
     ],
 )
-def test_whatever_fails_while_units_move_the_results_are_exact(scheme: str, strike: str) -> None:
+def test_results_are_exact_whatever_fails_while_units_move(scheme: str, strike: str) -> None:
     """In a state that lasts for a few turns: the fault comes so many after the first record of the move.
 
     One move for each pair, of which each run has every strike under one scheme; the simulation draws many more under

@@ -99,7 +99,7 @@ def test_a_unit_that_goes_back_behind_what_is_trimmed_gets_it_again_from_all_abo
     cluster.finish()
 
 
-def test_it_waits_for_those_above_it_and_nothing_is_wrong_meanwhile() -> None:
+def test_a_unit_waits_for_its_upstream_units_without_an_error() -> None:
     """What they have sent on their former line lies ahead of it, and comes again."""
     cluster = retaining()
     cluster.run(60)

@@ -55,7 +55,7 @@ def test_a_transaction_is_part_of_the_latency() -> None:
     assert 12 <= found[1] - found[0] <= 20
 
 
-def test_what_is_not_out_waits_and_counts_once_it_is() -> None:
+def test_batches_whose_rows_are_not_out_wait_and_count_once_they_are_out() -> None:
     made, one, _ = placed()
     made.kill("two")
     live(made, 600)

@@ -244,7 +244,7 @@ def test_a_standby_whose_code_raises_at_more_rows_than_the_log_says_stops() -> N
     assert re.search(r"Fussy, batch \d+: raised at rows \d+ to \d+: ValueError: 13 is refused", failure(cluster))
 
 
-def test_what_a_leader_has_delivered_is_skipped_by_its_successor_whose_code_does_not_raise() -> None:
+def test_batches_that_raised_and_were_delivered_are_skipped_by_a_successor_whose_code_does_not_raise() -> None:
     """It restores from before these batches: no checkpoint holds them."""
     fed = orders(200)
     cluster = begin(job("w1", checkpoint_ms=NEVER_MS))

@@ -81,7 +81,7 @@ def test_a_person_says_where_the_new_topic_is_read_from(at: str, partitions: int
     assert sum(totals.values()) == amounts(cluster).total(), "what was counted before stays counted"
 
 
-def test_it_is_found_before_the_new_topic_reaches_the_old_offset() -> None:
+def test_a_replaced_topic_is_found_before_it_reaches_the_old_offset() -> None:
     """A position behind the end of the new topic is looked into at once."""
     cluster = ran()
     cluster.replace("orders", 2)
@@ -91,7 +91,7 @@ def test_it_is_found_before_the_new_topic_reaches_the_old_offset() -> None:
 
 
 @pytest.mark.parametrize("secondary", SECONDARIES)
-def test_whoever_takes_over_a_stopped_job_leaves_it_stopped_and_goes_on_with_it(secondary: str) -> None:
+def test_a_stopped_job_stays_stopped_after_a_takeover_and_can_be_resumed(secondary: str) -> None:
     cluster = MemoryCluster(JOB)
     first, second = cluster.start("w1"), cluster.start("w2")
     cluster.place({unit: [first, (second, SECONDARIES[secondary])] for unit in cluster.units})
@@ -176,7 +176,7 @@ def test_a_batch_whose_records_went_with_their_topic_counts_as_lost() -> None:
     assert told[-1].lost == 30
 
 
-def test_what_was_cut_when_nobody_had_noticed_is_named() -> None:
+def test_batches_cut_before_the_replacement_was_noticed_are_named() -> None:
     """Between two looks a new topic that has outgrown the old one is read where that ended."""
     cluster = ran()
     cluster.replace("orders", 2)

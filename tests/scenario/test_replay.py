@@ -173,7 +173,7 @@ def test_dead_letters_are_compared_as_well() -> None:
     assert (report.dead_letters.lost, report.dead_letters.duplicated) == (1, 1)
 
 
-def test_what_lies_before_the_first_batch_to_compare_is_left_out() -> None:
+def test_rows_before_the_first_batch_to_compare_are_left_out() -> None:
     cluster = running([])
     cluster.run_to_end()
     everything = replayed(cluster)

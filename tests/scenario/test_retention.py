@@ -85,7 +85,7 @@ def test_records_that_wait_for_a_global_checkpoint_until_they_are_nearly_too_old
     assert (cluster.told()[-1][0], cluster.at_risk()) == ("retention-suffices", NONE)
 
 
-def test_what_is_deleted_though_a_recovery_needs_it_is_at_risk_whatever_the_settings_say() -> None:
+def test_deleted_records_that_a_recovery_needs_are_reported_whatever_the_settings_say() -> None:
     cluster = Kept()
     cluster.run(25, states=False)
     cluster.log.trim(cluster.log.offsets([Partition("orders", 0)], "end"))

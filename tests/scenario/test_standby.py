@@ -102,7 +102,9 @@ def test_a_copy_that_sleeps_beside_a_busy_source_leaves_its_records_where_they_a
     check(cluster.rows, fed)
 
 
-def test_who_takes_over_tells_how_far_it_is_though_it_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_takes_over_publishes_its_progress_although_it_has_nothing_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Sources run ahead of the slowest unit by so much: it stays the slowest until its progress is published."""
     monkeypatch.setattr(cutting, "MAX_LEAD_BATCHES", 3)
     fed = orders(240)
@@ -151,7 +153,7 @@ steps = st.lists(
 
 @settings(max_examples=20)
 @given(steps, st.integers(0, 99), st.sampled_from([0, 25]))
-def test_whatever_the_flags_and_whoever_stalls_the_results_are_exact(
+def test_results_are_exact_whatever_the_flags_and_whichever_worker_stalls(
     history: list[tuple[int, int, int, tuple[str, str, str], int | None]], seed: int, delivery_turns: int
 ) -> None:
     """history: (turns, who commits, how much further for each next unit, what the others do, who stalls meanwhile)."""
@@ -216,7 +218,7 @@ def test_a_source_cuts_while_its_outputs_are_being_opened() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(MemoryCluster(FAST).units)))
-def test_what_a_standby_kept_while_the_primary_was_silent_goes_first(number: int) -> None:
+def test_output_kept_by_a_standby_while_the_primary_was_silent_goes_first(number: int) -> None:
     """The primary of one unit stalls; its standby is ahead of what was sent when its turn comes."""
     fed = orders(240)
     cluster = fed_half(fed)
@@ -292,7 +294,7 @@ def test_a_copy_that_finds_the_end_marked_says_so() -> None:
     assert {one.unit for one in told if one.ended} == set(cluster.units)
 
 
-def test_what_a_copy_kept_goes_out_in_one_transaction_when_it_is_put_in_charge() -> None:
+def test_kept_output_goes_out_in_one_transaction_when_its_copy_becomes_the_leader() -> None:
     """The first batch alone would make a takeover longer by a transaction."""
     fed = orders(80)
     cluster = MemoryCluster(CHAIN + "batch_interval_ms: 1\n", delivery_turns=10)

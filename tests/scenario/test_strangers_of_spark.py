@@ -96,7 +96,7 @@ def test_a_commit_that_its_own_driver_cannot_have_meant_is_told_as_what_it_is() 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
-def test_whatever_lies_on_a_commit_log_drivers_and_workers_read_on(seed: int) -> None:
+def test_drivers_and_workers_read_on_whatever_lies_on_a_commit_log(seed: int) -> None:
     """What was changed may count, if it could have been written."""
     random, (cluster, driver) = Random(seed), running()
     at = log_of(cluster)

@@ -111,7 +111,7 @@ def test_results_of_later_batches_alone_are_compared() -> None:
     assert "the cut log is kept for replay_horizon_s and begins behind batch" in note
 
 
-def test_and_a_row_among_them_that_is_not_there_is_found() -> None:
+def test_a_missing_row_of_the_later_batches_is_found() -> None:
     cluster = running()
     partitions = [Partition("big", index) for index in range(cluster.log.topics()["big"])]
     longest = max((cluster.log.stored(partition).messages for partition in partitions), key=len)

@@ -93,7 +93,7 @@ def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Running], 
     return suspended & offered, suspended & stepped
 
 
-def test_what_a_suspended_copy_reads_makes_no_turn_of_it_due() -> None:
+def test_input_of_a_suspended_copy_makes_no_turn_of_it_due() -> None:
     _, stepped = suspended_and_fed(lambda intake: None)
     assert not stepped
 
@@ -205,7 +205,7 @@ def test_a_copy_that_opens_its_inputs_tells_it_where_both_readers_listen() -> No
     assert EVENTS in worker._control._next
 
 
-def test_what_copies_publish_of_their_progress_in_one_turn_goes_out_together() -> None:
+def test_progress_that_copies_publish_in_one_turn_goes_out_together() -> None:
     """Records of one partition share a request if nothing is appended between them."""
     cluster = MemoryCluster(FAST)
     worker, progress = cluster.start("w1"), Partition(cluster.topics.progress, 0)

@@ -233,7 +233,7 @@ def test_a_worker_that_has_not_read_that_it_was_replaced_may_do_all_it_did_befor
     beside_its_successor(lead, orders(600, seed))
 
 
-def test_of_two_checkpoints_at_once_one_is_valid() -> None:
+def test_only_one_of_two_checkpoints_at_once_is_valid() -> None:
     known, old, new = beside_its_successor(0, orders(600, 5))
     assert known.markers.total() > known.valid.total()
     assert known.valid[old]

@@ -128,7 +128,7 @@ def test_no_query_stops_while_it_is_found_out_that_a_process_has_ended() -> None
     assert fed(made) - counted(made, "next") > MAX_LEAD_BATCHES
 
 
-def test_what_waits_takes_no_more_memory_however_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_unit_takes_no_more_memory_however_long_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """`both` gets frames of `even`, and waits for those of `odd`. All that the worker holds is counted."""
     monkeypatch.setattr(intake, "MAX_INPUT_BATCHES", 40)
     monkeypatch.setattr(cut_snapshots, "KEPT_CUTS", 20)
@@ -159,7 +159,7 @@ def test_a_unit_that_is_slow_but_there_holds_the_sources_back(monkeypatch: pytes
     assert counted(made, "fine") < fed(made) - MAX_LEAD_BATCHES
 
 
-def test_what_waits_for_a_unit_in_a_shared_partition_keeps_little_of_the_others(
+def test_a_copy_that_waits_on_a_shared_partition_keeps_few_batches_of_the_other_writers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both tasks of `poor` write to the partition that `all` reads; one of them has no place."""

@@ -13,7 +13,7 @@ MOST_MIB = 1
 """Limit of all topics together."""
 
 
-def test_what_is_trimmed_stays_within_bounds() -> None:
+def test_trimmed_logs_stay_within_bounds() -> None:
     most = grow(60).records
     assert all(max(most[kind]) <= bound for kind, bound in MOST.items()), most
     assert most["cuts"][2] <= most["cuts"][1] * 1.2, most

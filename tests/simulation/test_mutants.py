@@ -44,7 +44,7 @@ SHORTEST = {profile: (profile, run_ms, seed) for profile, run_ms, seed in revers
     ("profile", "run_ms", "seed"),
     [pytest.param(*one, marks=() if SHORTEST[one[0]] == one else pytest.mark.long) for one in SHOWN],
 )
-def test_and_nothing_is_wrong_there_without_it(profile: str, run_ms: int, seed: int) -> None:
+def test_nothing_is_wrong_without_the_mutant(profile: str, run_ms: int, seed: int) -> None:
     assert not simulate(draw(seed, run_ms, profile)).wrong
 
 

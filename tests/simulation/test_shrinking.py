@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.shrinking import fewer
 
 
-def test_what_is_left_are_the_items_without_which_it_does_not_fail() -> None:
+def test_only_the_items_that_a_failure_needs_are_left() -> None:
     assert fewer(range(20), lambda some: {3, 17} <= set(some)) == [3, 17]
 
 

@@ -52,18 +52,18 @@ def test_every_row_is_right_and_everything_is_protected_again_whatever_goes_wron
 
 
 @pytest.mark.parametrize(("profile", "seed", "run_ms"), FOUND)
-def test_what_a_campaign_has_found_stays_mended(profile: str, seed: int, run_ms: int) -> None:
+def test_mistakes_found_by_campaigns_stay_mended(profile: str, seed: int, run_ms: int) -> None:
     assert not simulate(draw(seed, run_ms, profile)).wrong, FOUND[profile, seed, run_ms]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("profile", "seed", "run_ms"), OF_THE_SIMULATION)
-def test_what_was_wrong_with_the_simulation_itself_stays_mended(profile: str, seed: int, run_ms: int) -> None:
+def test_mistakes_of_the_simulation_itself_stay_mended(profile: str, seed: int, run_ms: int) -> None:
     assert not simulate(draw(seed, run_ms, profile)).wrong, OF_THE_SIMULATION[profile, seed, run_ms]
 
 
 @pytest.mark.parametrize(("profile", "row"), RARE)
-def test_what_chance_alone_would_hardly_ever_meet_is_met_under_its_profile(profile: str, row: str) -> None:
+def test_rare_transitions_are_taken_under_their_profile(profile: str, row: str) -> None:
     run_ms, seeds = RARE[profile, row]
     outcomes = (simulate(draw(seed, run_ms, profile)) for seed in seeds)
     assert any(row in outcome.taken for outcome in outcomes if not outcome.wrong)

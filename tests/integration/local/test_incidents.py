@@ -130,7 +130,7 @@ def needed_at(cluster: LocalCluster, name: str, unit: str, batch: int) -> dict[P
 
 
 @pytest.mark.parametrize("buffering", ["adaptive", pytest.param("source", marks=pytest.mark.long)])
-def test_what_was_trimmed_is_computed_again_from_the_sources(cluster: LocalCluster, buffering: str) -> None:
+def test_trimmed_inputs_are_computed_again_from_the_sources(cluster: LocalCluster, buffering: str) -> None:
     """The worker of a unit is killed once its inputs begin behind the newest global checkpoint."""
     name = f"trimmed-{buffering}"
     cluster.log.create([TopicSpec(f"{name}-in", 2), TopicSpec(f"{name}-out", 1), TopicSpec(f"{name}-beside", 1)])

@@ -61,7 +61,7 @@ class Counted(StruckJob):
 
 
 @pytest.mark.long  # scenario/test_gaps.py and the profile `gaps` of simulated histories hold it in each run
-def test_what_kills_make_a_unit_skip_is_lost_and_nothing_else(struck: Struck) -> None:
+def test_kills_lose_the_records_that_the_unit_skips_and_no_others(struck: Struck) -> None:
     job = Counted(struck, JOB, "gap")
     try:
         job.begin()

@@ -47,7 +47,7 @@ def _over(commands: list[subprocess.Popen[str]]) -> bool:
     return all(one.poll() is not None for one in commands)
 
 
-def test_what_there_is_not_is_refused_with_what_there_is(struck: Struck) -> None:
+def test_an_unknown_scheme_unit_or_worker_is_refused_with_the_valid_names(struck: Struck) -> None:
     job = StruckJob(struck, JOBS["counts"], "refused")
     job.submit()
     workers = ["worker-1", "worker-2", "worker-3"]

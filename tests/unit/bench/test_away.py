@@ -40,11 +40,11 @@ def test_stable_times_and_elements_by_rate_and_outage_are_the_paper_s() -> None:
 
 
 @pytest.mark.parametrize(("change", "found"), [({"over": 50.0}, Verdict.NOT), ({"sent": 0.0}, Verdict.NOT)])
-def test_what_differs_from_the_paper_is_not_reproduced(change: dict[str, Any], found: Verdict) -> None:
+def test_figures_that_differ_from_the_paper_are_not_reproduced(change: dict[str, Any], found: Verdict) -> None:
     assert judged(paper_s(**change)) is found
 
 
-def test_what_is_written_before_the_freeze_or_once_the_worker_leads_again_does_not_count() -> None:
+def test_only_records_between_the_freeze_and_the_switch_back_count() -> None:
     def kept(at: int) -> Kept:
         message: Any = SimpleNamespace(value=lambda: b"%d" % at, timestamp=lambda: (1, at))
         return Kept(message, 0.0)

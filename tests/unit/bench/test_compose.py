@@ -116,7 +116,7 @@ def test_a_switch_for_a_failure_is_told_from_a_move() -> None:
     assert not failed(Event(1, "unit-active", "j", detail="hybrid: the primary is silent: "))
 
 
-def test_how_long_a_soak_takes_is_said_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_duration_of_a_soak_is_given_with_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.compose.command.no_engine", lambda: "there is no docker command")
     assert main(["--soak", "30m"]) == 1
     with pytest.raises(SystemExit):

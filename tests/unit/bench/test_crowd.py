@@ -58,7 +58,7 @@ def _beat(worker: str, time_ms: int, durable: int, *costs: Costs) -> Heartbeat:
     return Heartbeat(worker, "1", time_ms, copies=copies, costs=costs)
 
 
-def test_what_is_expected_at_a_kill_goes_on_from_what_leaders_said_last() -> None:
+def test_the_expected_recovery_at_a_kill_continues_from_the_leaders_last_reports() -> None:
     """R_Qij: the units of one backup one after the other."""
     reported = Reported("g")
     reported.read(_beat("w1", 1_000, 3, Costs("j@g/a", process_ms=100, recovery_ms=50), Costs("j@g/b")))

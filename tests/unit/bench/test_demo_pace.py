@@ -19,7 +19,7 @@ from bench.followed import MeasureFailed
         (300, 1.5, 300_000, LEAST_PER_S),
     ],
 )
-def test_it_feeds_a_share_of_what_the_first_second_has_shown(
+def test_the_pace_is_a_share_of_the_rate_that_the_first_second_has_shown(
     taken: int, seconds: float, left: int, expected: int
 ) -> None:
     assert pace(taken, seconds, left, 75.0) == expected

@@ -54,7 +54,7 @@ def test_while_the_observer_does_not_hear_itself_ours_suspects_nobody() -> None:
     assert false(turns, Adaptive(BEAT_US, ECHO_US), 1) == 0
 
 
-def test_who_stood_still_was_rightly_suspected() -> None:
+def test_a_suspicion_of_a_worker_that_hung_is_right() -> None:
     turns = recording(range(2_000, 2_500, 100))
     assert standstills(turns, BEAT_US) == [(1_900_000, 2_500_000)]
     found = judged(watch(turns, Fixed(BEAT_US), 1, BEAT_US), ALL, standstills(turns, BEAT_US), BEAT_US)
@@ -142,5 +142,5 @@ def test_switches_are_summed_and_the_longest_gap_counts() -> None:
     assert (cost.minutes, cost.switches, cost.longest_gap_at_switches_ms) == (4, 4, 60)
 
 
-def test_what_was_recorded_is_not_recorded_again() -> None:
+def test_recorded_loads_are_not_recorded_again() -> None:
     assert left_of(["50%", "80%"], [made("80%", 29.9, 0), made("50%", 10, 0)], 30) == ["50%"]

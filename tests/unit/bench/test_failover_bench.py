@@ -40,7 +40,7 @@ def test_the_full_bench_makes_as_many_strikes_as_were_asked_for() -> None:
     assert wanted[Strike("passive", STALL)] == 0, "it waits for three misses: a stall is over by then, or a death"
 
 
-def test_what_was_made_is_not_made_again() -> None:
+def test_strikes_already_made_are_not_made_again() -> None:
     wanted = [Strike("hybrid", KILL)] * 3 + [Strike("hybrid", STALL)]
     assert left_of(wanted, [made("hybrid", KILL), made("none", KILL)]) == wanted[1:]
 
@@ -76,7 +76,7 @@ def test_a_worker_that_had_a_source_in_charge_as_well_counts_as_one_of_the_edge(
     assert (alone.place, both.place) == (BETWEEN, EDGE)
 
 
-def test_where_both_copies_do_the_same_the_one_beside_no_source_or_sink_is_struck() -> None:
+def test_the_copy_beside_no_source_or_sink_is_struck_if_both_copies_do_the_same() -> None:
     charges = {"a": ["count", "sink"], "b": ["largest"], "c": ["source"]}
     assert victim("active-replication", "count", ["a", "b"], charges) == "b"
     assert victim("active-replication", "count", ["a", "c"], charges) == "a", "there is none"
@@ -84,7 +84,7 @@ def test_where_both_copies_do_the_same_the_one_beside_no_source_or_sink_is_struc
     assert victim("hybrid", "count", ["a", "b"], charges) == "a"
 
 
-def test_one_lost_row_makes_the_line_inexact() -> None:
+def test_a_single_lost_row_makes_the_line_inexact() -> None:
     (row,) = report([made("hybrid", STALL), made("hybrid", STALL, lost=1)])
     assert not row.exact
 

@@ -26,7 +26,7 @@ def kill(peers: int, replay_ms: float, foretell: Foretell) -> Values:
     return {"worker_ms": replay_ms + 100.0, **found}
 
 
-def test_what_a_batch_spends_is_spared_where_rows_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_of_a_batch_is_left_out_while_rows_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = list[bytes]()
     monkeypatch.setattr(spending, "_DATA", b"x")
     monkeypatch.setattr("bench.papers.spending.hashlib.sha256", lambda: SimpleNamespace(update=hashed.append))
@@ -51,7 +51,7 @@ def judged(foretell: Foretell, over_4: float = 0.25) -> Verdict:
     return verdict(C4.checks(kills(foretell, over_4)))
 
 
-def test_there_are_fifty_kills() -> None:
+def test_the_measure_has_fifty_kills() -> None:
     assert len(C4.keys) == 50
 
 

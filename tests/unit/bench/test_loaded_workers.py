@@ -48,5 +48,5 @@ def found(**loaded_ms: float) -> Data:
         ({HYBRID: 190.0}, Verdict.IN_SHAPE),  # far above active standby
     ],
 )
-def test_what_differs_from_the_paper_is_found(change: dict[str, float], expected: Verdict) -> None:
+def test_a_difference_from_the_paper_is_found(change: dict[str, float], expected: Verdict) -> None:
     assert verdict(Z4W.checks(found(**change))) is expected

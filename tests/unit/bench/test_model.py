@@ -48,7 +48,7 @@ def test_the_model_captures_as_in_the_papers_figures() -> None:
     assert captures(three(MINMAX, 12.5)) == {"u1": [4, 9, 12], "u2": [6], "u3": [0, 1, 2, 3, 5, 8, 10, 11]}
 
 
-def test_where_nothing_is_pasted_it_is_the_same_how_captures_and_pastes_are_compared() -> None:
+def test_all_ways_to_compare_captures_with_pastes_are_equal_where_nothing_is_pasted() -> None:
     assert three(MINMAX, 12.5, Credit.BOTH).story == three(MINMAX, 12.5).story
     assert three(MINMAX, 12.5, Credit.NEITHER).story == three(MINMAX, 12.5).story
 

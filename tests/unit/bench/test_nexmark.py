@@ -131,7 +131,7 @@ def test_the_rows_of_a_query_are_those_of_duckdb(query: int, events: Events, duc
     assert_frame_equal(found, expected, check_row_order=False, check_dtypes=False, rel_tol=1e-12)
 
 
-def test_of_fifty_events_one_is_a_person_and_three_are_auctions_as_the_seed_draws_them(events: Events) -> None:
+def test_fifty_events_hold_one_person_and_three_auctions_as_the_seed_draws_them(events: Events) -> None:
     assert {kind: rows.height * 50 // EVENTS for kind, rows in events.frames.items()} == {
         "persons": 1,
         "auctions": 3,

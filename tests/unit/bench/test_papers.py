@@ -221,7 +221,7 @@ def test_the_papers_windows_are_counted_as_c10_says() -> None:
     assert windows.captured(40) == (0, 0), "all have closed"
 
 
-def test_what_operators_cost_is_measured_and_the_estimate_follows_it() -> None:
+def test_costs_of_operators_are_measured_and_the_estimate_follows_them() -> None:
     found = measured(PACKETS, 1.0, least_s=2.0)
     assert found["capture_ms"] > 0 < found["paste_ms"] < found["replay_ms"]
     assert found["created"] + found["updated"] < found["papers_created"] + found["papers_updated"]

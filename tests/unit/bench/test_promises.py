@@ -18,7 +18,7 @@ def made(promise_ms: int = 500, kind: str = KILL, took_ms: float = 300.0, **more
     return Outcome(promise_ms, kind, "hybrid", took_ms, 350.0, **more)  # type: ignore[arg-type]
 
 
-def test_what_was_made_is_not_made_again() -> None:
+def test_trials_already_made_are_not_made_again() -> None:
     wanted = trials_of((500, 200), {DRILL: 1, KILL: 2})
     assert Counter(wanted) == {Trial(p, k): n for p in (500, 200) for k, n in ((DRILL, 1), (KILL, 2))}
     assert left_of(wanted, [made(500), made(500, UNNOTICED)]) == [wanted[0], *wanted[2:]]

@@ -36,7 +36,7 @@ def test_version_1_gets_a_quota_and_a_period(tmp_path: Path) -> None:
         assert (group / "cpu.cfs_period_us").read_text() == str(PERIOD_US)
 
 
-def test_where_no_group_can_be_made_the_measure_says_why_and_what_to_do(tmp_path: Path) -> None:
+def test_the_measure_says_why_no_group_can_be_made_and_what_to_do(tmp_path: Path) -> None:
     with (
         pytest.raises(MeasureFailed, match=r"no CPU quota can be set below .*: run it as root"),
         Quotas(dict, 0.5, tmp_path),

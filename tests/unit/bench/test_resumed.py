@@ -17,7 +17,7 @@ class Made(msgspec.Struct, frozen=True):
     number: int
 
 
-def test_what_was_made_is_there_again_until_it_is_to_be_forgotten(tmp_path: Path) -> None:
+def test_a_record_keeps_its_results_until_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "made.jsonl"
     record = Record(path, Made, restart=False)
     record.add([Made(1)])

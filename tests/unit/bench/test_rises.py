@@ -41,14 +41,14 @@ def test_a_rise_is_declared_once_however_many_are_suspected() -> None:
     assert (found.detected, found.right, found.false, found.delay_ms) == (1, 2, 0, 150.0)
 
 
-def test_what_is_declared_soon_after_a_rise_is_of_it_and_later_it_is_false() -> None:
+def test_a_suspicion_soon_after_a_rise_detects_it_and_a_later_one_is_false() -> None:
     end = TIMES[1][1]
     assert declared(HEARTBEAT, suspected(end + LATE_US - 1), TIMES).false == 0
     found = declared(HEARTBEAT, suspected(end + LATE_US), TIMES)
     assert (found.detected, found.false, found.false_ratio, found.delay_ms) == (0, 1, 1.0, None)
 
 
-def test_what_is_declared_before_the_first_rise_or_after_the_last_pause_does_not_count() -> None:
+def test_suspicions_before_the_first_rise_or_after_the_last_pause_do_not_count() -> None:
     found = declared(HEARTBEAT, suspected(TIMES[0][0] - 1, TIMES[-1][0] + PERIOD_US), TIMES)
     assert (found.detected, found.right, found.false, found.false_ratio) == (0, 0, 0, 0.0)
     assert declared(HEARTBEAT, suspected(5), []) == Declared(HEARTBEAT, 0, 0, 0, None)
@@ -60,7 +60,7 @@ def test_the_load_is_told_apart_during_rises_and_between_them() -> None:
     assert loads([], TIMES) == (0.0, 0.0)
 
 
-def test_what_is_kept_is_by_detector() -> None:
+def test_values_are_kept_by_detector() -> None:
     found = values(Risen("90%", 10, 36.0, 0.9, 0.4, (Declared(HEARTBEAT, 9, 10, 2, 140.0),)))
     assert (found["heartbeat_detected_ratio"], found["heartbeat_detection_ms"]) == (0.9, 140.0)
     assert found["heartbeat_false_ratio"] == pytest.approx(2 / 12)
@@ -101,5 +101,5 @@ def test_detection_as_the_paper_has_it_is_reproduced() -> None:
         ({"at_75": {"rest": 0.8}}, Verdict.IN_SHAPE),
     ],
 )
-def test_what_differs_from_the_paper_is_found(change: dict[str, Any], found: Verdict) -> None:
+def test_a_difference_from_the_paper_is_found(change: dict[str, Any], found: Verdict) -> None:
     assert verdict(Z12.checks(paper_s(**change))) is found

@@ -23,7 +23,7 @@ def aged(hours: int) -> Aged:
 
 
 @pytest.mark.long
-def test_what_is_left_of_a_long_history_is_no_more_than_of_a_shorter_one_and_can_be_begun_with() -> None:
+def test_logs_of_a_long_history_are_as_short_as_of_a_shorter_one_and_a_start_can_begin_with_them() -> None:
     """That services trim what they decided is held by tests/contract/test_late_readers.py and by the simulation."""
     shorter, longer = aged(80), aged(160)
     before, after = shorter.sizes(), longer.sizes()

@@ -25,7 +25,7 @@ def test_topics_on_a_kafka_of_ones_own_stay_and_the_command_that_deletes_them_is
     assert json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["topics_stay_at"] == "k1:9092"
 
 
-def test_of_an_embedded_kafka_nothing_stays(tmp_path: Path) -> None:
+def test_nothing_of_an_embedded_kafka_stays(tmp_path: Path) -> None:
     words = ["down", "--purge", "--data-dir", str(tmp_path)]
     assert "stay on Kafka" not in CliRunner().invoke(app, words).output
     assert json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["topics_stay_at"] == ""

@@ -91,7 +91,7 @@ def test_with_a_duty_it_stops_and_goes(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_goes_on_when_the_command_is_ended(stage: Stage, number: signal.Signals) -> None:
+def test_a_stalled_worker_continues_when_the_command_is_ended(stage: Stage, number: signal.Signals) -> None:
     process = stage.start("stall", "worker-1", "--seconds", "60")
     until(lambda: stage.stopped)
     process.send_signal(number)

@@ -58,7 +58,7 @@ def test_a_failed_job_is_said_to_be_with_its_cause_and_since_when_and_the_comman
     assert (listed.exit_code, "failed" in listed.stdout, SINCE in listed.stdout) == (0, True, True)
 
 
-def test_of_a_job_that_runs_the_status_is_no_failure(log: MemoryLog) -> None:
+def test_the_status_command_succeeds_for_a_job_that_runs(log: MemoryLog) -> None:
     say(log, "running")
     shown = CliRunner().invoke(app, ["status", "flights"])
     assert shown.exit_code == 0

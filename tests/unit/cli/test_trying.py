@@ -192,7 +192,7 @@ def test_a_word_for_null_is_named_as_send_names_it(tmp_path: Path, format: str) 
     ]  # fmt: skip
 
 
-def test_as_many_dead_letters_are_shown_as_are_asked_for(tmp_path: Path) -> None:
+def test_dead_letters_are_shown_up_to_the_number_asked_for(tmp_path: Path) -> None:
     file = "a,b\n1,1\n" + "".join(f"x{index},1\n" for index in range(9))
     assert tried(tmp_path, file, format="csv").stderr.count("dead letter: ") == 5
     assert tried(tmp_path, file, "--dead-letters", "8", format="csv").stderr.count("dead letter: ") == 8

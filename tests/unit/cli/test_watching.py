@@ -49,7 +49,7 @@ def test_piped_a_line_comes_for_each_change_and_none_for_more_records(capsys: py
     )
 
 
-def test_it_ends_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_watching_ends_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     state, lines = watched(capsys, *[RUNS] * 4, for_s=5.0)
     assert (state, len(lines)) == ("running", 1)
 

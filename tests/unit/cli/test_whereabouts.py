@@ -42,7 +42,7 @@ def test_an_overloaded_kafka_gets_the_time_that_it_needs() -> None:
     assert listed(1) == listed(4) == {"t": 1}
 
 
-def test_one_that_never_answers_is_given_up_with_the_reason_and_a_hint() -> None:
+def test_a_broker_that_never_answers_is_given_up_with_the_reason_and_a_hint() -> None:
     with pytest.raises(CommandFailed) as failed:
         listed(100)
     said = "Kafka at kafka:9092 does not list its topics: gave up after 15 s of waiting for Kafka to list its topics: "

@@ -35,7 +35,7 @@ def judged(kind: str = "promise-kept", unit: str = "u-0") -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["promise-kept", "promise-broken"])
-def test_it_reports_promise_prediction_and_what_it_took(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_drill_reports_promise_prediction_and_measured_times(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     def answers(cluster: Cluster) -> None:
         found = cluster.log.last(Partition(TOPICS.submit, 0))
         assert found is not None
@@ -65,12 +65,12 @@ def test_a_refusal_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
         drill(Cluster(monkeypatch, lambda cluster: cluster.tell("drill-refused", 2)))
 
 
-def test_who_waits_too_long_hears_that_it_may_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drill_that_does_not_come_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandFailed, match=r"no drill of u-0 within 0\.3 s"):
         drill(Cluster(monkeypatch, lambda cluster: None), 0.3)
 
 
-def test_it_is_drawn_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_drill_is_drawn_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     _draw_drill("u-0", Drilled("w2", "passive", 500.0, PREDICTED, ACTUAL, kept=False))
     shown = capsys.readouterr().out
     for part in ("u-0 runs on w2 now, under passive", "catching-up", "440", "570", "promise: 500 ms, NOT kept"):

@@ -84,7 +84,7 @@ def test_a_large_number_that_is_called_otherwise_is_no_time_in_seconds() -> None
     assert drafted([{"population": 1_400_000_000}]).event_time == ""
 
 
-def test_of_several_times_the_one_that_says_so_is_event_time_and_one_that_may_be_null_is_none() -> None:
+def test_a_field_named_event_time_is_the_event_time_unless_it_may_be_null() -> None:
     at = "2026-01-02T03:04:05Z"
     assert drafted([{"updated": at, "event_time": at}]).event_time == "event_time"
     assert drafted([{"updated": at, "event_time": None}, {"updated": at, "event_time": at}]).event_time == "updated"
@@ -132,7 +132,7 @@ VALUES = st.recursive(
         max_size=4,
     )
 )
-def test_whatever_the_sample_is_the_job_is_accepted_or_refused_in_words(records: list[dict[str, Any]]) -> None:
+def test_every_sample_gives_an_accepted_job_or_a_refusal_in_words(records: list[dict[str, Any]]) -> None:
     try:
         text = drafted(records).text()
     except CommandFailed as refused:

@@ -131,7 +131,7 @@ def test_a_kill_at_any_moment_changes_no_row(ms: int) -> None:
         run.expect(query, rows.to_dicts())
 
 
-def test_what_a_run_cannot_do_is_said() -> None:
+def test_calls_that_a_run_cannot_carry_out_raise_an_error_with_the_reason() -> None:
     run = JobRun(job())
     with pytest.raises(RuntimeError, match="the worker runs"):
         run.restore()

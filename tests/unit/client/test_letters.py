@@ -25,13 +25,13 @@ def door(*generations: str) -> Door:
     return Door(log, TOPICS, log.topics(), Whereabouts(Path(), "here:9092", "c", False))
 
 
-def test_of_a_job_that_was_retired_the_newest_are_meant_or_those_that_are_named() -> None:
+def test_the_newest_letters_of_a_retired_job_are_found_unless_a_generation_is_named() -> None:
     there = door("9-abcdef", "10-abcdef")
     assert find_letters(there, "flights").generation == "10-abcdef"
     assert find_letters(there, "flights@9-abcdef").generation == "9-abcdef"
 
 
-def test_of_a_run_whose_letters_are_gone_the_others_are_named() -> None:
+def test_the_other_generations_are_named_if_the_letters_of_one_are_gone() -> None:
     with pytest.raises(CommandFailed, match="no dead letters of flights@8-abcdef are kept") as failed:
         find_letters(door("9-abcdef", "10-abcdef"), "flights@8-abcdef")
     assert failed.value.hint == "there are those of flights@9-abcdef, flights@10-abcdef"

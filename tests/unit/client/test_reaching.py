@@ -35,7 +35,7 @@ def free() -> int:
         return int(server.getsockname()[1])
 
 
-def test_one_server_that_listens_is_enough(free: int) -> None:
+def test_a_single_server_that_listens_is_enough(free: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         reach(f"127.0.0.1:{free}, PLAINTEXT://localhost:{port}", "")

@@ -72,7 +72,7 @@ def test_a_job_that_declares_its_fields_asks_no_registry() -> None:
         assert with_fields(raw, lambda: pytest.fail("asked"), lambda: AT_ONCE) == raw
 
 
-def test_what_the_registry_does_not_know_is_a_problem_of_the_field(registry: Registry) -> None:
+def test_a_schema_that_the_registry_does_not_have_is_a_problem_of_the_field(registry: Registry) -> None:
     assert "the registry has no subject other-value" in problems(job(topic="other"), registry)[0]
     assert "version 1 of shop.Order is of kind JSON" in problems(job(subject="shop.Order"), registry)[0]
     assert "HOLDFAST_REGISTRY_URL names it" in problems(job(), None)[0]

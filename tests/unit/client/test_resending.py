@@ -69,7 +69,7 @@ def test_records_go_back_as_they_were_once(site: Site) -> None:
     assert site.resend() == Resent(sent={"orders": 1}, earlier=4)
 
 
-def test_what_is_refused_again_goes_back_only_when_asked_for(site: Site) -> None:
+def test_letters_refused_again_are_sent_again_only_when_asked_for(site: Site) -> None:
     site.refuse(b"bad")
     site.resend()
     site.letter(b"bad", 1)
@@ -88,7 +88,7 @@ def test_rows_of_operators_stay_and_are_counted(site: Site) -> None:
     assert site.sent() == []
 
 
-def test_what_the_topic_no_longer_holds_is_taken_from_the_letter(site: Site) -> None:
+def test_values_that_the_topic_no_longer_holds_are_taken_from_the_letter(site: Site) -> None:
     site.refuse(b"bad", b"k")
     site.refuse(BIG)
     site.letter(b"x", 0, topic="deleted")

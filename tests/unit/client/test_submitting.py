@@ -67,7 +67,7 @@ def door(log: MemoryLog) -> Door:
     return cast(Door, SimpleNamespace(log=log, topics=TOPICS))
 
 
-def test_how_far_it_is_is_told_until_it_runs(answered: Answering) -> None:
+def test_progress_is_reported_until_the_job_runs(answered: Answering) -> None:
     told: list[str] = []
     assert submit(door(answered), {"name": "job"}, 30, told.append).status.available == 2
     assert told == [

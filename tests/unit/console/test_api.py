@@ -53,7 +53,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     made.feed.close()
 
 
-def test_it_gives_what_the_commands_give(site: Site) -> None:
+def test_the_api_gives_what_the_commands_give(site: Site) -> None:
     site.cluster.fail()
     view = read_all(site.cluster.door)
     job = named_job(view, "counted")

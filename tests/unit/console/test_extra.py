@@ -34,7 +34,9 @@ def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> No
     assert "pip install 'holdfast-streams[console]'" in done.output
 
 
-def test_what_no_option_says_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_settings_that_no_option_gives_are_taken_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     serving = pytest.importorskip("holdfast.services.console.serving")
     served: list[Any] = []
     monkeypatch.setattr(serving, "serve", lambda _, one, __: served.append(one))

@@ -47,7 +47,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     made.feed.close()
 
 
-def test_it_reads_only_while_somebody_looks(site: Site) -> None:
+def test_the_feed_reads_only_while_somebody_looks(site: Site) -> None:
     assert not site.begun.acquire(timeout=0.05), "nobody has looked"
     first, second = site.feed.wait(HANG_S), site.feed.wait(HANG_S)
     assert first is not None
@@ -62,7 +62,9 @@ def test_it_reads_only_while_somebody_looks(site: Site) -> None:
     assert site.begun.acquire(timeout=HANG_S)
 
 
-def test_it_says_that_kafka_is_away_and_continues_when_it_is_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_feed_says_that_kafka_is_away_and_continues_when_kafka_is_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = threading.Event()
 
     def away(*_: object) -> dict[object, int]:

@@ -167,7 +167,7 @@ def test_checkpoints_stand_beside_the_promise_and_the_traffic_between_units(
     assert "20.0 s 500 ms exceeded" in words(checkpoints(replace(job, plan=promised, units=adaptive)))
 
 
-def test_what_records_hold_is_text_on_every_page(cluster: ShownCluster, live: LiveView) -> None:
+def test_contents_of_records_are_plain_text_on_every_page(cluster: ShownCluster, live: LiveView) -> None:
     cluster.tell("job-failed", job=HOSTILE, unit=HOSTILE, worker=HOSTILE, detail=f"{HOSTILE} \x1b[2J \u202e")
     cluster.append("all", f'{{"k": "{HOSTILE}"}}'.encode())
     seen = picture(cluster, live)

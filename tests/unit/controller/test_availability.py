@@ -87,7 +87,7 @@ def test_a_query_that_did_not_fail_is_judged_too_while_others_are_gone() -> None
     assert watched.lives(20).available() == ["fine"]
 
 
-def test_what_has_brought_nothing_since_it_runs_again_is_not_back() -> None:
+def test_a_query_without_rows_since_its_unit_runs_again_is_not_yet_available() -> None:
     watched = Watched().lives(20)
     watched.gone = {"b"}
     watched.lives(2)
@@ -119,14 +119,14 @@ def test_another_leader_is_a_failure_that_nobody_saw() -> None:
     assert watched.lives(1, b=2_000).available() == ["fine"]
 
 
-def test_what_was_measured_between_the_failure_and_its_discovery_is_not_how_it_was_before() -> None:
+def test_measurements_between_a_failure_and_its_discovery_do_not_count_as_before_it() -> None:
     watched = Watched().lives(3).lives(2, b=10_000)
     watched.gone = {"b"}
     watched.lives(1)
     assert [one.before_ms for one in watched.availability.states()] == [100.0, 100.0]
 
 
-def test_what_waits_counts_although_nothing_comes() -> None:
+def test_waiting_records_count_although_no_row_comes() -> None:
     watched = Watched().lives(20)
     watched.gone = {"a"}
     watched.lives(1)

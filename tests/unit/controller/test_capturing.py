@@ -61,7 +61,7 @@ def test_a_policy_is_changed_and_what_the_command_leaves_out_stays() -> None:
         ),
     ],
 )
-def test_what_a_job_file_may_not_ask_for_is_refused_and_what_was_in_force_stays(
+def test_settings_that_a_job_file_may_not_ask_for_are_refused_and_the_policy_in_force_stays(
     settings: dict[str, Any], problem: str
 ) -> None:
     cluster = running(**EIGHT)
@@ -125,7 +125,7 @@ def test_two_commands_at_once_are_answered_in_their_order_the_second_by_what_the
     ]
 
 
-def test_of_two_controllers_one_answers_and_people_hear_it_once() -> None:
+def test_two_controllers_report_each_answer_once() -> None:
     cluster = running(replicas=2)
     asked(cluster, "aligned")
     asked(cluster, "nothing")

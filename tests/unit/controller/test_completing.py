@@ -39,7 +39,7 @@ def publish(cluster: Cluster, *marks: int, but: str = "", since: int = 0, line: 
     cluster.pass_s(0.2)
 
 
-def test_one_is_stated_once_every_unit_has_a_marker_for_it() -> None:
+def test_a_global_checkpoint_is_stated_once_every_unit_has_a_marker_for_it() -> None:
     cluster = running()
     last = cluster.plan().units[-1].name
     publish(cluster, 5, 10, but=last)
@@ -60,7 +60,7 @@ def test_not_every_one_is_stated_but_the_newest_twice_a_second() -> None:
     assert stated(cluster)[-1].batch == 100
 
 
-def test_what_was_stated_is_not_stated_again_by_another_controller_or_after_a_restart() -> None:
+def test_a_stated_checkpoint_is_not_stated_again_by_another_controller_or_after_a_restart() -> None:
     cluster = running(replicas=2)
     publish(cluster, 5)
     cluster.start_replica("c0")
@@ -80,7 +80,7 @@ def test_without_the_policy_nothing_is_stated_and_after_it_returns_only_what_was
     assert [(one.batch, one.since) for one in stated(cluster)] == [(10, policy.since)]
 
 
-def test_what_a_unit_said_before_it_was_rolled_back_does_not_count() -> None:
+def test_markers_of_a_unit_from_before_its_roll_back_do_not_count() -> None:
     cluster = running()
     publish(cluster, 5)
     last = cluster.changes()
@@ -94,7 +94,7 @@ def test_what_a_unit_said_before_it_was_rolled_back_does_not_count() -> None:
     assert [(one.batch, one.line) for one in stated(cluster)] == [(5, 0), (10, 1)]
 
 
-def test_one_that_could_not_be_appended_is_stated_later() -> None:
+def test_a_checkpoint_that_could_not_be_appended_is_stated_later() -> None:
     cluster = running()
     temper = cluster.replicas["c0"].conductor.temper = Temper(fails=lambda action: isinstance(action, AppendCheckpoint))
     publish(cluster, 5)

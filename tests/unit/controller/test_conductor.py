@@ -98,7 +98,7 @@ def test_a_shorter_replay_horizon_is_kept_to() -> None:
         ("upstream", {"retention.ms": "39000"}, ""),
     ],
 )
-def test_what_a_recovery_reads_again_must_be_kept_in_the_users_topic(
+def test_a_users_topic_that_deletes_records_a_recovery_reads_again_gives_a_warning(
     buffering: str, config: dict[str, str], warned: str
 ) -> None:
     tolerance = {"buffering": buffering, "checkpoint": {"policy": "aligned"}}
@@ -133,7 +133,7 @@ def test_malformed_records_are_counted_and_skipped() -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_a_replay_reads_outlives_a_job_that_keeps_its_cuts(keep: bool) -> None:
+def test_topics_that_a_replay_reads_outlive_a_job_that_keeps_its_cuts(keep: bool) -> None:
     cluster = Cluster()
     cluster.submit(job(keep_cuts=keep))
     cluster.start("w1")
