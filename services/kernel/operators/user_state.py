@@ -211,8 +211,10 @@ class State:
             table.apply()
 
     def forget(self) -> None:
-        for held in (*self._known.values(), *self._typed.values()):
-            held.forget()
+        for table in self._known.values():
+            table.forget()
+        for typed in self._typed.values():
+            typed.forget()
 
     def _declared(self, name: str, layout: Layout, make: Callable[[KeyedTable], TypedState]) -> TypedState:
         """Raises InvalidRecord where the state of the task holds it otherwise."""
