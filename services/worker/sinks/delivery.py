@@ -24,7 +24,7 @@ from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch, Portion
 from holdfast.services.worker.sinks.position import Positions
-from holdfast.services.worker.sinks.refusals import Refusals, shortage
+from holdfast.services.worker.sinks.refusals import Refusals
 from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 
 MAX_WAITING_BATCHES = 64
@@ -32,10 +32,6 @@ MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
 """Limits of the batches that wait for the time of the next transaction; then it goes earlier."""
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
 """Between two looks whether a topic that is gone is back."""
-_GONE = (
-    "topic {topics} of a sink is gone, and with it the rows that were there: waiting for it, with those that have not "
-    "been delivered"
-)
 
 
 class Delivery:
@@ -192,7 +188,7 @@ class Delivery:
             transactor.start()
         except Retriable:  # also while an earlier transaction waits for replicas
             with suppress(HoldfastError):
-                self._refusals.shortage = shortage(self._log, self._log.describe(self._refusals.topics))
+                self._refusals.explain(self._log)
             raise
         position = self._positions.last()
         if position is not None:
@@ -268,12 +264,7 @@ class Delivery:
         except InvalidRecord as error:
             raise self._rows.too_large(error, self._sink_topics()) from error
         except Retriable as error:
-            self._refusals.topics = self._sink_topics()
-            described = self._log.describe(self._refusals.topics)
-            if missing := sorted(set(self._refusals.topics) - described.keys()):
-                raise TopicGone(_GONE.format(topics=", ".join(missing))) from error
-            with suppress(HoldfastError):
-                self._refusals.shortage = shortage(self._log, described)
+            self._refusals.judge(error, self._log, self._sink_topics())
             raise
         return sum(len(one.values) for one in rows), too_large
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 
-from holdfast.services.kernel.errors import InvalidRecord, Refused
+from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Described, Log
 
@@ -66,6 +67,21 @@ class Refusals:
         new = any(self.limits.get(topic) != limit for topic, limit in limits.items())
         self.limits |= limits
         return new
+
+    def judge(self, error: Retriable, log: Log, topics: list[str]) -> None:
+        """Asks Kafka why a transaction to these topics failed. Raises TopicGone if it knows one of them no more."""
+        self.topics, described = topics, log.describe(topics)
+        if missing := sorted(set(topics) - described.keys()):
+            raise TopicGone(
+                f"topic {', '.join(missing)} of a sink is gone, and with it the rows that were there: waiting for it, "
+                "with those that have not been delivered"
+            ) from error
+        with suppress(HoldfastError):
+            self.shortage = shortage(log, described)
+
+    def explain(self, log: Log) -> None:
+        """Asks Kafka whether the topics of the last transaction that failed wait for replicas."""
+        self.shortage = shortage(log, log.describe(self.topics))
 
     def failed(self, error: Exception, delivered: int, now_ms: float) -> float:
         """Notes a failed delivery. delivered: the last batch that is.
