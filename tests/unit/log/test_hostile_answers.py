@@ -91,7 +91,11 @@ class Library:
     def describe_topics(self, asked: Any, request_timeout: float) -> Any:
         if (indices := next_of(self.partitions)) is None:
             return {"t": done(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}
-        return {"t": done(SimpleNamespace(topic_id=None, partitions=[SimpleNamespace(id=index) for index in indices]))}
+        return {
+            "t": done(
+                SimpleNamespace(topic_id=None, partitions=[SimpleNamespace(id=index, isr=[1]) for index in indices])
+            )
+        }
 
     def create_topics(self, asked: list[Any], **_: Any) -> Any:
         return {one.topic: done(self.created.get(one.topic)) for one in asked}

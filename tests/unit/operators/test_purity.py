@@ -75,6 +75,10 @@ class HashOrdered(PythonOperator):
         return pl.DataFrame({"host": list(set(batch["host"].to_list()))}, schema={"host": pl.String})
 
 
+SEVERAL = Stream(
+    {"output": "string", "a.n": "int?", "a.k": "string?", "b.f": "float?"},
+    outputs={"a": {"n": "int?", "k": "string?"}, "b": {"f": "float?"}},
+)
 CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "filter": ("filter", {"filter": "CAST(k AS INT) > 0 OR n / f > 1"}, [Stream(FIELDS)]),
     "select": ("select", {"select": ["k", "CAST(k AS INT) AS i", "n / f AS q", "upper(k) AS u"]}, [Stream(FIELDS)]),
@@ -96,6 +100,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "left join with a table": ("join", join("left", None), [Stream(FIELDS), TABLE]),
     "tables": ("join", join("left", None, emit="updates"), [Stream({**FIELDS, DELETED: "bool?"}, ("n",)), TABLE]),
     "totals with a table": ("join", join("full", None, emit="updates"), [Stream({**FIELDS}, ("k",)), TABLE]),
+    "an output of several": ("output", {"output": "a"}, [SEVERAL]),
     "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
     "as-of join": ("asof_join", {"asof_join": AS_OF, "late": "topic"}, [Stream(FIELDS), Stream(RIGHT)]),
@@ -133,6 +138,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "l": st.none() | st.lists(st.none() | st.floats(), max_size=3),
     DELETED: st.sampled_from([None, None, True]),
 }
+VALUES |= {"output": st.sampled_from("ab"), "a.n": VALUES["n"], "a.k": VALUES["k"], "b.f": VALUES["f"]}
 
 
 def values(stream: Stream) -> st.SearchStrategy[Rows]:
