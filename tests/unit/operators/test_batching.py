@@ -270,6 +270,8 @@ def many(case: Case, count: int) -> list[Row]:
 
 
 def test_every_operator_is_tried() -> None:
-    """All but other people's code and its outputs, which are chosen row by row; a join of a stream with a table goes by the order of two topics."""
+    """All but other people's code and its outputs, which are chosen row by row; a join of a stream with a table goes by
+    the order of two topics.
+    """
     tried = {kind for kind, *_ in (EACH_ROW | LAST_ROW | AT_ONCE).values()}
     assert tried == {name for name, kind in KINDS.items() if kind.computed} - {"python", "output"}
