@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import xxhash
 
 from holdfast.services.audit.computing import Row
+from holdfast.services.kernel.codecs.arrow_records import Halves
 
 MAX_SHOWN = 100
 """Differences kept word for word; the others are counted."""
@@ -60,12 +61,12 @@ class Comparison:
 
     A batch's rows are first expected, once, and then found, in any order and at any time later.
 
-    halves: two records with the rows of one, where a worker halves those that their topic does not take; empty: it
-        never does, or the record holds a single row.
+    halves: two records with the rows of one, where a worker halves those that their topic does not take, empty for a
+        single row; None: each record is a row.
     """
 
     stream: str
-    halves: Callable[[bytes], list[bytes]] = lambda value: []
+    halves: Halves | None = None
     counts: Counts = field(default_factory=Counts)
     differences: list[Difference] = field(default_factory=list)
     _missing: dict[int, Counter[Row]] = field(default_factory=dict)
@@ -105,9 +106,11 @@ class Comparison:
 
     def _halved(self, batch: int, wanted: Callable[[Row], bool]) -> bool:
         """Takes a part of a row that waits, and leaves the rest of the row in its place."""
+        if self.halves is None:
+            return False
         for waiting in (self._missing, self._pending):
             for row in list(waiting.get(batch, ())):
-                if rest := self._rest(row, wanted):
+                if rest := _rest(row, wanted, self.halves):
                     _take(waiting, batch, row)
                     left = Counter(rest[1:])
                     waiting[batch] = waiting.get(batch, Counter()) + left
@@ -116,16 +119,6 @@ class Comparison:
                         del waiting[batch]
                     return True
         return False
-
-    def _rest(self, row: Row, wanted: Callable[[Row], bool]) -> list[Row]:
-        """The wanted part of a row, and behind it the other parts; empty: no part is wanted."""
-        halves = [Row(half, row.key, row.partition) for half in self.halves(row.value)]
-        for half, other in zip(halves, reversed(halves), strict=True):
-            if wanted(half):
-                return [half, other]
-            if found := self._rest(half, wanted):
-                return [*found, other]
-        return []
 
     def finish(self) -> None:
         """Every row there is was found: what is still missing is lost, or came out wrong."""
@@ -180,3 +173,14 @@ def _subtract(rows: Counter[Row], row: Row) -> None:
 def _digest(row: Row) -> int:
     key = -1 if row.key is None else xxhash.xxh3_64_intdigest(row.key)
     return xxhash.xxh3_64_intdigest(row.value, (key + row.partition) & (2**64 - 1))
+
+
+def _rest(row: Row, wanted: Callable[[Row], bool], halves: Halves) -> list[Row]:
+    """The wanted part of a row, and behind it the other parts; empty: no part is wanted."""
+    two = [Row(half, row.key, row.partition) for half in halves(row.value)]
+    for half, other in zip(two, reversed(two), strict=True):
+        if wanted(half):
+            return [half, other]
+        if found := _rest(half, wanted, halves):
+            return [*found, other]
+    return []

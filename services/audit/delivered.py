@@ -13,8 +13,7 @@ from holdfast.services.audit.comparing import Comparison
 from holdfast.services.audit.computing import Outcome, Row
 from holdfast.services.audit.recorded import Recorded
 from holdfast.services.audit.recording import Recording
-from holdfast.services.kernel.codecs.arrow_records import halves
-from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, RowsOf
+from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, RowsOf, halves_of
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Log, Message
@@ -75,10 +74,7 @@ class Found:
             query, topic = sink.params["query"], sink.params["topic"]
             if topic not in present:
                 raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
-            if sink.params.get("format") == "arrow":
-                self.queries[query] = Comparison(query, halves)
-            else:
-                self.queries[query] = Comparison(query)
+            self.queries[query] = Comparison(query, halves_of(sink))
             self._query_of[sink.name] = query
             ours = RowsOf(recording.plan.job, recording.plan.generation, query)
             self._stretches += [_Stretch(Partition(topic, index), sink, ours) for index in range(present[topic])]

@@ -7,7 +7,7 @@ Source: JOBS "format", PROTOCOL 3 (one record = one offset).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -133,6 +133,10 @@ def _encoded(codec: RowCodec, rows: pl.DataFrame) -> list[bytes]:
         return [whole]
     half = rows.height // 2
     return [*_encoded(codec, rows.slice(0, half)), *_encoded(codec, rows.slice(half))]
+
+
+Halves = Callable[[bytes], list[bytes]]
+"""Makes two records with the rows of one; empty: that holds a single row."""
 
 
 def halves(value: bytes) -> list[bytes]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord, encode_arrow
+from holdfast.services.kernel.codecs.arrow_records import ArrowReader, Halves, UnfitRecord, encode_arrow, halves
 from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader
 from holdfast.services.kernel.codecs.avro_schemas import parse
@@ -42,6 +42,11 @@ class SinkRecords:
     keys: Sequence[bytes | None] | None = None
     partitions: Sequence[int] | None = None
     headers: Sequence[Sequence[tuple[str, bytes]]] | None = None
+
+
+def halves_of(sink: OperatorPlan) -> Halves | None:
+    """A function that makes two records of one of the sink; None: each of its records is a row."""
+    return halves if sink.params.get("format") == "arrow" else None
 
 
 def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.services.kernel.operators.user_state import Key, KeyedTable
 
 MAX_ITEMS = 1000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _KEYS: dict[str, type] = {"string": str, "int": int}
 _SIMPLE: dict[str, Any] = {
@@ -43,7 +43,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def micros(when: int | datetime) -> int:
     """A moment in microseconds since 1970; a time without a zone counts as UTC."""
     if isinstance(when, datetime):
-        return (when.replace(tzinfo=when.tzinfo or UTC) - _EPOCH) // _MICROSECOND
+        return (when.replace(tzinfo=when.tzinfo or UTC) - EPOCH) // _MICROSECOND
     if isinstance(when, bool) or not isinstance(when, int):
         raise TypeError(f"a time is a datetime, or an int of microseconds since 1970, not {when!r}")
     return when

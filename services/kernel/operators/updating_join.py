@@ -31,10 +31,11 @@ _THERE = "_there"
 
 
 class _Pairs(NamedTuple):
-    """Left and right rows of some keys, as they are stored; None: there is none."""
+    """Left and right rows of some keys, as they are stored; None: there is none. names: the right keys."""
 
     left: Sequence[Value | None]
     right: Sequence[Value | None]
+    names: Sequence[bytes | None]
 
 
 class UpdatingJoin:
@@ -85,8 +86,10 @@ class UpdatingJoin:
         changes = {key: new for key, new, old in found if new != old}
         touched = sorted({*put, *self._named_by(changes)})
         before = self._pairs(touched)
-        self._store(put, new_left, changes)
+        _put(self._left, put, new_left)
+        _put(self._right, list(changes), list(changes.values()))
         after = self._pairs(touched)
+        self._point(touched, before, after)
         return self._differences(touched, before, after, time)
 
     def _newest(
@@ -126,11 +129,11 @@ class UpdatingJoin:
     def _pairs(self, touched: Sequence[bytes]) -> _Pairs:
         left = self._left.get_many(touched)
         if self._naming is None:
-            return _Pairs(left, self._right.get_many(touched))
+            return _Pairs(left, self._right.get_many(touched), touched)
         named = self._names(left)
         wanted = list(dict.fromkeys(key for key in named if key is not None))
         rows = dict(zip(wanted, self._right.get_many(wanted), strict=True))
-        return _Pairs(left, [None if key is None else rows[key] for key in named])
+        return _Pairs(left, [None if key is None else rows[key] for key in named], named)
 
     def _names(self, left: Sequence[Value | None]) -> list[bytes | None]:
         """The right keys that left rows name; null names none."""
@@ -144,14 +147,14 @@ class UpdatingJoin:
                 found[at] = key if names else None
         return found
 
-    def _store(self, put: Sequence[bytes], left: Sequence[Value | None], right: dict[bytes, Value | None]) -> None:
-        if self._naming is not None:
-            was = [(one, key) for one, key in zip(self._names(self._left.get_many(put)), put, strict=True) if one]
-            self._naming.delete_many([_prefixed(one) + key for one, key in was])
-            now = [(one, key) for one, key in zip(self._names(left), put, strict=True) if one]
-            self._naming.put_many([_prefixed(one) + key for one, key in now], [(1,)] * len(now))
-        _put(self._left, put, left)
-        _put(self._right, list(right), list(right.values()))
+    def _point(self, touched: Sequence[bytes], before: _Pairs, after: _Pairs) -> None:
+        """Keeps which left keys name a right key, for those that name another one than before."""
+        if self._naming is None:
+            return
+        moved = [one for one in zip(touched, before.names, after.names, strict=True) if one[1] != one[2]]
+        self._naming.delete_many([_prefixed(was) + key for key, was, _ in moved if was is not None])
+        now = [_prefixed(name) + key for key, _, name in moved if name is not None]
+        self._naming.put_many(now, [(1,)] * len(now))
 
     def _differences(self, touched: Sequence[bytes], before: _Pairs, after: _Pairs, time: int) -> pl.DataFrame:
         """Rows that are new or have other values, and those that are gone."""

@@ -6,13 +6,14 @@ Source: JOBS "Python operators", PROTOCOL 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from holdfast.services.kernel.operators.typed_state import (
+    EPOCH,
     MAX_ITEMS,
     Clock,
     Layout,
@@ -21,6 +22,7 @@ from holdfast.services.kernel.operators.typed_state import (
     TypedState,
     ValueState,
     layout_of,
+    micros,
     other_layout,
 )
 from holdfast.services.kernel.plurals import with_article
@@ -28,8 +30,6 @@ from holdfast.services.kernel.state.table import Table, Tables
 
 Scalar = None | bool | int | float | str | bytes | datetime | date | Decimal
 Key = Scalar | tuple[Scalar, ...]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 LAYOUTS = "/states"
 """The table of declarations of states with a type."""
 
@@ -60,9 +60,9 @@ def _canonical(part: Scalar) -> Any:
     if isinstance(part, float):
         return float("nan") if part != part else float(part) or 0.0
     if isinstance(part, datetime):
-        return (part.replace(tzinfo=part.tzinfo or UTC) - _EPOCH) // _MICROSECOND
+        return micros(part)
     if isinstance(part, date):
-        return (part - _EPOCH.date()).days
+        return (part - EPOCH.date()).days
     if isinstance(part, Decimal):
         return str(part)
     if isinstance(part, tuple | list | dict | set):

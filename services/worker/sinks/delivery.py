@@ -24,7 +24,7 @@ from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch, Portion
 from holdfast.services.worker.sinks.position import Positions
-from holdfast.services.worker.sinks.refusals import Refusals
+from holdfast.services.worker.sinks.refusals import Refusals, gone
 from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 
 MAX_WAITING_BATCHES = 64
@@ -298,7 +298,7 @@ class Delivery:
         missing.
         """
         topics = self._sink_topics()
-        return sorted(set(topics) - self._log.describe(topics).keys())
+        return gone(topics, self._log.describe(topics))
 
     def _committed(self, outcome: Any) -> None:
         if self._closed:

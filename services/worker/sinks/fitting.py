@@ -13,8 +13,7 @@ from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.dead_letters import encode as encode_dead
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import JobTopics
-from holdfast.services.kernel.codecs.arrow_records import halves
-from holdfast.services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
+from holdfast.services.kernel.dataflow.sink_records import RowsOf, for_spark, halves_of, sink_records
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
 from holdfast.services.log.protocol import Log, Rows
@@ -92,7 +91,7 @@ class FittingRows:
         if limit < CLIENT_BYTES:  # somebody may have raised it meanwhile
             limit = self._limit(rows.topic)
             self.refusals.learn({rows.topic: limit})
-        if sink.params.get("format") == "arrow":
+        if (halves := halves_of(sink)) is not None:
             rows = parted(rows, limit, halves)
         return split_large(rows, limit, sink.name, batch)
 

@@ -7,7 +7,7 @@ cause after SAID_MS, and a refusal that repeats ends the job (docs/decisions/013
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
@@ -35,6 +35,11 @@ def shortage(log: Log, described: Mapping[str, Described]) -> str:
             has = plural(one.in_sync, "replica")
             return f"topic {topic} has {has} in sync and takes rows from {needed} on (its min.insync.replicas)"
     return ""
+
+
+def gone(topics: Collection[str], described: Mapping[str, Described]) -> list[str]:
+    """Topics that Kafka does not know."""
+    return sorted(set(topics) - described.keys())
 
 
 class Refusals:
@@ -71,7 +76,7 @@ class Refusals:
     def judge(self, error: Retriable, log: Log, topics: list[str]) -> None:
         """Asks Kafka why a transaction to these topics failed. Raises TopicGone if it knows one of them no more."""
         self.topics, described = topics, log.describe(topics)
-        if missing := sorted(set(topics) - described.keys()):
+        if missing := gone(topics, described):
             raise TopicGone(
                 f"topic {', '.join(missing)} of a sink is gone, and with it the rows that were there: waiting for it, "
                 "with those that have not been delivered"

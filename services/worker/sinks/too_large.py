@@ -6,11 +6,12 @@ the fate of its neighbours (docs/decisions/0187).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
 from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from holdfast.services.kernel.codecs.arrow_records import Halves
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Rows
 from holdfast.services.log.record_sizes import CLIENT_BYTES, size_alone, sizes
@@ -19,7 +20,7 @@ ROW_BYTES = 64 * 1024
 """So much of the row is kept in the dead letter."""
 
 
-def parted(rows: Rows, limit: int, halves: Callable[[bytes], list[bytes]]) -> Rows:
+def parted(rows: Rows, limit: int, halves: Halves) -> Rows:
     """Rows without keys and headers of their own, in which records that are too large are halved until they fit.
 
     Args:

@@ -21,6 +21,7 @@ from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME
 from holdfast.services.kernel.operators import aggregate_texts
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
+from tests.support.mistakes import mistake
 
 FIELDS = {
     "v": "int", "w": "float?", "s": "string", "t": "timestamp", "d": "date", "b": "bool", "tags": "list<string>",
@@ -326,17 +327,9 @@ def test_code_in_the_advice_for_every_function_is_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(advice.KNOWN) - {"CAST", "TRY_CAST", "EXTRACT", "CASE", "POSITION"}))
 def test_functions_that_are_suggested_are_there(name: str) -> None:
-    said = mistake(f"{name}(s)")
+    said = mistake(f"{name}(s)", SCHEMA)
     assert "there is no function" not in said
     assert "is not there" not in said
-
-
-def mistake(text: str) -> str:
-    try:
-        compile_expression(text, SCHEMA)
-    except ExpressionError as error:
-        return str(error)
-    return ""
 
 
 @pytest.mark.parametrize("column", ["@timestamp", "event-time", "geo.lat", "user:id", "$set", "9lives", "größe", "a b"])

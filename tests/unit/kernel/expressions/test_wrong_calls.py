@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.services.kernel.codecs.fields import schema
-from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression
 from holdfast.services.kernel.functions.catalogue import BY_NAME, OF_ONE_ROW
 from holdfast.services.kernel.functions.function import Function
+from tests.support.mistakes import mistake
 
 SCHEMA = schema(
     {
@@ -53,7 +53,7 @@ def foreign(said: str, written: str) -> list[str]:
 
 @pytest.mark.parametrize("function", OF_ONE_ROW, ids=lambda function: function.name)
 def test_a_wrong_call_is_answered_under_the_name_that_was_written(function: Function) -> None:
-    said = {text: mistake(text) for name in function.names for text in wrong_calls(function, name)}
+    said = {text: mistake(text, SCHEMA) for name in function.names for text in wrong_calls(function, name)}
     refused = {text: one for text, one in said.items() if one}
     assert refused or all(one.kind == "any" for one in function.parameters)
     for text, answered in refused.items():
@@ -71,14 +71,5 @@ OPERATORS = (
 def test_a_wrong_operand_is_answered_without_names_of_libraries(operator: str) -> None:
     for left, right in itertools.permutations(("v", "s", "t", "p"), 2):
         text = f"{left} {operator} {right}"
-        said = mistake(text)
+        said = mistake(text, SCHEMA)
         assert not foreign(said, text), (text, said)
-
-
-def mistake(text: str) -> str:
-    """The answer to an expression; empty: it is right."""
-    try:
-        compile_expression(text, SCHEMA)
-    except ExpressionError as error:
-        return str(error)
-    return ""
