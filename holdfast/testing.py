@@ -37,10 +37,10 @@ from holdfast.services.client.frames import Given, records
 from holdfast.services.client.in_memory_cluster import InMemoryCluster
 from holdfast.services.client.local_run import complete, of_files
 from holdfast.services.client.trials import allowed_modules, frames, letters
+from holdfast.services.diagnostics.logger import drop_below
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.kernel.suggestions import suggest
-from holdfast.services.log.logger import drop_below
 
 __all__ = ["JobRun", "run_job"]
 

@@ -22,7 +22,7 @@ from xdist.workermanage import WorkerController
 # Before anything imports polars: one thread, as in a worker; small frames are handed to others for nothing.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
-from holdfast.services.log.logger import drop_below
+from holdfast.services.diagnostics.logger import drop_below
 from tests.support.kafka import running_kafka
 from tests.support.processor_limit import LIMIT_S, processor_limit
 from tests.support.processor_time import SPENT, by_folder, dearest, processor_s

@@ -177,8 +177,8 @@ def _tried(draft: Draft, file: Path, sample: Path | None) -> list[str] | None:
     import logging
 
     from holdfast.services.client.local_run import LocalRun, complete
+    from holdfast.services.diagnostics.logger import drop_below
     from holdfast.services.kernel import lazy_modules
-    from holdfast.services.log.logger import drop_below
     from holdfast.services.planning.loading import load
 
     lazy_modules.resolve(load=False)

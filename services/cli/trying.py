@@ -109,9 +109,9 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     from holdfast.services.client.job_files import file_of, read_job
     from holdfast.services.client.local_run import LocalRun, complete, of_files
     from holdfast.services.client.trials import allowed_modules
+    from holdfast.services.diagnostics.logger import drop_below
     from holdfast.services.kernel import lazy_modules
     from holdfast.services.kernel.operators.python import restrict
-    from holdfast.services.log.logger import drop_below
 
     lazy_modules.resolve(load=False)
     gc.freeze()

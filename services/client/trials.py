@@ -20,11 +20,11 @@ from holdfast.schemas.plans import Plan
 from holdfast.services.client.frames import Given, file_records, records, rows_of
 from holdfast.services.client.local_run import LocalRun, complete, of_files
 from holdfast.services.client.unusable import UnusableFile
+from holdfast.services.diagnostics.logger import drop_below
 from holdfast.services.hosting import plugins
 from holdfast.services.kernel.codecs.registered import Schemas, WriterSchema, ids
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.kernel.suggestions import suggest
-from holdfast.services.log.logger import drop_below
 from holdfast.services.log.registry import of_this_process
 from holdfast.services.planning.checking import entry_of
 

@@ -14,6 +14,8 @@ from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.meters import of_jobs
 from holdfast.services.controller.settings import ControllerSettings
+from holdfast.services.diagnostics.logger import get_logger
+from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.kernel.versions import versions
@@ -26,12 +28,10 @@ from holdfast.services.log.durability import Durability
 from holdfast.services.log.health import Health, answering, reading
 from holdfast.services.log.jobs import positions, read_jobs
 from holdfast.services.log.listening import listen
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.metrics import of_process, of_refusals
 from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
 from holdfast.services.log.protocol import Log
 from holdfast.services.log.rights import Rights
-from holdfast.services.log.service_log import close_service_log, open_service_log
 from holdfast.services.log.starting import await_answers
 
 HISTORY_MS = 60_000

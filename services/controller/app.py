@@ -18,9 +18,9 @@ from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.actions import Action
 from holdfast.services.controller.core.events import Outcome
 from holdfast.services.controller.watching import ProgressRecord, Watching
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.backlog import Backlog
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import Log
 
 TICK_S = 0.1

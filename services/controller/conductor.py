@@ -29,6 +29,7 @@ from holdfast.services.controller.ends import beginnings, ends_of_sources
 from holdfast.services.controller.kept import delete_over, until_ms
 from holdfast.services.controller.planting import plant
 from holdfast.services.controller.rooting import Rooting
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import HoldfastError, JobRejected, OtherFormat, Retriable
 from holdfast.services.kernel.logs.admitted import decode as decode_decision
 from holdfast.services.kernel.logs.decided import Author
@@ -39,7 +40,6 @@ from holdfast.services.kernel.plans.layout import commit_logs, data_topics
 from holdfast.services.log.cut_ranges import records_of
 from holdfast.services.log.durability import Durability
 from holdfast.services.log.jobs import feed_kept
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import Log
 
 if TYPE_CHECKING:

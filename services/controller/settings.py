@@ -7,7 +7,7 @@ import secrets
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from holdfast.services.log.log_settings import LogSettings
+from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.log.metrics_settings import MetricsSettings
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.ending import Ending, Leaving
 from holdfast.services.hosting.heartbeats import CostsOf, HeartbeatThread, Place, Reporting
@@ -21,7 +22,6 @@ from holdfast.services.hosting.watchdog import Watchdog, end_process
 from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.versions import versions
 from holdfast.services.log.health import Check, Health, answering, reading
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.metrics import of_process, of_refusals
 from holdfast.services.log.opening import look_at_secret, open_log, refused_by
 from holdfast.services.log.protocol import Log

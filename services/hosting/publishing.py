@@ -6,8 +6,8 @@ import msgspec
 
 from holdfast.schemas.events import Event, encode
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.hosting.identity import Identity
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import Appender
 
 _log = get_logger()

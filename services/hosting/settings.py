@@ -9,8 +9,8 @@ import time
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.hosting.plugins import modules_of
-from holdfast.services.log.log_settings import LogSettings
 from holdfast.services.log.metrics_settings import MetricsSettings
 
 

@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.log.health import Health
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.metrics import Metric, Read
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from holdfast.schemas import events
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import HoldfastError, Retriable
 from holdfast.services.log.client_settings import client_settings
 from holdfast.services.log.kafka import KafkaLog
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.patience import Patience
 from holdfast.services.log.protocol import Log, Message
 from holdfast.services.log.seal import Fault, Keyring, Place, is_sealed

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.schemas.topics import Partition
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import Retriable, StateCorrupted
 from holdfast.services.kernel.logs.snapshots import Trims
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import Log
 
 _log = get_logger()

@@ -11,8 +11,8 @@ from types import FrameType
 
 import msgspec
 
+from holdfast.services.diagnostics.service_log import keep_printing
 from holdfast.services.log.private import keep_private
-from holdfast.services.log.service_log import keep_printing
 from holdfast.services.node.cluster_files import Cluster
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 
-from holdfast.services.log.service_log import line, stamp
+from holdfast.services.diagnostics.service_log import line, stamp
 
 FORMAT = "HOLDFAST_LOG_FORMAT"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from holdfast.services.diagnostics.service_log import keep_printing
 from holdfast.services.log.private import keep_private
-from holdfast.services.log.service_log import keep_printing
 from holdfast.services.node.daemon import stop_on_signals
 from holdfast.services.node.saying import say
 from holdfast.services.node.service import Service

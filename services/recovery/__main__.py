@@ -12,6 +12,8 @@ import signal
 import time
 
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.diagnostics.logger import get_logger
+from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.liveness.grace import fixed_us
@@ -25,9 +27,7 @@ from holdfast.services.log.durability import Durability
 from holdfast.services.log.health import Health, answering, reading
 from holdfast.services.log.jobs import feed_kept, positions, read_jobs
 from holdfast.services.log.listening import listen
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
-from holdfast.services.log.service_log import close_service_log, open_service_log
 from holdfast.services.log.starting import await_answers
 from holdfast.services.log.trimming import trim
 from holdfast.services.recovery.core.placement.reassignment import SHARES, Reassignment

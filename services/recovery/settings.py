@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
-from holdfast.services.log.log_settings import LogSettings
 from holdfast.services.log.metrics_settings import MetricsSettings
 
 

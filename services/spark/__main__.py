@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.services.log.service_log import close_service_log
+from holdfast.services.diagnostics.service_log import close_service_log
 from holdfast.services.planning import spark_installation
 
 

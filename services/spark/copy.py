@@ -18,13 +18,13 @@ from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.progress import encode as encode_progress
 from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.hosting.lags import Taken
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
 from holdfast.services.kernel.codecs.marked import lanes
 from holdfast.services.kernel.errors import Fenced, HoldfastError, PositionGone, StateCorrupted
 from holdfast.services.log.cut_logs import commit_base
-from holdfast.services.log.logger import get_logger
 from holdfast.services.spark.commits import Commits
 from holdfast.services.spark.controls import Controls
 from holdfast.services.spark.core import lifecycle

@@ -6,11 +6,11 @@ import shutil
 import signal
 import threading
 
+from holdfast.services.diagnostics.service_log import open_service_log
 from holdfast.services.hosting.ending import Ending
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from holdfast.services.kernel import lazy_modules
-from holdfast.services.log.service_log import open_service_log
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.spark.leftovers import Leftovers
 from holdfast.services.spark.session import open_session

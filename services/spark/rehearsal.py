@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.schemas.plans import SparkInput, SparkPlan
 from holdfast.schemas.topics import Partition, generation_number
-from holdfast.services.log.logger import get_logger
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.log.protocol import Log
 from holdfast.services.spark.core.modes import output_mode
 from holdfast.services.spark.faults import cause_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.hosting.blocking import Blocking
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.protocol import Described, Log
 
 LOOK_MS = 1_000.0

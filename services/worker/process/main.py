@@ -9,6 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from holdfast.services.diagnostics.logger import get_logger
+from holdfast.services.diagnostics.service_log import open_service_log
 from holdfast.services.hosting.blocking import BlockingThreads
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.ending import Ending
@@ -17,10 +19,8 @@ from holdfast.services.hosting.process import clock_ms, open_cluster, serve, tim
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.log.collector import Collector
-from holdfast.services.log.logger import get_logger
 from holdfast.services.log.private import keep_private
 from holdfast.services.log.registry import of_this_process
-from holdfast.services.log.service_log import open_service_log
 from holdfast.services.worker.process.lifeline import hold
 from holdfast.services.worker.process.loop import Worker
 from holdfast.services.worker.process.rocks import MIB, RocksImage, RocksMemory

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.schemas.topics import Partition
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.dataflow.unit import warm_up
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.cut_logs import cuts_base
 from holdfast.services.log.cut_ranges import records_of
-from holdfast.services.log.logger import get_logger
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 from holdfast.services.worker.core.reactions import cause_of
 from holdfast.services.worker.host.job import JobView

@@ -13,13 +13,13 @@ from typing import Protocol
 from holdfast.schemas import formats
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.topics import Partition
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.dataflow.line import silent
 from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_above
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.keyed import StateStore
-from holdfast.services.log.logger import get_logger
 from holdfast.services.worker.core.tentative import Do, LineState, LineView, State
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.sinks.tentative_rows import Ahead

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from holdfast.services.client.feeding import Feed
 from holdfast.services.client.first_job import Draft, draft
 from holdfast.services.client.local_run import Finished, LocalRun, complete
+from holdfast.services.diagnostics.logger import drop_below
 from holdfast.services.kernel.errors import CommandFailed
-from holdfast.services.log.logger import drop_below
 from holdfast.services.planning.loading import load
 
 SHARED = Path(os.environ.get("HOLDFAST_SHARED_DATA", "/work/shared/data"))

@@ -232,7 +232,7 @@ def test_a_log_is_bounded_also_where_there_is_no_room_to_put_it_aside(
 
 SAYS = """
 import logging, sys, warnings
-from holdfast.services.log.service_log import open_service_log
+from holdfast.services.diagnostics.service_log import open_service_log
 import structlog
 
 open_service_log("info")

@@ -1,7 +1,7 @@
 """Logger: the messages of our own processes, by structlog, which is loaded with the first message.
 
 structlog loads rich, attrs and asyncio: 0.25 s of a core. A run in memory says nothing below an error, so it never
-needs them. services/log/service_log.py says how a message becomes a line.
+needs them. services/diagnostics/service_log.py says how a message becomes a line.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.services.log.repeats import FIRST_S, LAST_S, MOST_KINDS, Repeats
-from holdfast.services.log.service_log import line
+from holdfast.services.diagnostics.repeats import FIRST_S, LAST_S, MOST_KINDS, Repeats
+from holdfast.services.diagnostics.service_log import line
 
 WHEN = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
 SAYS = """
 import logging, sys, threading, warnings
 import structlog
-from holdfast.services.log.service_log import open_service_log
+from holdfast.services.diagnostics.service_log import open_service_log
 
 log = structlog.get_logger()
 open_service_log("info", sys.argv[1], worker="worker-1")
@@ -80,7 +80,7 @@ def test_thousands_of_complaints_are_a_line_and_a_number() -> None:
 ENDS = """
 import os
 import structlog
-from holdfast.services.log.service_log import close_service_log, open_service_log
+from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
 
 open_service_log("info")
 for _ in range(5):

@@ -23,8 +23,8 @@ from typing import Any, TextIO, cast
 import structlog
 
 from holdfast.schemas.assignments import split_unit_key
-from holdfast.services.log.log_settings import Format
-from holdfast.services.log.repeats import Repeated, Repeats
+from holdfast.services.diagnostics.repeats import Repeated, Repeats
+from holdfast.services.diagnostics.settings import Format
 
 _DIGITS = re.compile(r"\d+")
 _LIBRARIES = logging.WARNING
