@@ -32,8 +32,8 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.log.backlog import Backlog
-from holdfast.services.log.collector import Collector
 from holdfast.services.log.memory import MemoryLog
+from holdfast.services.process.collector import Collector
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 
 LEVELS = {31: (16, 1), 1_022: (256, 2)}

@@ -25,14 +25,14 @@ from holdfast.services.log.backlog import Backlog
 from holdfast.services.log.catching_up import catch_up, continue_group, recent
 from holdfast.services.log.client_settings import client_settings
 from holdfast.services.log.durability import Durability
-from holdfast.services.log.health import Health, answering, reading
 from holdfast.services.log.jobs import positions, read_jobs
 from holdfast.services.log.listening import listen
-from holdfast.services.log.metrics import of_process, of_refusals
 from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
 from holdfast.services.log.protocol import Log
 from holdfast.services.log.rights import Rights
 from holdfast.services.log.starting import await_answers
+from holdfast.services.process.health import Health, answering, reading
+from holdfast.services.process.metrics import of_process, of_refusals
 
 HISTORY_MS = 60_000
 """A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
@@ -122,7 +122,7 @@ def _health(settings: ControllerSettings, conductor: Conductor, log: Log, events
 def _serve_metrics(
     settings: ControllerSettings, conductor: Conductor, unsealed: Callable[[], dict[str, int]], health: Health
 ) -> None:
-    from holdfast.services.log.metrics_server import registry_of, serve
+    from holdfast.services.process.metrics_server import registry_of, serve
 
     name = settings.controller
     refusals = of_refusals(conductor.refusals.most, unsealed)

@@ -9,7 +9,7 @@ from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import PLACED
 from holdfast.services.controller.core.status import STATES
-from holdfast.services.log.metrics import REFUSED, Metric, Read, Sample
+from holdfast.services.process.metrics import REFUSED, Metric, Read, Sample
 
 JOBS = Metric("holdfast_jobs", "gauge", ("state",), "Jobs that the controller knows, by their state")
 STATE = Metric("holdfast_job_state", "gauge", ("job", "generation", "state"), "Always 1: of each job that is not over")

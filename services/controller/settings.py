@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from holdfast.services.diagnostics.settings import LogSettings
-from holdfast.services.log.metrics_settings import MetricsSettings
+from holdfast.services.process.metrics_settings import MetricsSettings
 
 
 class ControllerSettings(LogSettings, MetricsSettings):

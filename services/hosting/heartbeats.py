@@ -25,9 +25,9 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.logs.refusals import Refusals
-from holdfast.services.log.metrics import summed
 from holdfast.services.log.protocol import Appender
-from holdfast.services.log.usage import cpu_seconds, resident_bytes
+from holdfast.services.process.metrics import summed
+from holdfast.services.process.usage import cpu_seconds, resident_bytes
 
 FAREWELL_S = 0.5
 COSTS_MS = 1_000.0

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from holdfast.schemas.assignments import split_unit_key
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.log.asking import Asking
-from holdfast.services.log.metrics import Metric, Read, Sample
 from holdfast.services.log.protocol import Log
+from holdfast.services.process.asking import Asking
+from holdfast.services.process.metrics import Metric, Read, Sample
 
 LAG = Metric(
     "holdfast_source_lag_records",

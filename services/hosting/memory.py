@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from holdfast.services.log.usage import resident_bytes
+from holdfast.services.process.usage import resident_bytes
 
 NEAR = 0.9
 """Share of the limit at which the process ends. The rest is for a batch between two looks."""

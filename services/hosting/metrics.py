@@ -13,7 +13,7 @@ from holdfast.schemas.costs import Costs, MicroBatches
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.services.hosting.heartbeats import CostsOf
 from holdfast.services.hosting.lags import AT_RISK, LAG
-from holdfast.services.log.metrics import REFUSED, Metric, Read, Sample
+from holdfast.services.process.metrics import REFUSED, Metric, Read, Sample
 
 UNIT = ("job", "generation", "unit")
 

@@ -21,11 +21,11 @@ from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.hosting.watchdog import Watchdog, end_process
 from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.versions import versions
-from holdfast.services.log.health import Check, Health, answering, reading
-from holdfast.services.log.metrics import of_process, of_refusals
 from holdfast.services.log.opening import look_at_secret, open_log, refused_by
 from holdfast.services.log.protocol import Log
 from holdfast.services.log.starting import await_answers
+from holdfast.services.process.health import Check, Health, answering, reading
+from holdfast.services.process.metrics import of_process, of_refusals
 
 _log = get_logger()
 
@@ -153,7 +153,7 @@ def _serve_metrics(
     costs: CostsOf | None,
     taken: Callable[[], Sequence[Taken]],
 ) -> None:
-    from holdfast.services.log.metrics_server import registry_of, serve
+    from holdfast.services.process.metrics_server import registry_of, serve
 
     registry = registry_of(
         of_process(host.identity.worker, _kind(host)),

@@ -11,7 +11,7 @@ from pydantic_settings import SettingsConfigDict
 
 from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.hosting.plugins import modules_of
-from holdfast.services.log.metrics_settings import MetricsSettings
+from holdfast.services.process.metrics_settings import MetricsSettings
 
 
 def new_incarnation(former: str = "") -> str:

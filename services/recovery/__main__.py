@@ -22,14 +22,14 @@ from holdfast.services.log.assignments import read_standings
 from holdfast.services.log.backlog import Backlog
 from holdfast.services.log.catching_up import catch_up, continue_group, recent
 from holdfast.services.log.client_settings import client_settings
-from holdfast.services.log.collector import Collector
 from holdfast.services.log.durability import Durability
-from holdfast.services.log.health import Health, answering, reading
 from holdfast.services.log.jobs import feed_kept, positions, read_jobs
 from holdfast.services.log.listening import listen
 from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
 from holdfast.services.log.starting import await_answers
 from holdfast.services.log.trimming import trim
+from holdfast.services.process.collector import Collector
+from holdfast.services.process.health import Health, answering, reading
 from holdfast.services.recovery.core.placement.reassignment import SHARES, Reassignment
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 from holdfast.services.recovery.settings import RecoverySettings

@@ -12,9 +12,9 @@ from prometheus_client import Counter, Histogram
 
 from holdfast.schemas.assignments import job_key_of, split_job_key
 from holdfast.schemas.events import Event
-from holdfast.services.log.health import Health
-from holdfast.services.log.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
-from holdfast.services.log.metrics_server import registry_of, serve
+from holdfast.services.process.health import Health
+from holdfast.services.process.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
+from holdfast.services.process.metrics_server import registry_of, serve
 from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.publishing import INSTABILITY_PHASE
 

@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 
 from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
-from holdfast.services.log.metrics_settings import MetricsSettings
+from holdfast.services.process.metrics_settings import MetricsSettings
 
 
 class RecoverySettings(LogSettings, MetricsSettings):

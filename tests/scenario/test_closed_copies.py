@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from holdfast.services.log.collector import Collector
+from holdfast.services.process.collector import Collector
 from holdfast.services.worker.unit.running import Running
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders

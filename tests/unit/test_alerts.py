@@ -30,8 +30,8 @@ from holdfast.services.hosting.lags import Taken, of_lags
 from holdfast.services.hosting.metrics import of_copies
 from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.log.metrics import of_process, of_refusals
-from holdfast.services.log.metrics_server import registry_of
+from holdfast.services.process.metrics import of_process, of_refusals
+from holdfast.services.process.metrics_server import registry_of
 from holdfast.services.recovery.meters import Meters
 from holdfast.services.worker.core.retention import Extent, Keeps, Retention
 from tests.support.alerting import INFRA, INTERVAL_S, RULES, Scene, alerts, fired, scrapes, times

@@ -25,8 +25,8 @@ from holdfast.services.controller.meters import OF_CONTROLLER, of_jobs
 from holdfast.services.hosting.lags import Taken, of_lags
 from holdfast.services.hosting.metrics import OF_COPIES, of_copies
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.log.metrics import OF_PROCESSES, of_process, of_refusals
-from holdfast.services.log.metrics_server import registry_of
+from holdfast.services.process.metrics import OF_PROCESSES, of_process, of_refusals
+from holdfast.services.process.metrics_server import registry_of
 from holdfast.services.recovery.meters import OF_RECOVERY, Meters
 from tests.support.alerting import INFRA, RULES, exposition
 from tests.support.promql import Aggregate, Binary, Node, Selector, nodes, parse

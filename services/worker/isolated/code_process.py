@@ -22,7 +22,7 @@ import msgspec
 from holdfast.services.hosting.memory import MIB, NEAR
 from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
 from holdfast.services.kernel.operators.user_code import CodeUnavailable
-from holdfast.services.log.usage import resident_bytes
+from holdfast.services.process.usage import resident_bytes
 from holdfast.services.worker.isolated.channel import Channel, Garbage, PeerEnded, pair
 from holdfast.services.worker.isolated.isolation import Isolation
 from holdfast.services.worker.isolated.messages import (

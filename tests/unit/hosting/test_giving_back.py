@@ -18,7 +18,7 @@ FREED_MIB, LEFT_MIB = 60, 20
 HOLED = f"""
 import threading
 from holdfast.services.hosting.giving_back import trimming
-from holdfast.services.log.usage import resident_bytes
+from holdfast.services.process.usage import resident_bytes
 
 stays, before = [], resident_bytes()
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from holdfast.services.log.usage import cpu_seconds, resident_bytes
+from holdfast.services.process.usage import cpu_seconds, resident_bytes
 
 
 class Metric(NamedTuple):

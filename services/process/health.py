@@ -1,7 +1,7 @@
 """Liveness and readiness of a process, for what restarts processes: systemd, Kubernetes, a person.
 
 Live: its loop turns. Ready: it has read its log to the end, too, and Kafka answers. Nothing is looked at in advance.
-Server: services/log/metrics_server.py; addresses: docs/metrics.md.
+Server: services/process/metrics_server.py; addresses: docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.log.asking import Asking
 from holdfast.services.log.protocol import Log
+from holdfast.services.process.asking import Asking
 
 STUCK_S = 30.0
 """A loop that has not turned for so long does not live; a batch of a slow operator of a user may take seconds."""

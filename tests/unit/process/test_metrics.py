@@ -24,17 +24,17 @@ from holdfast.services.controller.meters import OF_CONTROLLER, of_jobs
 from holdfast.services.hosting.lags import Taken, of_lags
 from holdfast.services.hosting.metrics import OF_COPIES, of_copies
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.asking import Asking
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.log.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
-from holdfast.services.log.metrics_server import registry_of, serve
 from holdfast.services.node.metrics_ports import MetricsPorts
 from holdfast.services.node.ports import choose_pair
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import Supervisor
+from holdfast.services.process.asking import Asking
+from holdfast.services.process.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
+from holdfast.services.process.metrics_server import registry_of, serve
 from holdfast.services.recovery.meters import OF_RECOVERY
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 BY_PROCESS = {
     "all": OF_PROCESSES,
     "worker, driver": OF_COPIES,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.services.log import collector
-from holdfast.services.log.collector import (
+from holdfast.services.process import collector
+from holdfast.services.process.collector import (
     LEFT_BUSY_S,
     LEFT_S,
     MANY_OBJECTS,

@@ -18,8 +18,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.log.health import Health
-from holdfast.services.log.metrics import Metric, Read
+from holdfast.services.process.health import Health
+from holdfast.services.process.metrics import Metric, Read
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

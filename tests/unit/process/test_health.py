@@ -16,12 +16,12 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.hosting.decisions import Decisions
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log import metrics_server
-from holdfast.services.log.health import STUCK_S, Check, Health, answering, reading
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.log.metrics_server import registry_of, serve
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.node.ports import choose_pair
+from holdfast.services.process import metrics_server
+from holdfast.services.process.health import STUCK_S, Check, Health, answering, reading
+from holdfast.services.process.metrics_server import registry_of, serve
 
 TOPICS = ClusterTopics()
 
