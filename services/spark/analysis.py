@@ -32,6 +32,8 @@ from holdfast.services.spark.operator import OperatorFault, apply, describe, fir
 from holdfast.services.spark.session import open_session, own_session
 from holdfast.services.spark.settings import SparkSettings
 
+PATIENT = 10
+"""Niceness at the end: beside a process that never waits, a tenth of a processor."""
 NO_JAVA = "there is no Java in JAVA_HOME or on the PATH; install a Java 17 runtime, see `holdfast doctor`"
 
 
@@ -158,9 +160,15 @@ def main() -> int:
             answers.write(framed(reply))
             answers.flush()
         if size and isinstance(spark, SparkSession):
-            class_data.record(spark, scratch)
+            _record(spark, scratch)
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)  # nobody waits for the JVM
+
+
+def _record(spark: SparkSession, scratch: Path) -> None:
+    """Makes the archive of class data, and leaves the processors to the jobs that run meanwhile."""
+    os.setpriority(os.PRIO_PGRP, 0, PATIENT)  # with the JVM, which is in the group of this process
+    class_data.record(spark, scratch)
 
 
 def _opened(scratch: Path) -> SparkSession | Answer:

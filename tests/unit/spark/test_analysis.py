@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,3 +62,19 @@ def test_code_that_ends_its_process_or_raises_is_a_problem_of_the_operator(
     (problem,) = ask("deadly", tmp_path).problems
     assert problem.path == "spark"
     assert cause in problem.message
+
+
+RECORDS = """
+import os
+from holdfast.services.spark import analysis, class_data
+
+os.setpgid(0, 0)
+class_data.record = lambda spark, scratch: print(os.getpriority(os.PRIO_PGRP, 0))
+analysis._record(None, None)
+"""
+
+
+def test_class_data_are_made_with_a_low_priority() -> None:
+    """A cluster runs jobs by then; a group of its own, so that this process keeps its priority."""
+    done = subprocess.run([sys.executable, "-c", RECORDS], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [str(analysis.PATIENT)], done.stderr
