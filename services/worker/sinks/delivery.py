@@ -18,7 +18,7 @@ from holdfast.schemas.delivered import encode as encode_delivered
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.hosting.blocking import Blocking, Call, Done
-from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
+from holdfast.services.kernel.errors import HoldfastError, Indefinite, InvalidRecord, Refused, Retriable, TopicGone
 from holdfast.services.log.protocol import Log, Rows, Transactor
 from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
@@ -187,8 +187,7 @@ class Delivery:
         try:
             transactor.start()
         except Retriable:  # also while an earlier transaction waits for replicas
-            with suppress(HoldfastError):
-                self._refusals.explain(self._log)
+            self._refusals.explain(self._log)
             raise
         position = self._positions.last()
         if position is not None:
@@ -263,7 +262,7 @@ class Delivery:
             self._transactor.commit([*rows, *closing, self._position_rows(self._under_way[-1].number, too_large)])
         except InvalidRecord as error:
             raise self._rows.too_large(error, self._sink_topics()) from error
-        except Retriable as error:
+        except (Retriable, Indefinite) as error:
             self._refusals.judge(error, self._log, self._sink_topics())
             raise
         return sum(len(one.values) for one in rows), too_large

@@ -10,8 +10,9 @@ import math
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
+from holdfast.services.kernel.errors import HoldfastError, Indefinite, InvalidRecord, Refused, Retriable, TopicGone
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.cluster_seen import TRANSACTIONS
 from holdfast.services.log.protocol import Described, Log
 
 MOST_REFUSALS = 20
@@ -47,14 +48,14 @@ class Refusals:
 
     limits: bytes of the largest batch that a topic takes (its max.message.bytes), for topics that have refused rows.
     tentative: Kafka has refused tentative rows: the copy publishes none any more.
-    topics: those of the last transaction that failed.
+    written: every topic that the copy's transactions write.
     shortage: a topic with fewer replicas in sync than it asks for, in words; Kafka's own answer seldom says so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, written: Collection[str] = ()) -> None:
         self.limits: dict[str, int] = {}
         self.tentative = False
-        self.topics: list[str] = []
+        self._written = list(written)
         self.shortage = ""
         self._failures = self._refusals = 0
         self._delivered = -1
@@ -73,20 +74,31 @@ class Refusals:
         self.limits |= limits
         return new
 
-    def judge(self, error: Retriable, log: Log, topics: list[str]) -> None:
-        """Asks Kafka why a transaction to these topics failed. Raises TopicGone if it knows one of them no more."""
-        self.topics, described = topics, log.describe(topics)
-        if missing := gone(topics, described):
+    def judge(self, error: Retriable | Indefinite, log: Log, topics: list[str]) -> None:
+        """Asks Kafka why a transaction failed. topics: those of its sinks.
+
+        Raises:
+            TopicGone: nothing was committed, and Kafka knows one of the topics no more.
+        """
+        missing: list[str] = []
+        if isinstance(error, Retriable):
+            with suppress(HoldfastError):  # then the first error says more than that this was not answered
+                missing = gone(topics, log.describe(topics))
+        if missing:
             raise TopicGone(
                 f"topic {', '.join(missing)} of a sink is gone, and with it the rows that were there: waiting for it, "
                 "with those that have not been delivered"
             ) from error
-        with suppress(HoldfastError):
-            self.shortage = shortage(log, described)
+        if isinstance(error, Retriable) or self._failures:  # the first lost connection costs no time
+            self.explain(log)
 
     def explain(self, log: Log) -> None:
-        """Asks Kafka whether the topics of the last transaction that failed wait for replicas."""
-        self.shortage = shortage(log, log.describe(self.topics))
+        """Asks Kafka whether a topic that the transactions need waits for replicas: one that they write, or Kafka's own
+        with their outcomes, which a copy may have no right to see.
+        """
+        with suppress(HoldfastError):
+            self.shortage = shortage(log, log.describe(self._written))
+            self.shortage = self.shortage or shortage(log, log.describe([TRANSACTIONS]))
 
     def failed(self, error: Exception, delivered: int, now_ms: float) -> float:
         """Notes a failed delivery. delivered: the last batch that is.
@@ -122,7 +134,7 @@ class Refusals:
         """Rows were committed, or the copy delivers no more."""
         self._failures = self._refusals = 0
         self._cause, self._since_ms, self._event_ms = "", math.inf, math.inf
-        self.topics, self.shortage = [], ""
+        self.shortage = ""
 
     def waits(self, now_ms: float) -> str:
         """Message that nothing is delivered, and why; empty for a standstill shorter than SAID_MS."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.schemas.topics import Partition
+from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
@@ -48,7 +48,7 @@ class Opening:
         self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
         self.delivery: Delivery | None = None
         self._holds = False
-        self._portion, self.refusals = Portion(), Refusals()
+        self._portion, self.refusals = Portion(), Refusals(written(layout, job.topics))
 
     def place(self, epoch: int, commit: bool, opened: Callable[[], None]) -> None:
         """With commit: holds the transactional id, and says when. Without: is connected, so that it could."""
@@ -118,6 +118,12 @@ def tentative_sinks(layout: UnitLayout) -> dict[str, OperatorPlan]:
     """The unit's sinks of queries with tentative results, by query."""
     sinks = [task.operator for task in layout.tasks if task.operator.params.get("tentative")]
     return {sink.params["query"]: sink for sink in sinks}
+
+
+def written(layout: UnitLayout, topics: JobTopics) -> list[str]:
+    """Topics that the unit's transactions write."""
+    sinks = {task.operator.params["topic"] for task in layout.tasks if task.operator.kind == "sink"}
+    return [*sorted(sinks), topics.delivered, topics.dead_letters]
 
 
 def commit_interval_ms(layout: UnitLayout) -> int:

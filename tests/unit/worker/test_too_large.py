@@ -20,10 +20,10 @@ from holdfast.services.hosting.blocking import Inline
 from holdfast.services.kernel.codecs.arrow_records import halves
 from holdfast.services.kernel.dataflow.sink_records import sink_records
 from holdfast.services.kernel.dataflow.unit import SinkRows
-from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
+from holdfast.services.kernel.errors import Indefinite, InvalidRecord, Refused, Retriable
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.memory import MemoryLog, MemoryTransactor
-from holdfast.services.log.protocol import Described, Rows
+from holdfast.services.log.protocol import Rows
 from holdfast.services.log.record_sizes import size_alone
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.sinks.delivery import Delivery
@@ -60,9 +60,10 @@ class Site:
         config = {"max.message.bytes": str(limit)}
         self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
         self.errors: list[Exception] = []
+        self.again = True
         self.spent = Spent()
         self.beside = Inline()
-        self.refusals, self.dead_letters = Refusals(), dead_letters
+        self.refusals, self.dead_letters = Refusals(["out", TOPICS.dead_letters, TOPICS.delivered]), dead_letters
         self.now_ms = 0.0
         self.open()
 
@@ -86,7 +87,7 @@ class Site:
     def failed(self, error: Exception) -> None:
         """What can be tried again, a copy tries again, with a producer of its own."""
         self.errors.append(error)
-        if isinstance(error, Retriable):
+        if self.again and isinstance(error, Retriable | Indefinite):
             left = self.delivery.leftovers()
             self.delivery.close()
             self.open()
@@ -264,35 +265,6 @@ def test_what_kafka_keeps_refusing_is_said_and_ends_the_job_after_a_bounded_numb
     assert "the topic is compacted" in str(last)
     assert any("attempts: the topic is compacted" in text for text in said)
     assert SAID_MS < site.now_ms < 120_000
-
-
-class Unanswered(MemoryTransactor):
-    def commit(self, rows: Sequence[Rows]) -> None:
-        raise Retriable("there was no answer")
-
-
-def test_a_topic_with_too_few_replicas_is_named_while_its_rows_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    site = Site()
-    site.log.create([TopicSpec("out")])
-    site.log.configure([TopicSpec("out", 1, {"min.insync.replicas": "3"})])
-    described = {"out": Described("id", 1, 2)}
-    monkeypatch.setattr(site.log, "describe", lambda topics: described)
-    monkeypatch.setattr(site.log, "transactor", lambda name, size=None: Unanswered(site.log, name))
-    site.delivery.close()
-    site.open()
-    site.delivery._failed = site.errors.append
-    site.deliver(1, "a")
-    site.now_ms = 2 * SAID_MS
-    assert site.refusals.waits(site.now_ms) == (
-        "no row was delivered for 6 s, in 1 attempt: topic out has 2 replicas in sync and takes rows from 3 on "
-        "(its min.insync.replicas). Kafka's last answer: there was no answer"
-    )
-    monkeypatch.undo()
-    site.delivery.close()
-    site.open()
-    site.deliver(1, "a")
-    assert site.rows() == [b'{"t":"a"}']
-    assert not site.refusals.shortage
 
 
 def test_rows_that_are_committed_end_the_count_of_refusals() -> None:
