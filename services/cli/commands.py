@@ -237,7 +237,7 @@ COMMANDS = (
         "state",
         LOOKING,
         "stored_state:state",
-        "Show the tables of a Python operator, as of the newest checkpoint of each task.",
+        "Show the state of an operator, as of the newest checkpoint of each task: totals, windows, rows that wait.",
     ),
     Command("units", LOOKING, "looking:units", "Show who runs what of a job, with which flags; or what it costs."),
     Command("workers", LOOKING, "looking:workers", "List the workers heard of in the last minute."),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Body, FastAPI, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
+from holdfast.services.client.stored_state import Asked, read_state
 from holdfast.services.console.actions import READ_ONLY, Actions
 from holdfast.services.console.feed import Feed
 from holdfast.services.console.markup import Node, card, element, table, text
@@ -19,6 +21,8 @@ from holdfast.services.view.rows import newest_letters, newest_rows
 
 ROOT = "/api/v1"
 WAIT_S = 10.0
+MOST_ENTRIES = 10_000
+"""Entries of the state of an operator in one answer."""
 Job = Annotated[str, Path(description="Name of a job that runs.")]
 Most = Annotated[int, Query(ge=1, le=500, description="So many at most, the newest first.")]
 
@@ -93,6 +97,26 @@ def _reading(feed: Feed, door: Door) -> APIRouter:
     def dead_letters(job: Job, most: Most = 50) -> Response:
         line = of(job).line
         return _json(newest_letters(door, door.topics.job(line.job, line.generation), most))
+
+    reading = Lock()
+
+    @router.get("/jobs/{job}/state/{operator}", summary="State of an operator, as `holdfast state JOB OPERATOR --json`")
+    def state(
+        job: Job,
+        operator: str,
+        key: Annotated[str | None, Query(description="Only this key: text, or JSON of its parts.")] = None,
+        prefix: Annotated[str | None, Query(description="Only keys that begin so: text, or JSON of parts.")] = None,
+        table: Annotated[str | None, Query(description="Only this table of the operator.")] = None,
+        most: Annotated[int, Query(ge=1, le=MOST_ENTRIES, description="So many entries at most.")] = 100,
+    ) -> Response:
+        # a restored unit is held in memory: the state of one at a time
+        if not reading.acquire(timeout=WAIT_S):
+            raise Failed(503, "the state of another operator is being read", "try again")
+        try:
+            found = read_state(door, of(job).plan, operator, Asked(key, prefix, table), most)
+        finally:
+            reading.release()
+        return _json({"entries": found.entries, "more": found.more})
 
     @router.get("/workers", summary="Workers, as `holdfast workers --json`")
     def workers() -> Response:

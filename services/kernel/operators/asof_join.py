@@ -28,6 +28,7 @@ from holdfast.services.kernel.operators.join_keys import Sides
 from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, moments, of_rows, stored
 from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.state.table import Tables
 
@@ -143,6 +144,19 @@ class AsOfJoin:
         if context.watermark == context.watermark_before:
             return before
         return pl.concat([self._held.take(context.watermark), before])
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Right rows that may be met, by key and time, then left rows that wait."""
+        if self._ends is None:
+            self._ends = self._load(watermark)
+        names = self._sides.right_on
+        for entries in stored(self._versions, wanted):
+            one_by_one = [(key, time, values) for key, versions in entries for time, values in versions]
+            keys = canonical_keys.decode([key for key, _, _ in one_by_one], names, self._sides.right)
+            times = moments(pl.Series(TIME, [time for _, time, _ in one_by_one], dtype=pl.Int64))
+            values = self._rows.decode([values for _, _, values in one_by_one])
+            yield Remembered("right", keys.with_columns(times), values.select(list(self._sides.names)))
+        yield from of_rows("left", self._held.rows(), self._sides.left_on, wanted)
 
     # -- right rows ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.expressions.parsing import computing
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Remembering, Wanted
 
 
 class Computed:
@@ -22,3 +23,11 @@ class Computed:
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         outcome = self._inner.on_batch(inputs, context)
         return replace(outcome, rows=self._add(outcome.rows).select(self._names))
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """State of the operator, with these columns in place of those of which they are made."""
+        assert isinstance(self._inner, Remembering)
+        for table, keys, values in self._inner.remembered(watermark, wanted):
+            rows = self._add(keys.hstack(values) if keys.width else values)
+            shown = [name for name in self._names if name in rows.columns and name not in keys.columns]
+            yield Remembered(table, keys, rows.select(shown))

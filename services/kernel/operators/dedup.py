@@ -18,7 +18,7 @@ Source: JOBS "operators", PROTOCOL 3 (late) and 4, docs/decisions/0140.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -32,6 +32,7 @@ from holdfast.services.kernel.operators.held_rows import HeldRows
 from holdfast.services.kernel.operators.kind import EVERY_TASK, Fields, OperatorKind, Params, Passing, Problems, Stream
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.remembered import PIECE, Remembered, Wanted, moments, of_rows
 from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
 from holdfast.services.kernel.state.table import Tables
 
@@ -186,6 +187,24 @@ class Dedup:
         if begun := sorted({number for number, _ in entries} - slices):
             self._live.put_many([prefix_of(number) for number in begun], [(1,)] * len(begun))
             slices.update(begun)
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Event times of rows that were passed on and may be met, then rows that wait."""
+        slices, open_us = self._known_slices(watermark), _open_us(self._within, watermark)
+        for number in sorted(slices):
+            prefix = prefix_of(number)
+            if wanted is None:
+                known = [(key[8:], times) for key, times in self._times.scan(prefix)]
+            else:
+                found = self._times.get_many([prefix + key for key in wanted])
+                known = [(key, times) for key, times in zip(wanted, found, strict=True) if times is not None]
+            open_ones = [(key, time) for key, times in known for time in times if time >= open_us]
+            for start in range(0, len(open_ones), PIECE):
+                piece = open_ones[start : start + PIECE]
+                keys = canonical_keys.decode([key for key, _ in piece], self._key, self._nothing.schema)
+                at = moments(pl.Series(TIME, [time for _, time in piece], dtype=pl.Int64))
+                yield Remembered("passed", keys, at.to_frame())
+        yield from of_rows("waiting", self._held.rows(), self._key, wanted)
 
     # -- slices of time -----------------------------------------------------------------------------------------------
 

@@ -44,6 +44,10 @@ class HeldRows:
             heappush(self._leaving, (int(rows[TIME].max()), batch))  # type: ignore[arg-type]
             self._enter(rows)
 
+    def rows(self) -> pl.DataFrame:
+        """The rows that wait, in the order of their event times."""
+        return pl.concat([self._nothing, *self._runs]).sort(TIME, maintain_order=True)
+
     def take(self, before_us: int) -> pl.DataFrame:
         """The rows before this time, which leave."""
         heads, runs = [self._nothing], list[pl.DataFrame]()

@@ -6,7 +6,7 @@ that matched, so that a delta holds just what entered and tombstones for what le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -18,6 +18,8 @@ from holdfast.services.kernel.operators.operator import TIME
 from holdfast.services.kernel.operators.sorted_runs import Numbers, Run, SortedRuns, run_of
 from holdfast.services.kernel.state.table import Table
 
+MATCHED = "_matched"
+"""Column that says whether a row has met one of the other side."""
 _MATCHED = {b"L": b"M", b"R": b"N"}
 """Under which names the state holds which rows of a side have matched."""
 _MAX_ROWS = 2**24
@@ -90,6 +92,15 @@ class KeptRows:
         self._table.put_many([_at(self._marks, batch)], [(newest_us, self._names(fresh).tobytes())])
         heappush(self._marks_leaving, (newest_us, batch))
         return positions
+
+    def kept(self, oldest_us: int) -> Iterator[pl.DataFrame]:
+        """The rows from this time on, as batches brought them; with whether they have matched, where that counts."""
+        for key, (data,) in self._table.scan(self._name):
+            rows = self._codec.decode(data)
+            if self._finds_unmatched:
+                blob = self._blobs[int.from_bytes(key[1:], "big")]
+                rows = rows.with_columns(pl.Series(MATCHED, self._matched.get(blob.first, blob.count)))
+            yield rows.filter(rows[TIME] >= oldest_us)
 
     # -- what leaves --------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Source: JOBS "operators".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from holdfast.services.kernel.expressions.parsing import compile_expression, com
 from holdfast.services.kernel.expressions.refused import what_is_wrong
 from holdfast.services.kernel.operators.inline import where
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
+from holdfast.services.kernel.operators.remembered import Remembered, Remembering, Wanted
 
 Compute = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -87,6 +88,10 @@ class Screened:
         places = np.delete(np.arange(rows.height), [one.place for one in screened.refused])
         others = (replace(one, place=int(places[one.place])) for one in outcome.refused)
         return replace(outcome, refused=(*screened.refused, *others))
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        assert isinstance(self._inner, Remembering)
+        return self._inner.remembered(watermark, wanted)
 
 
 def stops(params: Mapping[str, Any]) -> bool:

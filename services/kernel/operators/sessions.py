@@ -13,7 +13,7 @@ Source: JOBS "window", PROTOCOL 3 (late) and 4, docs/decisions/0163.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from holdfast.services.kernel.operators.ends import Ends
 from holdfast.services.kernel.operators.grouping import Grouping, State
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, stored
 from holdfast.services.kernel.operators.window_shapes import Session
 from holdfast.services.kernel.operators.windows import BOUNDS, END, START
 from holdfast.services.kernel.state.table import Tables
@@ -166,6 +167,13 @@ class Sessions:
         self._open.put_many(kept, [left[key] for key in kept])
         self._open.delete_many([key for key in keys if key not in left])
         return self._rows(over) if over else self._nothing
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Open sessions with the bounds that they have so far."""
+        names = [*self._key, *BOUNDS]
+        for entries in stored(self._open, wanted):
+            rows = self._rows([(key, one) for key, sessions in entries for one in sessions])
+            yield Remembered("sessions", rows.select(names), rows.drop(*names, TIME))
 
     def _rows(self, over: Sequence[tuple[bytes, Open]]) -> pl.DataFrame:
         keys, sessions = [key for key, _ in over], [one for _, one in over]

@@ -11,7 +11,7 @@ Source: JOBS "join", PROTOCOL 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -23,6 +23,7 @@ from holdfast.services.kernel.operators.join_range import Range
 from holdfast.services.kernel.operators.kept_rows import KeptRows
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, of_rows
 from holdfast.services.kernel.operators.sorted_runs import Numbers, Run, taken
 from holdfast.services.kernel.state.table import Tables
 
@@ -46,6 +47,7 @@ class Join:
 
     def __init__(self, sides: Sides, range: Range, keep_late: bool, tables: Tables) -> None:
         self._on, self._range, self._kind, self._keep_late = sides.on, range, sides.kind, keep_late
+        self._on_by_slot = (sides.left_on, sides.right_on)
         self._left_alone, self._right_alone = _ALONE.get(sides.kind, (False, False))
         self._left_names, self._right_names = list(sides.left), dict(sides.names)
         self._schema = with_time(sides.output)
@@ -77,6 +79,13 @@ class Join:
         """A row of a side that comes out with its own time may do so as long as that side is open."""
         slots = [slot for slot, own in enumerate((self._left_alone or self._kind == "semi", self._right_alone)) if own]
         return min((self._range.open_us(slot, watermark) for slot in slots), default=None)
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Rows of each side that may still be met."""
+        self._load()
+        for slot, (side, rows) in enumerate((("left", self._left), ("right", self._right))):
+            for some in rows.kept(self._range.open_us(slot, watermark)):
+                yield from of_rows(side, some, self._on_by_slot[slot], wanted)
 
     def _load(self) -> None:
         if not self._loaded:

@@ -7,7 +7,7 @@ per distinct key of a batch). That the table is there before the first left row 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from holdfast.services.kernel.codecs import keys
 from holdfast.services.kernel.codecs.fields import DELETED, with_time
 from holdfast.services.kernel.operators.join_keys import Sides
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, stored
 from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.state.table import Tables
 
@@ -33,7 +34,7 @@ class TableJoin:
     def __init__(self, sides: Sides, tables: Tables) -> None:
         self._left_on, self._right_on = sides.left_on, sides.right_on
         self._kind, self._right_names = sides.kind, dict(sides.names)
-        self._left_names = list(sides.left)
+        self._left_names, self._right = list(sides.left), sides.right
         self._table = tables.table("rows")
         # of a table that is nothing but its key, a row must hold something, too
         self._stored = list(sides.names) or self._right_on[:1]
@@ -48,6 +49,13 @@ class TableJoin:
         # the left side has ended, the table not yet: what is behind gets no watermark until both have
         waits = LOADED_WATERMARK <= context.watermark < END_WATERMARK
         return Outcome(rows, watermark=NO_WATERMARK if waits else None)
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Rows of the table."""
+        for entries in stored(self._table, wanted):
+            found = keys.decode([key for key, _ in entries], self._right_on, self._right)
+            values = self._rows.decode([row for _, row in entries])
+            yield Remembered("table", found, values.select(list(self._right_names)))
 
     def _change(self, changes: pl.DataFrame) -> None:
         """Takes in changes; the last change of each key counts; null is no key."""

@@ -6,7 +6,7 @@ the rows alone. Source: JOBS "operators", PROTOCOL 4 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.ranked_pools import GROUP
 from holdfast.services.kernel.operators.ranking import PREFIX_BYTES, Growing, Kept, Order, Ranking, Replacing
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, of_rows
 from holdfast.services.kernel.operators.windows import BOUNDS, END, START
 from holdfast.services.kernel.state.table import Tables
 
@@ -116,9 +117,11 @@ class Top:
         self, k: int, order: Order, key: Sequence[str], columns: pl.Schema, row_key: Sequence[str], tables: Tables
     ) -> None:
         self._key, self._columns = list(key), list(columns)
+        self._others = [name for name in columns if name not in key]
         self._floats = [name for name, kind in columns.items() if kind.is_float()]
         self._nothing = with_time({**columns, RANK: pl.Int64()}).to_frame()
-        kept = Kept(k, order, columns, bool(key), tables.table("rows", PREFIX_BYTES if key else 0))
+        self._order = order
+        self._kept = kept = Kept(k, order, columns, bool(key), tables.table("rows", PREFIX_BYTES if key else 0))
         self._ranking: Ranking = Replacing(kept, row_key) if row_key else Growing(kept)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
@@ -132,6 +135,20 @@ class Top:
         found = ranking.changed(before, ranking.ranked(self._ranking.best(groups), RANK))
         time = pl.lit(rows[TIME].max(), pl.Int64).alias(TIME)
         return Outcome(found.with_columns(time).select(*_typed(self._nothing.schema)))
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Rows with their ranks, best first. Where rows replace each other those beyond the k-th are kept, too."""
+        table, rows = self._kept.table, self._kept.rows
+        if wanted is None:
+            found = rows.decode([row for _, row in table.scan(b"")])
+        else:
+            groups = [xxhash.xxh3_64_digest(key) + key for key in wanted]
+            scanned = [(group, *entry) for group in groups for entry in table.scan(group[:PREFIX_BYTES])]
+            found = rows.decode([row for group, name, row in scanned if name.startswith(group)])
+        best = self._order.sort(found, self._key)
+        place = pl.int_range(1, pl.len() + 1)
+        best = best.with_columns((place.over(self._key) if self._key else place).alias(RANK))
+        yield from of_rows("rows", best.select(*self._key, RANK, *self._others), [*self._key, RANK], None)
 
     def _grouped(self, rows: pl.DataFrame) -> tuple[list[bytes], pl.Series]:
         """The groups of a batch by name, in order, and the number of each row's group."""

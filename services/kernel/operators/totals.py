@@ -5,7 +5,7 @@ Source: JOBS "aggregate", PROTOCOL 6 (state access per distinct key of a batch).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from holdfast.services.kernel.operators.aggregation import Aggregation
 from holdfast.services.kernel.operators.grouping import Grouping, State
 from holdfast.services.kernel.operators.lifespans import Lifespans
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, readable, stored
 from holdfast.services.kernel.operators.running import after_each
 from holdfast.services.kernel.state.table import Tables
 
@@ -100,6 +101,16 @@ class Totals:
         rows = self._rows(keys, self._grouping.columns_of([state for _, state in entries]))
         rows = rows.rename({_LATEST: TIME}).select(self._schema.names())
         return rows.sort(names, maintain_order=True) if names else rows
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """The totals; with the newest event time where that counts."""
+        names = self._grouping.key
+        for entries in stored(self._totals, wanted):
+            encoded = [key for key, _ in entries]
+            keys = canonical_keys.decode(encoded, names, self._schema) if names else pl.DataFrame()
+            values = pl.DataFrame(self._grouping.values(self._grouping.columns_of([one for _, one in entries])))
+            timed = _LATEST in values.columns
+            yield Remembered("totals", keys, readable(values.rename({_LATEST: TIME})) if timed else values)
 
     def _rows(self, keys: pl.DataFrame, accumulators: Columns) -> pl.DataFrame:
         return pl.DataFrame([*keys.get_columns(), *self._grouping.values(accumulators)])

@@ -10,7 +10,7 @@ Source: JOBS "join", PROTOCOL 6 (state access per distinct key of a batch).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -22,6 +22,7 @@ from holdfast.services.kernel.codecs.change_records import OP
 from holdfast.services.kernel.codecs.fields import DELETED, with_time
 from holdfast.services.kernel.operators.join_keys import Sides
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, of_rows, stored
 from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.state.table import Table, Tables, Value
 
@@ -71,6 +72,17 @@ class UpdatingJoin:
         if not left.height and not right.height:
             return Outcome(self._nothing, watermark=watermark)
         return Outcome(self._changed(left, right, self._time(inputs, context)), watermark=watermark)
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """The newest rows of both sides. A left row stands under the key by which it names a right one."""
+        others = [name for name in self._key if name not in self._on]
+        for entries in stored(self._left, wanted if self._naming is None else None):
+            rows = self._left_rows.decode([row for _, row in entries])
+            for _, keyed, values in of_rows("left", rows, self._on, wanted):
+                yield Remembered("left", keyed.hstack(values.select(others)), values.drop(others))
+        for entries in stored(self._right, wanted):
+            rows = self._right_rows.decode([one for _, one in entries])
+            yield from of_rows("right", rows, self._right_on, None)
 
     @staticmethod
     def _time(inputs: Sequence[pl.DataFrame], context: BatchContext) -> int:

@@ -8,7 +8,7 @@ Source: JOBS "window", PROTOCOL 3 (late) and 4, MECHANISMS C10.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from holdfast.services.kernel.operators.grouping import Grouping
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
 from holdfast.services.kernel.operators.panes import GrowingPane, Pane, Panes, merged
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted
 from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
 from holdfast.services.kernel.operators.window_shapes import Cumulative, Grid
 from holdfast.services.kernel.state.table import Tables
@@ -125,6 +126,14 @@ class Windows:
         values = self._grouping.values(found.columns)
         rows = pl.DataFrame([*names.get_columns(), *values, *self._bounds(end, len(found.keys))])
         return rows.sort(self._key, maintain_order=True) if self._key else rows
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Open windows as they are so far, in the order of their ends."""
+        panes, names = self._known_panes(), [*self._key, *BOUNDS]
+        for end in sorted({end for pane in panes for end in self._shape.ends(pane, watermark, END_WATERMARK)}):
+            rows = self._merged(end, None if wanted is None else list(wanted))
+            if rows is not None:
+                yield Remembered("windows", rows.select(names), rows.drop(*names, TIME))
 
     def _total(self, end: int, keys: list[bytes] | None) -> Pane:
         assert self._panes is not None

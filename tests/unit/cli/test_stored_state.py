@@ -1,4 +1,4 @@
-"""`holdfast state` shows what a Python operator has stored, as of its newest checkpoint."""
+"""`holdfast state` shows what an operator has stored, as of its newest checkpoint: tables, typed states, timers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ JOB = {
             "key": ["carrier"],
             "parallelism": 2,
         },
-        "counted": {"aggregate": {"n": "count()"}, "key": ["carrier"], "input": "flights"},
+        "all": {"filter": "dep_delay > -100", "input": "flights"},
+        "counted": {"aggregate": {"n": "count()"}, "key": ["carrier"], "input": "all"},
     },
     "queries": {"shares": {"input": "scored", "sink": {"topic": "shares"}}, "counts": {"input": "counted"}},
 }
@@ -65,13 +66,15 @@ def test_entries_are_those_of_the_newest_checkpoint_of_all_tasks_and_a_key_is_fo
     assert shown("scored", "UA") == [one for one in every if one["key"] == "UA"]
     assert shown("scored", "7") == [one for one in every if one["key"] == "7"]
     assert shown("scored", "--table", "other") == shown("scored", "XX") == []
+    assert shown("scored", "--prefix", "U") == shown("scored", "UA")
+    assert [one["value"] for one in shown("counted", "UA")] == [{"n": 3}]
     few = CliRunner().invoke(app, ["state", "scores", "scored", "--limit", "1"])
     assert "there are more entries" in few.stderr
 
 
 def test_an_operator_whose_state_cannot_be_read_is_refused(run: JobRun) -> None:
     for words, said in (
-        (["counted"], "of the kind aggregate: only tables of Python operators can be read (the job has scored)"),
+        (["all"], "'all' (filter) keeps no state (the job has state in scored, counted)"),
         (["scord"], "did you mean 'scored'"),
     ):
         done = CliRunner().invoke(app, ["state", "scores", *words])

@@ -114,3 +114,25 @@ def test_a_console_that_is_read_only_writes_nothing(site: Site) -> None:
     assert site.get("/jobs/counted").status_code == 200
     assert site.struck == []
     assert site.cluster.door.log.last(submit) is None
+
+
+@pytest.mark.parametrize("site", [True], indirect=True)
+def test_the_state_of_an_operator_is_read_also_where_nothing_may_be_changed(site: Site) -> None:
+    memory = site.cluster.memory
+    memory.feed("given", [{"k": key, "at": "2026-01-01T00:00:00Z"} for key in "aab"])
+
+    def entries() -> list[object]:
+        memory.turn(100)
+        return list(site.get("/jobs/counted/state/counts").json()["entries"])
+
+    assert any(len(entries()) == 2 for _ in range(100)), "both keys are in checkpoints"
+    one = site.get("/jobs/counted/state/counts?key=a").json()
+    assert [(entry["key"], entry["value"]) for entry in one["entries"]] == [({"k": "a"}, {"n": 2})]
+    few = site.get("/jobs/counted/state/counts?most=1").json()
+    assert (len(few["entries"]), few["more"], one["more"]) == (1, True, False)
+    assert [entry["key"] for entry in site.get("/jobs/counted/state/counts?prefix=b").json()["entries"]] == [{"k": "b"}]
+    failed = site.get("/jobs/counted/state/cuonts")
+    assert (failed.status_code, failed.json()["hint"]) == (409, "did you mean 'counts'?")
+    assert site.get("/jobs/other/state/counts").status_code == 404
+    assert site.get("/jobs/counted/state/counts?most=10001").status_code == 422
+    assert "/api/v1/jobs/{job}/state/{operator}" in site.get("/openapi.json").json()["paths"]
