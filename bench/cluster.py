@@ -20,9 +20,9 @@ from bench.followed import DEADLINE_S, Followed, MeasureFailed
 from bench.machine import cpu_s
 from holdfast.schemas import commands
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.log.kafka_appender import KafkaAppender
-from holdfast.services.log.kafka_client import Cluster
-from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.kafka.appender import KafkaAppender
+from holdfast.services.log.kafka.client import Cluster
+from holdfast.services.log.kafka.reader import KafkaReader
 from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Log
 from holdfast.services.node.cluster_files import ClusterFiles

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Appender, Reader
 from holdfast.services.node.broker import EmbeddedKafka
 

@@ -38,8 +38,8 @@ from holdfast.schemas.plans import QueryState
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.audit.replaying import replay
 from holdfast.services.cli.terminal import console
-from holdfast.services.log.kafka_client import Cluster
-from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.kafka.client import Cluster
+from holdfast.services.log.kafka.reader import KafkaReader
 from holdfast.services.planning.loading import load
 from holdfast.services.view.cluster import ClusterView
 

@@ -11,7 +11,7 @@ from bench.cluster import BenchCluster
 from bench.figures import Figures
 from bench.scale import Scale
 from bench.throughput import Throughput
-from holdfast.services.log.secret import OFF, SECRET, SECRET_FILE
+from holdfast.services.log.seal.secret import OFF, SECRET, SECRET_FILE
 
 SECRETS: Mapping[str, str] = {"plain": OFF, "sealed": "a secret of this measurement"}
 RUN = Throughput(jobs.COUNT, keys=1_000, partitions=4)

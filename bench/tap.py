@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 
 from bench.cluster import now_ms
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka.client import Cluster
 from holdfast.services.log.protocol import Chunk, Message
 
 SELDOM = {"fetch.min.bytes": 256 * 1024, "fetch.wait.max.ms": 200}

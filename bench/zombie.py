@@ -28,7 +28,7 @@ from bench.figures import Figures
 from bench.followed import Followed, MeasureFailed
 from bench.scale import Scale
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.kafka_client import ANSWER_S, Cluster
+from holdfast.services.log.kafka.client import ANSWER_S, Cluster
 
 SCHEMES = ("hybrid", "active-standby", "active-replication")
 TRIES = 400

@@ -65,7 +65,7 @@ class Right:
 KAFKA_CLUSTER = "kafka-cluster"
 """Kafka's only name of a resource of kind cluster."""
 READERS_GROUP = "holdfast-"
-"""Prefix of the groups of our readers, which have no members (services/log/kafka_reader.py)."""
+"""Prefix of the groups of our readers, which have no members (services/log/kafka/reader.py)."""
 SPARKS_GROUP = "spark-kafka-"
 
 _C, _R, _W, _S, _O = Role.CONTROLLER, Role.RECOVERY, Role.WORKER, Role.SPARK, Role.OPERATOR

@@ -15,8 +15,8 @@ from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
 from holdfast.services.kernel.plans.handed_over import handed_over
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.log.late.savepoints import pieces_of
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.savepoints import pieces_of
 
 
 class Begun(NamedTuple):

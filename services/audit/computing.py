@@ -38,7 +38,7 @@ from holdfast.services.kernel.logs.recut import Recut
 from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore
-from holdfast.services.log.registry import of_this_process
+from holdfast.services.log.kafka.registry import of_this_process
 
 SETTLE_EVERY = 64
 """Batches between two moves of changed state to the image, where deleted keys end."""

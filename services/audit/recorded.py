@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.expecting import Expecting
+from holdfast.services.log.late.expecting import Expecting
 from holdfast.services.log.protocol import Chunk, Log, Message
 
 MAX_BUFFERED = 100_000

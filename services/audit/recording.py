@@ -28,8 +28,8 @@ from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.logs.gaps import skipping_units
 from holdfast.services.kernel.logs.raises import may_raise
 from holdfast.services.kernel.suggestions import suggest
-from holdfast.services.log.cut_logs import cuts_base, scan_cuts
-from holdfast.services.log.jobs import read_admitted, read_jobs
+from holdfast.services.log.late.cut_logs import cuts_base, scan_cuts
+from holdfast.services.log.late.jobs import read_admitted, read_jobs
 from holdfast.services.log.protocol import Log
 from holdfast.services.worker.sinks.position import newest_cut
 

@@ -57,7 +57,7 @@ def acls(
         print_json([{"user": f"{topics.prefix}-{one.role}", "on": one.on, "name": one.name, "begins": one.begins,
                      "do": one.do} for one in rights])  # fmt: skip
     else:
-        from holdfast.services.log.rights import command
+        from holdfast.services.log.kafka.rights import command
 
         for one in rights:
             print_plain(command(topics.prefix, one))
@@ -69,8 +69,8 @@ def _apply(
     """Also of the jobs that are there: those that began before rights were needed."""
     from holdfast.schemas.assignments import split_job_key
     from holdfast.schemas.rights import of_job
-    from holdfast.services.log.client_settings import client_settings
-    from holdfast.services.log.rights import Rights
+    from holdfast.services.log.kafka.client_settings import client_settings
+    from holdfast.services.log.kafka.rights import Rights
 
     where = find(data_dir, kafka)
     log = opened(where)

@@ -119,8 +119,8 @@ def serve(
 
 def _check_secret(settings: Settings) -> None:
     """On a Kafka that others can write to, only a seal distinguishes the cluster's records from theirs."""
-    from holdfast.services.log.client_settings import secret_files
-    from holdfast.services.log.secret import HOW, SECRET, is_said, keyring, readable_by_others, secret_file
+    from holdfast.services.log.kafka.client_settings import secret_files
+    from holdfast.services.log.seal.secret import HOW, SECRET, is_said, keyring, readable_by_others, secret_file
 
     sealed = keyring() is not None
     if settings.kafka and not is_said():

@@ -82,7 +82,7 @@ def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
 def _has_rows_without_seal(plan: Plan) -> bool:
     """True if Spark's own reader and writer of rows know nothing of the seal of the cluster's secret."""
     from holdfast.schemas.plans import REAL_TIME
-    from holdfast.services.log.secret import keyring
+    from holdfast.services.log.seal.secret import keyring
 
     return any(one.every_writer or one.mode == REAL_TIME for one in plan.spark) and keyring() is not None
 
@@ -126,7 +126,7 @@ def submit(
     from holdfast.services.client.registering import with_schemas
     from holdfast.services.kernel.errors import JobRejected
     from holdfast.services.kernel.plurals import plural
-    from holdfast.services.log.registry import open_registry
+    from holdfast.services.log.kafka.registry import open_registry
     from holdfast.services.view.protection import said
 
     try:

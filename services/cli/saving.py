@@ -82,7 +82,7 @@ def update(
     from holdfast.services.client.updating import update as run
     from holdfast.services.kernel.errors import JobRejected
     from holdfast.services.kernel.plurals import plural
-    from holdfast.services.log.registry import open_registry
+    from holdfast.services.log.kafka.registry import open_registry
     from holdfast.services.planning.carrying import carried, problems
     from holdfast.services.planning.loading import interpret
 

@@ -87,7 +87,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
 
     from holdfast.services.kernel import lazy_modules
     from holdfast.services.log.opening import expect_secret
-    from holdfast.services.log.secret import SECRET_FILE, is_said
+    from holdfast.services.log.seal.secret import SECRET_FILE, is_said
 
     lazy_modules.resolve(load=False)
 
@@ -129,7 +129,7 @@ def _listed(log: Log, where: Whereabouts, needed: Sequence[str]) -> dict[str, in
 
     Raises CommandFailed.
     """
-    from holdfast.services.log.login import LoginRefused
+    from holdfast.services.log.kafka.login import LoginRefused
 
     try:
         return log.topics(needed)
@@ -141,7 +141,7 @@ def _listed(log: Log, where: Whereabouts, needed: Sequence[str]) -> dict[str, in
 
 
 def _say_refused(log: Log) -> None:
-    from holdfast.services.log.sealed import SealedLog
+    from holdfast.services.log.seal.sealed import SealedLog
 
     if isinstance(log, SealedLog) and (counts := log.refusals.counts):
         topics = ", ".join(f"{count} in {topic}" for topic, count in sorted(counts.items()))

@@ -26,9 +26,9 @@ from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
 from holdfast.services.kernel.logs.cuts import CutLog, of_plan
 from holdfast.services.kernel.logs.policies import ALIGNED, planned
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.cut_logs import cuts_base, scan_cuts
-from holdfast.services.log.jobs import read_admitted
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.cut_logs import cuts_base, scan_cuts
+from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.view.door import Door
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 

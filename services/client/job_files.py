@@ -19,8 +19,8 @@ from holdfast.schemas.plans import Problem
 from holdfast.services.client.registry_fields import with_fields
 from holdfast.services.kernel.errors import USAGE, CommandFailed, JobRejected
 from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.log.kafka.registry import open_registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.log.registry import open_registry
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.reading import read
 

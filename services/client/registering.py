@@ -13,9 +13,9 @@ from holdfast.schemas.plans import Plan, Problem
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, schema_of
 from holdfast.services.kernel.errors import JobRejected, Retriable
+from holdfast.services.log.kafka.registry import URL, Registry, RegistryUnusable
 from holdfast.services.log.patience import Patience
-from holdfast.services.log.registry import URL, Registry, RegistryUnusable
-from holdfast.services.log.secret import SecretUnusable
+from holdfast.services.log.seal.secret import SecretUnusable
 
 
 def with_schemas(

@@ -15,9 +15,9 @@ from holdfast.services.kernel.codecs import avro_schemas, json_schemas, protobuf
 from holdfast.services.kernel.codecs.fields import members, required
 from holdfast.services.kernel.codecs.registered import KINDS, WriterSchema
 from holdfast.services.kernel.errors import JobRejected, Retriable
+from holdfast.services.log.kafka.registry import URL, Registry, RegistryUnusable, Version
 from holdfast.services.log.patience import Patience
-from holdfast.services.log.registry import URL, Registry, RegistryUnusable, Version
-from holdfast.services.log.secret import SecretUnusable
+from holdfast.services.log.seal.secret import SecretUnusable
 
 
 def with_fields(raw: Any, open_registry: Callable[[], Registry | None], patience: Callable[[], Patience]) -> Any:

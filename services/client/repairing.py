@@ -23,8 +23,8 @@ from holdfast.services.kernel.logs.admitted import Skipped
 from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics
 from holdfast.services.kernel.plurals import with_article
-from holdfast.services.log.cut_logs import cuts_base
-from holdfast.services.log.jobs import read_admitted
+from holdfast.services.log.late.cut_logs import cuts_base
+from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.log.protocol import Log
 from holdfast.services.view.door import Door
 from holdfast.services.worker.sinks.position import newest_cut

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, Position, Replayed, decode, decode_replayed, encode
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.errors import CommandFailed
-from holdfast.services.log.expecting import Expecting
+from holdfast.services.log.late.expecting import Expecting
 from holdfast.services.log.protocol import Log, Message, Rows, Transactor
 
 HEADER = "replay-of"

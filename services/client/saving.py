@@ -22,7 +22,7 @@ from holdfast.services.client.holding import Held, Holding, await_format
 from holdfast.services.client.savepoint_files import Directory, read_manifest, read_pieces
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plans.layout import task_name
-from holdfast.services.log.savepoints import upload
+from holdfast.services.log.late.savepoints import upload
 from holdfast.services.view.door import Door
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 

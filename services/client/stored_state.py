@@ -29,7 +29,7 @@ from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout, unit_l
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.kernel.suggestions import suggest
-from holdfast.services.log.jobs import read_admitted
+from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.view.door import Door
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 

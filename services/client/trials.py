@@ -25,7 +25,7 @@ from holdfast.services.hosting import plugins
 from holdfast.services.kernel.codecs.registered import Schemas, WriterSchema, ids
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.kernel.suggestions import suggest
-from holdfast.services.log.registry import of_this_process
+from holdfast.services.log.kafka.registry import of_this_process
 from holdfast.services.planning.checking import entry_of
 
 

@@ -22,9 +22,9 @@ from holdfast.services.client.holding import Holding
 from holdfast.services.client.saving import manifest_of, new_id, tasks_of
 from holdfast.services.client.submitting import Submitted, submit
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.jobs import read_admitted
-from holdfast.services.log.savepoints import upload
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.jobs import read_admitted
+from holdfast.services.log.late.savepoints import upload
 from holdfast.services.view.door import Door
 
 

@@ -19,18 +19,18 @@ from holdfast.services.diagnostics.service_log import close_service_log, open_se
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.kernel.versions import versions
-from holdfast.services.log.agents import every, make_app
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.backlog import Backlog
-from holdfast.services.log.catching_up import catch_up, continue_group, recent
-from holdfast.services.log.client_settings import client_settings
-from holdfast.services.log.durability import Durability
-from holdfast.services.log.jobs import positions, read_jobs
-from holdfast.services.log.listening import listen
+from holdfast.services.log.faust.agents import every, make_app
+from holdfast.services.log.faust.catching_up import catch_up, continue_group, recent
+from holdfast.services.log.faust.listening import listen
+from holdfast.services.log.kafka.client_settings import client_settings
+from holdfast.services.log.kafka.durability import Durability
+from holdfast.services.log.kafka.rights import Rights
+from holdfast.services.log.kafka.starting import await_answers
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.backlog import Backlog
+from holdfast.services.log.late.jobs import positions, read_jobs
 from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.rights import Rights
-from holdfast.services.log.starting import await_answers
 from holdfast.services.process.health import Health, answering, reading
 from holdfast.services.process.metrics import of_process, of_refusals
 

@@ -20,7 +20,7 @@ from holdfast.services.controller.core.events import Outcome
 from holdfast.services.controller.watching import ProgressRecord, Watching
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.protocol import Log
 
 TICK_S = 0.1

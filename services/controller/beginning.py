@@ -15,8 +15,8 @@ from holdfast.schemas.plans import Plan, Problem, Seed, SourcePlan
 from holdfast.schemas.savepoints import FIELD, FORMAT, Savepoint, Start
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.log.late.savepoints import manifest_of
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.savepoints import manifest_of
 from holdfast.services.planning.carrying import problems
 from holdfast.services.planning.seeding import seed
 

@@ -37,9 +37,9 @@ from holdfast.services.kernel.logs.jobs import EVERY, Jobs
 from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics
-from holdfast.services.log.cut_ranges import records_of
-from holdfast.services.log.durability import Durability
-from holdfast.services.log.jobs import feed_kept
+from holdfast.services.log.kafka.durability import Durability
+from holdfast.services.log.late.cut_ranges import records_of
+from holdfast.services.log.late.jobs import feed_kept
 from holdfast.services.log.protocol import Log
 
 if TYPE_CHECKING:

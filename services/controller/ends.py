@@ -14,7 +14,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.logs.cuts import owned
 from holdfast.services.kernel.plans.layout import task_name
-from holdfast.services.log.cut_logs import scan_cuts
+from holdfast.services.log.late.cut_logs import scan_cuts
 from holdfast.services.log.protocol import Described, Log
 
 LOOKED_AT = 512

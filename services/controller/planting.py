@@ -26,8 +26,8 @@ from holdfast.services.kernel.logs.decided import Author
 from holdfast.services.kernel.logs.raises import may_raise
 from holdfast.services.kernel.plans.handed_over import handed_over
 from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout, task_name, unit_layouts
+from holdfast.services.log.late.savepoints import FLUSH_S, pieces_of
 from holdfast.services.log.protocol import Appender, Log
-from holdfast.services.log.savepoints import FLUSH_S, pieces_of
 
 
 def plant(log: Log, topics: JobTopics, plan: Plan, author: Author) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller.conductor import Conductor, Kind
 from holdfast.services.controller.watching import Watching
-from holdfast.services.log.aged import poll_aged
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.jobs import positions, read_jobs
+from holdfast.services.log.late.aged import poll_aged
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.jobs import positions, read_jobs
 from holdfast.services.log.protocol import Chunk, Log
 
 TICK_MS = 100

@@ -18,8 +18,8 @@ from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.logs.admitted import Skipped
 from holdfast.services.kernel.logs.admitted import decode as decode_decision
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.jobs import read_jobs
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.jobs import read_jobs
 from holdfast.services.log.protocol import Chunk, Log
 
 Refuse = Callable[[Partition, int, object], None]

@@ -21,9 +21,9 @@ from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.hosting.watchdog import Watchdog, end_process
 from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.versions import versions
+from holdfast.services.log.kafka.starting import await_answers
 from holdfast.services.log.opening import look_at_secret, open_log, refused_by
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.starting import await_answers
 from holdfast.services.process.health import Check, Health, answering, reading
 from holdfast.services.process.metrics import of_process, of_refusals
 

@@ -1,6 +1,6 @@
 """A Kafka in memory: what `holdfast try`, simulations and most tests run on.
 
-One suite holds it and services/log/kafka.py to the same contract: tests/contract. What it leaves out:
+One suite holds it and services/log/kafka/log.py to the same contract: tests/contract. What it leaves out:
 transactions take no offsets of their own, only partitions without a leader do not answer, and it belongs to one thread.
 """
 

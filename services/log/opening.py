@@ -12,14 +12,14 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import HoldfastError, Retriable
-from holdfast.services.log.client_settings import client_settings
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.client_settings import client_settings
+from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.kafka.waiting import WaitingLog
 from holdfast.services.log.patience import Patience
 from holdfast.services.log.protocol import Log, Message
-from holdfast.services.log.seal import Fault, Keyring, Place, is_sealed
-from holdfast.services.log.sealed import Gate, SealedLog
-from holdfast.services.log.secret import OFF, SECRET, SECRET_FILE, is_said, keyring
-from holdfast.services.log.waiting import WaitingLog
+from holdfast.services.log.seal.seal import Fault, Keyring, Place, is_sealed
+from holdfast.services.log.seal.sealed import Gate, SealedLog
+from holdfast.services.log.seal.secret import OFF, SECRET, SECRET_FILE, is_said, keyring
 
 FIRST_STRETCH, LOOKED_AT = 64, 16_384
 """Events at the end of the log, first and at most; strangers' do not matter while one of them is the cluster's."""

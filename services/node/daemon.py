@@ -12,7 +12,7 @@ from types import FrameType
 import msgspec
 
 from holdfast.services.diagnostics.service_log import keep_printing
-from holdfast.services.log.private import keep_private
+from holdfast.services.log.seal.private import keep_private
 from holdfast.services.node.cluster_files import Cluster
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor

@@ -18,8 +18,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.log.client_settings import client_settings
-from holdfast.services.log.login import Login
+from holdfast.services.log.kafka.client_settings import client_settings
+from holdfast.services.log.kafka.login import Login
 from holdfast.services.node import ports
 from holdfast.services.node.artifacts import faults, read_set
 from holdfast.services.node.disk import shortage

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from holdfast.services.diagnostics.service_log import keep_printing
-from holdfast.services.log.private import keep_private
+from holdfast.services.log.seal.private import keep_private
 from holdfast.services.node.daemon import stop_on_signals
 from holdfast.services.node.saying import say
 from holdfast.services.node.service import Service

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from holdfast.services.controller.settings import ControllerSettings
 from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
-from holdfast.services.log.client_settings import CLIENT_PREFIX, REGISTRY_PREFIX, client_settings, is_secret
+from holdfast.services.log.kafka.client_settings import CLIENT_PREFIX, REGISTRY_PREFIX, client_settings, is_secret
 from holdfast.services.log.patience import PATIENCE_S
 from holdfast.services.node.log_limits import MIB, LogLimits
 from holdfast.services.node.metrics_ports import MOST

@@ -12,7 +12,7 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.errors import PositionGone, Retriable
 from holdfast.services.kernel.logs.admitted import Admitted, decode
-from holdfast.services.log.jobs import read_jobs
+from holdfast.services.log.late.jobs import read_jobs
 from holdfast.services.log.protocol import Log
 
 ALONE = frozenset({"none", "passive"})

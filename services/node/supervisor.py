@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.hosting.settings import new_incarnation
 from holdfast.services.kernel.errors import HoldfastError, Retriable
-from holdfast.services.log.durability import Durability
+from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.log.opening import expect_secret, open_log
 from holdfast.services.log.protocol import Log
 from holdfast.services.node.artifacts import ArtifactSet, ArtifactsMissing

@@ -17,17 +17,17 @@ from holdfast.services.diagnostics.service_log import close_service_log, open_se
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.liveness.grace import fixed_us
-from holdfast.services.log.agents import every, make_app
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.backlog import Backlog
-from holdfast.services.log.catching_up import catch_up, continue_group, recent
-from holdfast.services.log.client_settings import client_settings
-from holdfast.services.log.durability import Durability
-from holdfast.services.log.jobs import feed_kept, positions, read_jobs
-from holdfast.services.log.listening import listen
+from holdfast.services.log.faust.agents import every, make_app
+from holdfast.services.log.faust.catching_up import catch_up, continue_group, recent
+from holdfast.services.log.faust.listening import listen
+from holdfast.services.log.kafka.client_settings import client_settings
+from holdfast.services.log.kafka.durability import Durability
+from holdfast.services.log.kafka.starting import await_answers
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.backlog import Backlog
+from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.late.trimming import trim
 from holdfast.services.log.opening import gate, look_at_secret, open_log, refused_by
-from holdfast.services.log.starting import await_answers
-from holdfast.services.log.trimming import trim
 from holdfast.services.process.collector import Collector
 from holdfast.services.process.health import Health, answering, reading
 from holdfast.services.recovery.core.placement.reassignment import SHARES, Reassignment

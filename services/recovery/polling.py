@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.logs.standings import EVERY
-from holdfast.services.log.aged import poll_aged
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.backlog import Backlog
-from holdfast.services.log.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.late.aged import poll_aged
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.backlog import Backlog
+from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.late.trimming import trim_due
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.trimming import trim_due
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 
 

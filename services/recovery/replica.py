@@ -26,7 +26,7 @@ from holdfast.services.kernel.logs.admitted import decode as decode_decision
 from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.kernel.logs.snapshots import Trims
 from holdfast.services.kernel.logs.standings import EVERY, Standings
-from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.protocol import Appender
 from holdfast.services.recovery.core.observed import (
     AssignmentRead,

@@ -15,7 +15,7 @@ from holdfast.schemas.plans import Plan, SparkPlan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.errors import PositionGone, Retriable
 from holdfast.services.kernel.logs.cuts import of_plan
-from holdfast.services.log.cut_logs import cuts_base
+from holdfast.services.log.late.cut_logs import cuts_base
 from holdfast.services.log.protocol import Log
 from holdfast.services.spark.core.lifecycle import Goal
 

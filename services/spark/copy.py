@@ -24,7 +24,7 @@ from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
 from holdfast.services.kernel.codecs.marked import lanes
 from holdfast.services.kernel.errors import Fenced, HoldfastError, PositionGone, StateCorrupted
-from holdfast.services.log.cut_logs import commit_base
+from holdfast.services.log.late.cut_logs import commit_base
 from holdfast.services.spark.commits import Commits
 from holdfast.services.spark.controls import Controls
 from holdfast.services.spark.core import lifecycle

@@ -24,8 +24,8 @@ from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Appender, Delivered
-from holdfast.services.log.sealed import SealedLog
-from holdfast.services.log.secret import HOW, SecretUnusable, keyring
+from holdfast.services.log.seal.sealed import SealedLog
+from holdfast.services.log.seal.secret import HOW, SecretUnusable, keyring
 
 WRITTEN = "offset long, rows long"
 FLUSH_S = 60.0

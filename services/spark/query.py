@@ -17,7 +17,7 @@ from holdfast.schemas.commits import Heard, Named, Positions
 from holdfast.schemas.plans import SparkInput, SparkPlan
 from holdfast.schemas.topics import generation_number
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.spark import unfit
 from holdfast.services.spark.checkpoint import Planned, planned
 from holdfast.services.spark.core.modes import output_mode

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from holdfast.schemas.plans import SparkPlan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.codecs.marked import ORIGIN, RowReader, lanes
-from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.log.protocol import Log
 from holdfast.services.spark.kafka_options import sink_options, source_options
 from holdfast.services.spark.operator import written

@@ -16,7 +16,7 @@ from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.plans import SparkInput
 from holdfast.services.kernel.codecs.decoding import Decoder
 from holdfast.services.kernel.codecs.marked import UNREADABLE
-from holdfast.services.log.client_settings import client_settings
+from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.spark.kafka_options import source_options
 from holdfast.services.spark.records import unfit
 

@@ -18,7 +18,7 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.view.asking import Beside
 from holdfast.services.view.cluster import OVER, ClusterView
 from holdfast.services.view.costs import JobCosts

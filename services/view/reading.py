@@ -17,9 +17,9 @@ from holdfast.schemas.plans import Decision, Plan, Status
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.suggestions import suggest
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.jobs import read_admitted
-from holdfast.services.log.last_words import last_words
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.jobs import read_admitted
+from holdfast.services.log.late.last_words import last_words
 from holdfast.services.log.protocol import Log
 from holdfast.services.log.silence import Silence
 from holdfast.services.view.cluster import ClusterView

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.expecting import Expecting
+from holdfast.services.log.late.expecting import Expecting
 from holdfast.services.log.protocol import Chunk, Log, Message
 from holdfast.services.log.silence import Silence
 

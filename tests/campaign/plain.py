@@ -9,7 +9,7 @@ import uuid
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka.client import Cluster
 
 TOPIC = "plain"
 PERIOD_S = 0.02

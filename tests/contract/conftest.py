@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log, Reader
 from holdfast.services.worker.process.paced import PacedReader

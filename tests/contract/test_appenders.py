@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Log, Reader, Rows
 from tests.contract.collecting import (
     DEADLINE_S,

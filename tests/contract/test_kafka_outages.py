@@ -17,10 +17,10 @@ import pytest
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.client.writing import paced
 from holdfast.services.kernel.errors import HoldfastError, Indefinite, Retriable
-from holdfast.services.log.kafka import KafkaLog
-from holdfast.services.log.kafka_appender import KafkaAppender
-from holdfast.services.log.kafka_client import Cluster
-from holdfast.services.log.kafka_transactor import COMMIT_S, START_S
+from holdfast.services.log.kafka.appender import KafkaAppender
+from holdfast.services.log.kafka.client import Cluster
+from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.kafka.transactor import COMMIT_S, START_S
 from holdfast.services.log.protocol import Message, Rows, Transactor
 from holdfast.services.node.broker import EmbeddedKafka
 from tests.support.kafka import running_kafka
@@ -197,7 +197,7 @@ def _committed(transactor: Transactor, rows: list[Rows]) -> bool:
 def test_a_start_without_a_broker_is_retriable_in_bounded_time(
     broker: EmbeddedKafka, log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.services.log.kafka_transactor.START_S", 1.0)
+    monkeypatch.setattr("holdfast.services.log.kafka.transactor.START_S", 1.0)
     transactor = log.transactor("id")
     broker.kill()
     began = time.monotonic()

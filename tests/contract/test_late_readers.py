@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.schemas import assignments
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.catching_up import catch_up
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.faust.catching_up import catch_up
+from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log
 from tests.unit.kernel.logs.test_standings import fold, history_with_snapshots

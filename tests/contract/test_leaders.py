@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Indefinite, Retriable
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log, Rows
 from holdfast.services.node.brokers import brokers_in

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.kafka import KafkaLog
-from holdfast.services.log.login import LoginRefused
+from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.kafka.login import LoginRefused
 from holdfast.services.node.broker import EmbeddedKafka
 from holdfast.services.node.ports import choose_pair
 

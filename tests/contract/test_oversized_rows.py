@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import InvalidRecord
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Log, Rows
 from holdfast.services.log.record_sizes import size_alone
 from tests.contract.collecting import expect_scanned

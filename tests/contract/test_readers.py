@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.log.kafka import KafkaLog
-from holdfast.services.log.kafka_client import Cluster
-from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.kafka.client import Cluster
+from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.kafka.reader import KafkaReader
 from holdfast.services.log.protocol import Chunk, Log, Reader
 from holdfast.services.worker.process.paced import PacedReader
 from tests.contract.collecting import (

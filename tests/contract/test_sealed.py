@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.seal import Keyring
-from holdfast.services.log.sealed import SealedLog
+from holdfast.services.log.seal.seal import Keyring
+from holdfast.services.log.seal.sealed import SealedLog
 from tests.contract import test_appenders, test_readers, test_topics, test_transactions
 
 DIFFERS = {

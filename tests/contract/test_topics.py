@@ -12,10 +12,10 @@ from confluent_kafka.cimpl import NewPartitions
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.sealed import SealedLog
+from holdfast.services.log.seal.sealed import SealedLog
 from tests.contract.collecting import (
     DEADLINE_S,
     TRIES,

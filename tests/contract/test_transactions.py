@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Fenced, Retriable, Torn
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Log, Reader, Rows
 from tests.contract.collecting import (
     DEADLINE_S,
@@ -151,7 +151,7 @@ def test_a_transaction_that_stays_open_where_none_may_be_open_is_torn(
     fill(kafka_log, partition, b"before")
     assert kafka_log.last(partition, settled=True) is not None
     producer = _open_transaction(kafka, f"id-{partition.topic}", partition, b"open")
-    monkeypatch.setattr("holdfast.services.log.kafka_offsets.OPEN_S", 0.1)
+    monkeypatch.setattr("holdfast.services.log.kafka.offsets.OPEN_S", 0.1)
     with pytest.raises(Torn, match="offsets 1 to 2"):
         kafka_log.last(partition, settled=True)
     ask, ends = kafka_log._offsets._at_once, [producer.commit_transaction]
@@ -163,7 +163,7 @@ def test_a_transaction_that_stays_open_where_none_may_be_open_is_torn(
         return found
 
     monkeypatch.setattr(kafka_log._offsets, "_at_once", ask_and_end)
-    monkeypatch.setattr("holdfast.services.log.kafka_offsets.OPEN_S", DEADLINE_S)
+    monkeypatch.setattr("holdfast.services.log.kafka.offsets.OPEN_S", DEADLINE_S)
     last = kafka_log.last(partition, settled=True)
     assert last is not None
     assert last.value() == b"open"

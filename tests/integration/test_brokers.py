@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.node.broker import BrokerFailed, EmbeddedKafka
 from holdfast.services.node.brokers import Brokers, brokers_in
 

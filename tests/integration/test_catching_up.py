@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from holdfast.schemas import heartbeats
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.log.catching_up import catch_up, continue_group, recent
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.faust.catching_up import catch_up, continue_group, recent
+from holdfast.services.log.kafka.log import KafkaLog
 
 pytestmark = pytest.mark.kafka
 HISTORY_MS = 10_000
@@ -53,7 +53,7 @@ def _committed(consumer: Consumer, where: Partition) -> int:
 
 
 def test_records_below_the_position_are_dropped_where_kafka_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.services.log.catching_up.COORDINATED_S", 0.0)
+    monkeypatch.setattr("holdfast.services.log.faust.catching_up.COORDINATED_S", 0.0)
     log, where, read = KafkaLog("127.0.0.1:1", None, "test"), Partition("assignments", 0), list[int]()
     agents = continue_group(log, "group", {where: 2}, lambda _, offset, *__: read.append(offset), lambda *_: None, [])
     for offset in range(4):

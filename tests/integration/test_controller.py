@@ -25,7 +25,7 @@ from holdfast.services.controller.__main__ import HISTORY_MS
 from holdfast.services.kernel.logs.admitted import Admitted
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.versions import versions
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Message
 
 pytestmark = [pytest.mark.kafka]

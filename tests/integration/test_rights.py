@@ -23,10 +23,10 @@ from holdfast.schemas.plans import Ended
 from holdfast.schemas.rights import Do, On, Right, Role, of_cluster, of_job, user
 from holdfast.schemas.topics import ClusterTopics, JobTopics, TopicSpec
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.kafka import KafkaLog
-from holdfast.services.log.kafka_requests import NotAllowed
-from holdfast.services.log.rights import Rights
-from holdfast.services.log.secret import SECRET
+from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.kafka.requests import NotAllowed
+from holdfast.services.log.kafka.rights import Rights
+from holdfast.services.log.seal.secret import SECRET
 from holdfast.services.node.broker import EmbeddedKafka
 from holdfast.services.node.ports import choose_pair
 from tests.support.cluster import Cluster
@@ -256,7 +256,7 @@ def test_nobody_without_a_login_or_with_a_wrong_one_gets_in(site: Site) -> None:
 def test_a_user_who_may_not_create_topics_gets_an_error_if_nobody_else_creates_them(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.services.log.kafka.SETTLED_S", 1.0)
+    monkeypatch.setattr("holdfast.services.log.kafka.log.SETTLED_S", 1.0)
     log = KafkaLog(site.kafka.for_users, site.login(Role.WORKER), "w")
     with pytest.raises(NotAllowed, match=f"does not let user '{PREFIX}-worker' create .* Nor has another process"):
         log.create([TopicSpec(f"{PREFIX}.not-there")])

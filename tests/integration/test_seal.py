@@ -13,9 +13,9 @@ import pytest
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import PositionGone, Retriable
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Message
-from holdfast.services.log.secret import SECRET, SECRET_FILE
+from holdfast.services.log.seal.secret import SECRET, SECRET_FILE
 from holdfast.services.recovery.core.unit.moves import Move
 from holdfast.services.recovery.core.unit.signs import Sign
 from tests.support.commands import run

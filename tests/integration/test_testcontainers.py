@@ -20,7 +20,7 @@ from testcontainers.core.wait_strategies import HealthcheckWaitStrategy
 from bench.compose.project import PATIENCE_S, Project, no_engine
 from bench.failover.observer import Observer
 from holdfast.schemas.topics import ClusterTopics
-from holdfast.services.log.secret import SECRET
+from holdfast.services.log.seal.secret import SECRET
 from holdfast.services.node.service import Service
 from tests.campaign.jobs import PROTECTED
 from tests.support.cluster import Cluster

@@ -1,7 +1,7 @@
 """Kafka loses a producer's first record for a partition and takes those that follow: the job is still exact.
 
 A leader that has just been chosen refuses a first request, and may take the second, which is under way already
-(services/log/kafka.py). Three brokers, one of them restarted: a frame was lost so, its readers began again for ever.
+(services/log/kafka/log.py). Three brokers, one restarted: a frame was lost so, its readers began again for ever.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from holdfast import Job, query, source
 from holdfast.services.audit.replaying import replay
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.errors import NoRegistry
-from holdfast.services.log import registry as log_registry
-from holdfast.services.log.registry import COMMAND, of_this_process
+from holdfast.services.log.kafka import registry as log_registry
+from holdfast.services.log.kafka.registry import COMMAND, of_this_process
 from tests.support.avro import avro, framed, record
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.registry import HttpRegistry, http_registry

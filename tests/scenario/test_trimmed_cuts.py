@@ -10,7 +10,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.audit.replaying import Report, replay
 from holdfast.services.client.repairing import Search
 from holdfast.services.kernel.errors import CommandFailed
-from holdfast.services.log.cut_logs import cuts_base, snapshot_at
+from holdfast.services.log.late.cut_logs import cuts_base, snapshot_at
 from holdfast.services.worker.core import cut_trimming
 from holdfast.services.worker.sinks.position import newest_cut
 from holdfast.services.worker.sources import cut_trimmer

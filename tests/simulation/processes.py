@@ -17,10 +17,10 @@ from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.polling import Polling
 from holdfast.services.kernel.errors import OtherFormat, Retriable
 from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.backlog import Backlog
-from holdfast.services.log.jobs import feed_kept, positions, read_jobs
-from holdfast.services.log.trimming import trim_due
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.backlog import Backlog
+from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.late.trimming import trim_due
 from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.broker import Beginning, Broker

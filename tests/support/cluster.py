@@ -23,7 +23,7 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Appender, Headers, Log
 from holdfast.services.node.cluster_files import ClusterFiles, WorkerProcess

@@ -25,8 +25,9 @@ from holdfast.schemas import checkpoints, progress
 from holdfast.schemas.checkpoints import Anchor, Part
 from holdfast.schemas.frames import unpack
 from holdfast.schemas.topics import Partition
-from holdfast.services.log import kafka_client, opening
-from holdfast.services.log.kafka import KafkaLog
+from holdfast.services.log import opening
+from holdfast.services.log.kafka import client as kafka_client
+from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.worker.checkpoint import parts
 from holdfast.services.worker.process import main as worker
 from holdfast.services.worker.unit import outputs, trimmer

@@ -14,8 +14,8 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.heartbeats import Exit, Heartbeat
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 from holdfast.services.worker.process.loop import Worker
 from tests.support.memory_cluster import GENERATION, VERSIONS, MemoryCluster

@@ -18,8 +18,8 @@ from holdfast.services.kernel.codecs.decoding import Decoded
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.log.kafka.registry import Registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.log.registry import Registry
 from holdfast.services.planning import source_streams, spark_inputs
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret

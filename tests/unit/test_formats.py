@@ -16,7 +16,7 @@ from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import OtherFormat, WorkerUnfit
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.logs.standings import Standings
-from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.recovery.core.formats import LIVE_US, Readers
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin._resource import ResourcePatternType
 
 from holdfast.schemas.rights import Do, On, Right, Role, of_cluster, of_job, of_users_topics, user
 from holdfast.schemas.topics import ClusterTopics, JobTopics
-from holdfast.services.log.rights import binding, command
+from holdfast.services.log.kafka.rights import binding, command
 
 CLUSTER = ClusterTopics("ours")
 JOB = CLUSTER.job("flights", "7-abcdef")

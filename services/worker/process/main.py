@@ -18,8 +18,8 @@ from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
-from holdfast.services.log.private import keep_private
-from holdfast.services.log.registry import of_this_process
+from holdfast.services.log.kafka.registry import of_this_process
+from holdfast.services.log.seal.private import keep_private
 from holdfast.services.process.collector import Collector
 from holdfast.services.worker.process.lifeline import hold
 from holdfast.services.worker.process.loop import Worker

@@ -13,8 +13,8 @@ from holdfast.services.kernel.dataflow.unit import warm_up
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.image import Image
-from holdfast.services.log.cut_logs import cuts_base
-from holdfast.services.log.cut_ranges import records_of
+from holdfast.services.log.late.cut_logs import cuts_base
+from holdfast.services.log.late.cut_ranges import records_of
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 from holdfast.services.worker.core.reactions import cause_of
 from holdfast.services.worker.host.job import JobView

@@ -17,7 +17,7 @@ from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.audit.replaying import replay
 from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.kernel.plans.upstream import upstream
-from holdfast.services.log.assignments import read_standings
+from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.planning.loading import load
 from tests.integration.local.test_checkpoint_policies import counted, markers, newest
 from tests.support.cluster import LocalCluster

@@ -19,8 +19,8 @@ from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.logs.jobs import Jobs, Submissions
 from holdfast.services.kernel.logs.snapshots import Trims
 from holdfast.services.kernel.logs.standings import Standings
-from holdfast.services.log import jobs as log_of_jobs
-from holdfast.services.log import late
+from holdfast.services.log.late import jobs as log_of_jobs
+from holdfast.services.log.late import start as late
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.recovery.snapshotting import Snapshotting

@@ -11,7 +11,7 @@ from holdfast.schemas.cuts import CutsSnapshot, KnownSnapshot
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.cut_logs import commit_at
+from holdfast.services.log.late.cut_logs import commit_at
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk, Log
 from holdfast.services.worker.core.cut_trimming import CutTrimming

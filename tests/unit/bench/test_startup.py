@@ -9,8 +9,8 @@ import pytest
 
 from bench.startup import Aged
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.jobs import positions, read_jobs
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.jobs import positions, read_jobs
 from holdfast.services.log.memory import MemoryLog
 
 

@@ -242,7 +242,7 @@ def run(
     monkeypatch.setattr("holdfast.services.cli.replay._as_workers_run", lambda: None)  # replaces the process
     told: Mapping[str, Any] = {"clock_s": lambda: clock.now_s, "sleep": clock.sleep, "timer": clock.timer}
     monkeypatch.setattr(patience, "Patience", partial(patience.Patience, **told))
-    monkeypatch.setattr("holdfast.services.log.rights.Rights", Mock())
+    monkeypatch.setattr("holdfast.services.log.kafka.rights.Rights", Mock())
     (tmp_path / "job.yaml").write_text(JOB.replace("name: orders", "name: other"))
     (tmp_path / "more.ndjson").write_text('{"shop": "a", "item": "x", "amount": 1, "at": 1600000000000}\n')
 
@@ -322,9 +322,9 @@ def same(output: str) -> str:
 
 DOORS = {"services/cli/whereabouts.py": {"holdfast.services.log.opening"}}
 KAFKA = {
-    "holdfast.services.log.kafka",
-    "holdfast.services.log.kafka_client",
-    "holdfast.services.log.kafka_requests",
+    "holdfast.services.log.kafka.log",
+    "holdfast.services.log.kafka.client",
+    "holdfast.services.log.kafka.requests",
     "holdfast.services.log.opening",
 }
 

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.services.cli.whereabouts import _listed
 from holdfast.services.kernel.errors import CommandFailed, Retriable
+from holdfast.services.log.kafka.waiting import WaitingLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.patience import Patience
-from holdfast.services.log.waiting import WaitingLog
 from holdfast.services.view.door import Whereabouts
 
 WHERE = Whereabouts(Path(), "kafka:9092", "holdfast", local=False)

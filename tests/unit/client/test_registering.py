@@ -18,8 +18,8 @@ from holdfast.services.client.planning import plan
 from holdfast.services.client.registering import with_schemas
 from holdfast.services.kernel.dataflow.sink_records import json_rows
 from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.log.kafka.registry import Registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.log.registry import Registry
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
 from holdfast.services.view.rows import rows_of

@@ -14,9 +14,9 @@ from holdfast.services.client.local_run import of_files
 from holdfast.services.client.registry_fields import with_fields
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.errors import JobRejected, Retriable
-from holdfast.services.log.client_settings import secret_files
+from holdfast.services.log.kafka.client_settings import secret_files
+from holdfast.services.log.kafka.registry import Registry, RegistryUnusable, open_registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.log.registry import Registry, RegistryUnusable, open_registry
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
 from tests.support.avro import record

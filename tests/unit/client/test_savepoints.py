@@ -25,7 +25,7 @@ from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.polling import Polling
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
-from holdfast.services.log.jobs import read_admitted
+from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.planning.carrying import NOWHERE
 from holdfast.services.view.door import Door, Whereabouts
 from holdfast.testing import JobRun

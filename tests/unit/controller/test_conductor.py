@@ -12,7 +12,7 @@ from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.controller.core import actions as do
 from holdfast.services.controller.core.controller import RETRY_MS
 from holdfast.services.controller.drafting import MOST_ERRORS
-from holdfast.services.log.durability import Durability
+from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.planning.plan import make_plan
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 

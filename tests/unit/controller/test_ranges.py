@@ -9,8 +9,8 @@ from holdfast.schemas.assignments import Assignment, Change, Deadly, unit_key
 from holdfast.schemas.cuts import Cut, Range, encode
 from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import Partition
-from holdfast.services.log import cut_ranges as ranges
-from holdfast.services.log.cut_ranges import records_of
+from holdfast.services.log.late import cut_ranges as ranges
+from holdfast.services.log.late.cut_ranges import records_of
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 
 DEADLY = Deadly(3, "w2", 2)

@@ -15,8 +15,8 @@ from holdfast.services.controller.core.actions import PublishEvent
 from holdfast.services.controller.core.events import Done, Failed
 from holdfast.services.controller.settings import ControllerSettings
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.backlog import Backlog
-from holdfast.services.log.credentials import UnknownSecurity, credentials
+from holdfast.services.log.faust.credentials import UnknownSecurity, credentials
+from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.protocol import Delivered, Log
 
 A, B = Partition("a", 0), Partition("b", 0)

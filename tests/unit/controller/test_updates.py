@@ -12,7 +12,7 @@ from holdfast.schemas.savepoints import FORMAT, Piece, Savepoint, Task, replaced
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller.core import actions
 from holdfast.services.controller.core.actions import Action
-from holdfast.services.log.savepoints import upload
+from holdfast.services.log.late.savepoints import upload
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 BATCH = 7

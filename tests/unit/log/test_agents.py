@@ -10,7 +10,7 @@ import faust
 import pytest
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.agents import make_app
+from holdfast.services.log.faust.agents import make_app
 
 
 def test_an_app_makes_no_directories_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

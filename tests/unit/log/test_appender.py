@@ -13,11 +13,11 @@ import pytest
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log import kafka_appender
 from holdfast.services.log.answers import EndsSeen
-from holdfast.services.log.cluster_seen import ClusterSeen
-from holdfast.services.log.kafka_appender import KafkaAppender
-from holdfast.services.log.kafka_client import Cluster
+from holdfast.services.log.kafka import appender as kafka_appender
+from holdfast.services.log.kafka.appender import KafkaAppender
+from holdfast.services.log.kafka.client import Cluster
+from holdfast.services.log.kafka.cluster_seen import ClusterSeen
 
 WHERE = Partition("t", 0)
 
@@ -120,7 +120,7 @@ def test_what_was_acknowledged_is_known_until_the_appender_is_closed(appender: K
 def test_an_appender_has_one_request_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idempotent one with a higher limit may spin while it is reached; nothing that a user sets changes that."""
     made: list[dict[str, Any]] = []
-    monkeypatch.setattr("holdfast.services.log.kafka_client.Producer", lambda settings, **_: made.append(settings))
+    monkeypatch.setattr("holdfast.services.log.kafka.client.Producer", lambda settings, **_: made.append(settings))
     monkeypatch.setattr(kafka_appender, "connect", lambda *_: None)
     KafkaAppender(Cluster("127.0.0.1:1", {"max.in.flight.requests.per.connection": "5"}), "test")
     assert [one["max.in.flight.requests.per.connection"] for one in made] == [1]

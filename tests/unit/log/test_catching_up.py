@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import PositionGone
-from holdfast.services.log.catching_up import Unbroken
+from holdfast.services.log.faust.catching_up import Unbroken
 from holdfast.services.log.memory import MemoryLog
 
 DECIDED, AGED = Partition("decided", 0), Partition("aged", 0)

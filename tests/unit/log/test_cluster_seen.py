@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from holdfast.services.log.cluster_seen import ALONE_MS, SEVERAL_MS, TRANSACTIONS
-from holdfast.services.log.kafka_client import Cluster, connect
+from holdfast.services.log.kafka.client import Cluster, connect
+from holdfast.services.log.kafka.cluster_seen import ALONE_MS, SEVERAL_MS, TRANSACTIONS
 
 INTERVAL = "topic.metadata.refresh.interval.ms"
 

@@ -10,7 +10,7 @@ from holdfast.schemas.cuts import CutsSnapshot, Range, Snapshot, TaskCuts
 from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.log.cut_logs import commit_base
+from holdfast.services.log.late.cut_logs import commit_base
 from holdfast.services.log.memory import MemoryLog
 
 CUTS, COMMITS = Partition("cuts", 0), Partition("commits", 0)

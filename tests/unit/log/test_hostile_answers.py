@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
 from holdfast.services.log.answers import EndsSeen
-from holdfast.services.log.kafka import KafkaLog
-from holdfast.services.log.kafka_client import Cluster
-from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.kafka.client import Cluster
+from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.kafka.reader import KafkaReader
 from holdfast.services.log.protocol import Chunk
 
 WHERE, OTHER = Partition("t", 0), Partition("t", 1)
@@ -117,8 +117,8 @@ def next_of(answers: list[Any]) -> Any:
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     library = Library()
     monkeypatch.setattr(Cluster, "admin", lambda self, name: library)
-    monkeypatch.setattr("holdfast.services.log.kafka_requests.ANSWER_S", 0.1)
-    monkeypatch.setattr("holdfast.services.log.kafka_requests.LOOK_SELDOM_S", 0.01)
+    monkeypatch.setattr("holdfast.services.log.kafka.requests.ANSWER_S", 0.1)
+    monkeypatch.setattr("holdfast.services.log.kafka.requests.LOOK_SELDOM_S", 0.01)
     return library
 
 
@@ -360,8 +360,8 @@ class Consumer:
 def reader(monkeypatch: pytest.MonkeyPatch) -> KafkaReader:
     consumer = Consumer()
     monkeypatch.setattr(Cluster, "consumer", lambda *_: consumer)
-    monkeypatch.setattr("holdfast.services.log.kafka_reader.KafkaMessage", Event)
-    monkeypatch.setattr("holdfast.services.log.kafka_reader.ANSWER_S", 0.05)
+    monkeypatch.setattr("holdfast.services.log.kafka.reader.KafkaMessage", Event)
+    monkeypatch.setattr("holdfast.services.log.kafka.reader.ANSWER_S", 0.05)
     reader = KafkaReader(Cluster("nowhere:1"), "test")
     reader.assign({WHERE: 5})
     return reader

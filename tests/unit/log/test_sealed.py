@@ -14,8 +14,8 @@ from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
 from holdfast.services.kernel.errors import Torn
 from holdfast.services.log.memory import STRETCH, MemoryLog
 from holdfast.services.log.protocol import Chunk, Message, Rows
-from holdfast.services.log.seal import HEADER, Fault, Keyring
-from holdfast.services.log.sealed import SealedLog
+from holdfast.services.log.seal.seal import HEADER, Fault, Keyring
+from holdfast.services.log.seal.sealed import SealedLog
 
 TOPICS = ClusterTopics()
 JOB = TOPICS.job("flights", "7-abcdef")

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.kafka_client import ANSWER_S
-from holdfast.services.log.kafka_scan import Scanner
+from holdfast.services.log.kafka.client import ANSWER_S
+from holdfast.services.log.kafka.scan import Scanner
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Chunk, Message, Reader
 from holdfast.services.log.silence import Silence

@@ -11,12 +11,13 @@ import pytest
 
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.kernel.errors import Forbidden, Retriable
-from holdfast.services.log import kafka_requests, starting
 from holdfast.services.log.answers import Moved
-from holdfast.services.log.kafka_client import ANSWER_S
-from holdfast.services.log.kafka_requests import FIRST_PATIENCE_S, Requests
+from holdfast.services.log.kafka import requests as kafka_requests
+from holdfast.services.log.kafka import starting
+from holdfast.services.log.kafka.client import ANSWER_S
+from holdfast.services.log.kafka.requests import FIRST_PATIENCE_S, Requests
+from holdfast.services.log.kafka.starting import START_S, await_answers
 from holdfast.services.log.protocol import Log
-from holdfast.services.log.starting import START_S, await_answers
 
 
 class Slow(Requests):

@@ -6,8 +6,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from holdfast.services.log.cluster_seen import ClusterSeen
-from holdfast.services.log.stalled import AGAIN_S, FEWEST, STALLED_S, Stalled
+from holdfast.services.log.kafka.cluster_seen import ClusterSeen
+from holdfast.services.log.kafka.stalled import AGAIN_S, FEWEST, STALLED_S, Stalled
 
 
 class Producer:

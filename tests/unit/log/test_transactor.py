@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from holdfast.services.kernel.errors import Fenced, Indefinite, Refused, Retriable
-from holdfast.services.log import kafka_transactor
-from holdfast.services.log.kafka_client import Cluster
-from holdfast.services.log.kafka_transactor import COMMIT_S, LIBRARY_S, TRANSACTION_S, KafkaTransactor, _Session
+from holdfast.services.log.kafka import transactor as kafka_transactor
+from holdfast.services.log.kafka.client import Cluster
+from holdfast.services.log.kafka.transactor import COMMIT_S, LIBRARY_S, TRANSACTION_S, KafkaTransactor, _Session
 from holdfast.services.log.protocol import Rows
 from tests.support.commands import until
 from tests.support.deadlines import HANG_S

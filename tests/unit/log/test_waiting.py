@@ -11,13 +11,13 @@ import pytest
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Retriable, TopicGone
 from holdfast.services.log.answers import Moved
-from holdfast.services.log.expecting import ANSWER_S, Expecting
-from holdfast.services.log.kafka_requests import Absent, NotAllowed
-from holdfast.services.log.login import LoginRefused
+from holdfast.services.log.kafka.login import LoginRefused
+from holdfast.services.log.kafka.requests import Absent, NotAllowed
+from holdfast.services.log.kafka.waiting import WaitingLog
+from holdfast.services.log.late.expecting import ANSWER_S, Expecting
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.patience import FIRST_WORD_S, LOOK_AGAIN_S, Patience, Wait
 from holdfast.services.log.protocol import Chunk, Message
-from holdfast.services.log.waiting import WaitingLog
 
 WHERE = Partition("t", 0)
 

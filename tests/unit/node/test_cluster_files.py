@@ -58,7 +58,7 @@ def test_what_an_earlier_version_left_open_to_others_is_closed(tmp_path: Path) -
 PRIVATE = """
 import sys
 from pathlib import Path
-from holdfast.services.log.private import keep_private
+from holdfast.services.log.seal.private import keep_private
 keep_private()
 Path(sys.argv[1]).mkdir()
 (Path(sys.argv[1]) / "file").write_text("")

@@ -13,7 +13,7 @@ import yaml
 
 from holdfast.schemas.rights import Role, user
 from holdfast.services.controller.settings import ControllerSettings
-from holdfast.services.log.client_settings import CLIENT_PREFIX, client_settings
+from holdfast.services.log.kafka.client_settings import CLIENT_PREFIX, client_settings
 
 ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "compose"

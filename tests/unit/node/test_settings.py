@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from holdfast.services.log.client_settings import client_settings, secret_files
-from holdfast.services.log.secret import SecretUnusable
+from holdfast.services.log.kafka.client_settings import client_settings, secret_files
+from holdfast.services.log.seal.secret import SecretUnusable
 from holdfast.services.node.settings import Settings, described, unknown_variables
 
 

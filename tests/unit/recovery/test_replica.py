@@ -17,7 +17,7 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.liveness.detector import OVERHEARD
-from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.node.ports import choose_pair
 from holdfast.services.recovery.core.unit.schemes import Rung

@@ -11,8 +11,8 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Snap
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.logs.snapshots import Pace
 from holdfast.services.kernel.logs.standings import MANY, Standings
-from holdfast.services.log.assignments import read_standings
-from holdfast.services.log.backlog import Backlog
+from holdfast.services.log.late.assignments import read_standings
+from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.recovery.replica import Replica
 

@@ -16,7 +16,7 @@ from holdfast.schemas.topics import ClusterTopics, Partition, generation
 from holdfast.services.kernel.logs import jobs as folding
 from holdfast.services.kernel.logs.admitted import Admitted
 from holdfast.services.kernel.logs.jobs import Jobs, Submissions, plausible
-from holdfast.services.log.jobs import feed_kept, positions, read_jobs
+from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
 from holdfast.services.log.memory import MemoryLog
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 

@@ -31,8 +31,8 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.logs.past import REMEMBERED
 from holdfast.services.kernel.logs.snapshots import base_of
 from holdfast.services.kernel.logs.standings import Standings, plausible
-from holdfast.services.log.assignments import ASSIGNMENTS, FIRST_STRETCH, read_standings
-from holdfast.services.log.late import LAST_STRETCH, begun
+from holdfast.services.log.late.assignments import ASSIGNMENTS, FIRST_STRETCH, read_standings
+from holdfast.services.log.late.start import LAST_STRETCH, begun
 from holdfast.services.log.memory import MemoryLog
 
 WHERE = Partition(ClusterTopics().assignments, 0)

@@ -14,7 +14,7 @@ from holdfast.schemas.assignments import Snapshot
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import OtherFormat
 from holdfast.services.kernel.logs.standings import Standings, plausible
-from holdfast.services.log.late import Decided, read_late
+from holdfast.services.log.late.start import Decided, read_late
 from holdfast.services.log.protocol import Log, Message
 
 FIRST_STRETCH = 4_096

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException, Producer
 
-from holdfast.services.log.cluster_seen import ClusterSeen
+from holdfast.services.log.kafka.cluster_seen import ClusterSeen
 
 STALLED_S = 0.1
 AGAIN_S = 1.0

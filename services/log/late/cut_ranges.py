@@ -10,7 +10,7 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.plans.layout import task_name
-from holdfast.services.log.cut_logs import scan_cuts
+from holdfast.services.log.late.cut_logs import scan_cuts
 from holdfast.services.log.protocol import Log
 
 STRETCHES = (256, 4_096, 65_536)

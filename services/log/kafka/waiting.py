@@ -14,7 +14,7 @@ from typing import TypeVar
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Retriable, TopicGone
 from holdfast.services.log.answers import Unacknowledged
-from holdfast.services.log.kafka_requests import Absent
+from holdfast.services.log.kafka.requests import Absent
 from holdfast.services.log.patience import FIRST_WORD_S, Patience, Wait
 from holdfast.services.log.protocol import (
     Appender,

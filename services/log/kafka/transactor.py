@@ -19,10 +19,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
-from holdfast.services.log.cluster_seen import ClusterSeen
-from holdfast.services.log.kafka_client import Cluster, connect, error_of, listed
+from holdfast.services.log.kafka.client import Cluster, connect, error_of, listed
+from holdfast.services.log.kafka.cluster_seen import ClusterSeen
+from holdfast.services.log.kafka.stalled import Stalled
 from holdfast.services.log.protocol import Rows
-from holdfast.services.log.stalled import Stalled
 
 CONNECT_S = 1.0
 START_S = 10.0

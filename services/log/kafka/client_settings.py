@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.services.log.private import refused
-from holdfast.services.log.secret import SecretUnusable
+from holdfast.services.log.seal.private import refused
+from holdfast.services.log.seal.secret import SecretUnusable
 
 CLIENT_PREFIX, FILE = "HOLDFAST_KAFKA_CLIENT_", "_FILE"
 REGISTRY_PREFIX = "HOLDFAST_REGISTRY_CLIENT_"

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.answers import EndsSeen
-from holdfast.services.log.cluster_seen import ClusterSeen
-from holdfast.services.log.login import Login
+from holdfast.services.log.kafka.cluster_seen import ClusterSeen
+from holdfast.services.log.kafka.login import Login
 from holdfast.services.log.protocol import Headers
 
 Settings = dict[str, str | int | float | bool]

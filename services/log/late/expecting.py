@@ -1,7 +1,7 @@
 """Expecting: reads records that are known to be there, and asks for the leader of a partition that gives none.
 
 A reader gives no record and no end of a partition whose leader is away, and raises nothing. A log that waits
-(services/log/waiting.py) tells the person who waits, once it is asked for that partition.
+(services/log/kafka/waiting.py) tells the person who waits, once it is asked for that partition.
 """
 
 from __future__ import annotations

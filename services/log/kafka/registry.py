@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, AbsentSchemas, Schemas, WriterSchema
 from holdfast.services.kernel.errors import HoldfastError, Retriable
-from holdfast.services.log.client_settings import REGISTRY_PREFIX, client_settings
-from holdfast.services.log.secret import SecretUnusable
+from holdfast.services.log.kafka.client_settings import REGISTRY_PREFIX, client_settings
+from holdfast.services.log.seal.secret import SecretUnusable
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.kafka_client import ANSWER_S, Cluster
-from holdfast.services.log.kafka_reader import KafkaReader
+from holdfast.services.log.kafka.client import ANSWER_S, Cluster
+from holdfast.services.log.kafka.reader import KafkaReader
 from holdfast.services.log.protocol import Message
 from holdfast.services.log.silence import Silence
 

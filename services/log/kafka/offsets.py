@@ -16,7 +16,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Torn
 from holdfast.services.log import answers
 from holdfast.services.log.answers import EndsSeen, WentBack
-from holdfast.services.log.kafka_requests import LOOK_AGAIN_S, Requests
+from holdfast.services.log.kafka.requests import LOOK_AGAIN_S, Requests
 from holdfast.services.log.protocol import At
 
 OPEN_S = 8.0

@@ -24,11 +24,11 @@ from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
 from holdfast.services.log import answers
 from holdfast.services.log.answers import Moved
-from holdfast.services.log.kafka_appender import KafkaAppender
-from holdfast.services.log.kafka_client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, error_of
-from holdfast.services.log.kafka_offsets import Offsets
-from holdfast.services.log.kafka_reader import KafkaReader
-from holdfast.services.log.kafka_requests import (
+from holdfast.services.log.kafka.appender import KafkaAppender
+from holdfast.services.log.kafka.client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, error_of
+from holdfast.services.log.kafka.offsets import Offsets
+from holdfast.services.log.kafka.reader import KafkaReader
+from holdfast.services.log.kafka.requests import (
     FORBIDDEN,
     LOOK_AGAIN_S,
     LOOK_SELDOM_S,
@@ -38,8 +38,8 @@ from holdfast.services.log.kafka_requests import (
     NotAllowed,
     Requests,
 )
-from holdfast.services.log.kafka_scan import Scanner
-from holdfast.services.log.kafka_transactor import KafkaTransactor
+from holdfast.services.log.kafka.scan import Scanner
+from holdfast.services.log.kafka.transactor import KafkaTransactor
 from holdfast.services.log.protocol import At, Described, Message
 
 SETTLED_S = 20.0
@@ -54,7 +54,7 @@ _SET = AlterConfigOpType.SET
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
 PATIENT_BYTES = 64 * 1024
-"""Number of bytes that a patient reader waits for, if not for WAIT_MS of kafka_reader.py."""
+"""Number of bytes that a patient reader waits for, if not for WAIT_MS of reader.py."""
 
 
 class KafkaLog:

@@ -18,10 +18,10 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import InvalidRecord, Retriable
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.answers import Unacknowledged
-from holdfast.services.log.kafka_client import Cluster, connect, error_of, listed
-from holdfast.services.log.login import LoginRefused
+from holdfast.services.log.kafka.client import Cluster, connect, error_of, listed
+from holdfast.services.log.kafka.login import LoginRefused
+from holdfast.services.log.kafka.stalled import Stalled
 from holdfast.services.log.protocol import Delivered, Headers
-from holdfast.services.log.stalled import Stalled
 
 CONNECT_S = 1.0
 CLOSE_S = 4.0

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from holdfast.services.kernel.errors import Forbidden, Retriable, StateCorrupted
 from holdfast.services.log.answers import Moved, WentBack
-from holdfast.services.log.kafka_client import ANSWER_S, Cluster, error_of
-from holdfast.services.log.login import LoginRefused
+from holdfast.services.log.kafka.client import ANSWER_S, Cluster, error_of
+from holdfast.services.log.kafka.login import LoginRefused
 
 FIRST_PATIENCE_S, PATIENCE_GROWTH = 0.25, 1.5
 SLOW, TRIES = 2, 2

@@ -16,8 +16,8 @@ from faust.types import StreamT
 from mode.utils.times import Seconds
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.credentials import credentials
-from holdfast.services.log.sealed import Gate
+from holdfast.services.log.faust.credentials import credentials
+from holdfast.services.log.seal.sealed import Gate
 
 Read = Callable[[Partition, int, int, bytes | None], None]
 """Takes (partition, offset, timestamp in ms, value)."""

@@ -17,7 +17,7 @@ from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.logs.admitted import Admitted
 from holdfast.services.kernel.logs.jobs import Jobs, plausible
-from holdfast.services.log.late import Decided, read_late
+from holdfast.services.log.late.start import Decided, read_late
 from holdfast.services.log.protocol import Log, Message
 
 FIRST_STRETCH = 512

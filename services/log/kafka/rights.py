@@ -24,7 +24,7 @@ from confluent_kafka.admin._scram import (
 
 from holdfast.schemas.rights import Do, On, Right, Role, of_job, user
 from holdfast.schemas.topics import JobTopics
-from holdfast.services.log.kafka_client import Cluster, error_of
+from holdfast.services.log.kafka.client import Cluster, error_of
 
 PATIENCE_S = 20.0
 """Nobody waits for an answer: it is a person's command, or an action of the controller beside its loop."""

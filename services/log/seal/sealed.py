@@ -30,7 +30,7 @@ from holdfast.services.log.protocol import (
     Rows,
     Transactor,
 )
-from holdfast.services.log.seal import HEADER, Fault, Keyring, Place
+from holdfast.services.log.seal.seal import HEADER, Fault, Keyring, Place
 
 FIRST_STRETCH = 64
 _MOST_PLACES = 20_000

@@ -16,7 +16,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import HoldfastError, PositionGone
-from holdfast.services.log.kafka_client import ANSWER_S, Cluster
+from holdfast.services.log.kafka.client import ANSWER_S, Cluster
 from holdfast.services.log.protocol import Chunk, Message
 
 _SETTINGS: Mapping[str, str | int] = {

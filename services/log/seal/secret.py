@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.log.private import refused
-from holdfast.services.log.seal import SHORTEST_SECRET, Keyring
+from holdfast.services.log.seal.private import refused
+from holdfast.services.log.seal.seal import SHORTEST_SECRET, Keyring
 
 SECRET, SECRET_FILE = "HOLDFAST_CLUSTER_SECRET", "HOLDFAST_CLUSTER_SECRET_FILE"
 OFF = "off"

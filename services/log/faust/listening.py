@@ -15,8 +15,8 @@ import faust
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.log.aged import poll_aged
-from holdfast.services.log.agents import Read
+from holdfast.services.log.faust.agents import Read
+from holdfast.services.log.late.aged import poll_aged
 from holdfast.services.log.protocol import Log
 
 WAIT_S = 0.25

@@ -1,0 +1,1 @@
+"""Late readers: a process that starts late begins near the end of a decided log."""
