@@ -26,7 +26,7 @@ from bench.followed import Followed, MeasureFailed
 from holdfast.schemas.events import Event
 from holdfast.services.audit.replaying import replay
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.recovery.core.unit.reasons import FAILURES
+from holdfast.services.recovery.core.unit.table.reasons import FAILURES
 
 STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 240.0, 15.0
 SHOWN = 5

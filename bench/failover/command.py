@@ -20,7 +20,7 @@ from bench.figures import shown
 from bench.machine import machine, resting, versions
 from bench.resumed import Record, go_on
 from holdfast.services.cli.terminal import console
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 
 RECORD = Path(".holdfast") / "bench-failover.jsonl"
 MOST_A_ROUND = 25

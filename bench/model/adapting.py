@@ -24,7 +24,7 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.services.recovery.core.adaptive.costing import Usage, Work, usage
 from holdfast.services.recovery.core.adaptive.estimating import STEPS, Facts, takeover
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
 UNIT = unit_key("job", GENERATION, "u")
 WINDOW_MS = 40_000.0

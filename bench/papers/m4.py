@@ -11,7 +11,7 @@ from bench.model.adapting import Adapted, Look
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.packets import rates
 from bench.papers.rules import at_least, at_most
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 
 SECONDS, SETTLED_S, MEAN_PER_S = 400, 20, 4_000.0
 PROMISES_MS = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)

@@ -19,8 +19,8 @@ from holdfast.services.recovery.core.adaptive.wording import alternatives, lines
 from holdfast.services.recovery.core.instability import Period
 from holdfast.services.recovery.core.job.incident import kind_of, story_line
 from holdfast.services.recovery.core.known import ReplicaView
-from holdfast.services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
-from holdfast.services.recovery.core.unit.versions import found_out
+from holdfast.services.recovery.core.unit.rules.versions import found_out
+from holdfast.services.recovery.core.unit.table.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
 
 _log = get_logger()
 

@@ -50,7 +50,7 @@ from holdfast.services.recovery.core.observed import (
 from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.replication.answering import Answer, answer
-from holdfast.services.recovery.core.unit.proving import BATCHES
+from holdfast.services.recovery.core.unit.facts.proving import BATCHES
 from holdfast.services.recovery.publishing import Publishing
 from holdfast.services.recovery.snapshotting import Snapshotting
 

@@ -21,7 +21,7 @@ from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict,
 from holdfast.services.recovery.core.adaptive.controller import Adaptive
 from holdfast.services.recovery.core.adaptive.judging import needed as needed_factor
 from holdfast.services.recovery.core.adaptive.wording import alternatives
-from holdfast.services.recovery.core.unit.terms import Terms, terms
+from holdfast.services.recovery.core.unit.facts.terms import Terms, terms
 
 BEAT_MS = 100.0
 """Between two heartbeats of a worker, where fewer than two are known."""

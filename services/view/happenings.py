@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from holdfast.schemas.events import Event
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.recovery.core.unit.reasons import FAILURES, LOSSES
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.reasons import FAILURES, LOSSES
+from holdfast.services.recovery.core.unit.table.signs import Sign
 
 ROUTINE = frozenset({
     "placed", "decided", "unplaced", "unit-active", "move-begins", "standby-moves", "standby-moved", "protected-again",

@@ -11,8 +11,8 @@ from holdfast.schemas.assignments import Change, unit_key
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.plans.pinning import Fit
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
-from holdfast.services.recovery.core.unit.terms import Terms, terms
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.terms import Terms, terms
 
 ONE_WORKER, ONE_DRIVER = "one worker", "one Spark driver"
 BY_SCHEME = "scheme none"

@@ -12,8 +12,8 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.plans.pinning import Fit
 from holdfast.services.recovery.core.placement.room import Candidate, Room
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
-from holdfast.services.recovery.core.unit.terms import terms
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.terms import terms
 
 
 def unserved(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbeat]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from collections import OrderedDict
 import msgspec
 
 from holdfast.schemas.events import Alternative, Event
-from holdfast.services.recovery.core.unit.reasons import FAILURES
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.reasons import FAILURES
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.view.happenings import copies_of, sign_of
 
 MOST = 500

@@ -13,7 +13,7 @@ from holdfast.schemas import commands
 from holdfast.schemas.assignments import Change
 from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.campaign.jobs import JOBS, Job
 from tests.support.struck import Struck, StruckJob, struck_cluster
 

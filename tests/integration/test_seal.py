@@ -16,8 +16,8 @@ from holdfast.services.kernel.errors import PositionGone, Retriable
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Message
 from holdfast.services.log.seal.secret import SECRET, SECRET_FILE
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.support.commands import run
 from tests.support.struck import Struck, StruckJob, running, struck_cluster, tolerant
 

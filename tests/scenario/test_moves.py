@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.scenario.test_scheme_changes import CHAIN, Load
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.orders import check

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.orders import JOB, Order, check, orders
 

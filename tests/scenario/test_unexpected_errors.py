@@ -12,8 +12,8 @@ import pytest
 from holdfast.schemas.events import Event, decode
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.unit import Unit
-from holdfast.services.recovery.core.unit import blame
-from holdfast.services.recovery.core.unit.crashes import MOST_FAULTS
+from holdfast.services.recovery.core.unit.facts.crashes import MOST_FAULTS
+from holdfast.services.recovery.core.unit.rules import blame
 from holdfast.services.worker.isolated.code import IsolatedCode
 from holdfast.services.worker.unit import beside, copy
 from tests.scenario.test_failures import Run

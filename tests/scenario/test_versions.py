@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.heartbeats import DID_NOTHING
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.worker.process.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.odd import ODD

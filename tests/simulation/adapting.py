@@ -22,14 +22,15 @@ from holdfast.services.recovery.core.adaptive import controller
 from holdfast.services.recovery.core.adaptive.controller import Adaptive
 from holdfast.services.recovery.core.adaptive.measured import STALE_US, Measured
 from holdfast.services.recovery.core.adaptive.steadying import Steady
-from holdfast.services.recovery.core.unit import adapting, drilling, recording, switching, unanswered
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.reasons import chosen_for_promise, drilled
-from holdfast.services.recovery.core.unit.schemes import Rung
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.terms import Terms, terms
+from holdfast.services.recovery.core.unit.rules import adapting, drilling, unanswered
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance, stance
-from holdfast.services.recovery.core.unit.terms import Terms, terms
+from holdfast.services.recovery.core.unit.table import recording, switching
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.reasons import chosen_for_promise, drilled
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.simulation.broker import Written
 from tests.simulation.facts import mistaken
 from tests.simulation.faults import Fault

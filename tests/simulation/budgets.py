@@ -23,8 +23,8 @@ from holdfast.services.recovery.core import observed
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.replication import replanning
 from holdfast.services.recovery.core.replication.replanning import holders
-from holdfast.services.recovery.core.unit.stance import Stance, stance
-from holdfast.services.recovery.core.unit.terms import Asked
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.terms import Asked
 from tests.simulation.broker import Written
 from tests.simulation.jobs import DrawnJob, Feed, draw_growth, planned
 from tests.simulation.names import TOPICS

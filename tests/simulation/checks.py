@@ -34,11 +34,11 @@ from holdfast.services.kernel.logs.raises import may_raise
 from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.kernel.plans.layout import commit_logs, readers, task_name, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.recovery.core.unit import switching
-from holdfast.services.recovery.core.unit.blame import SUSPECT_US
-from holdfast.services.recovery.core.unit.changing import NEAR
-from holdfast.services.recovery.core.unit.crashes import Crashes
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.facts.changing import NEAR
+from holdfast.services.recovery.core.unit.facts.crashes import Crashes
+from holdfast.services.recovery.core.unit.rules.blame import SUSPECT_US
+from holdfast.services.recovery.core.unit.table import switching
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.worker.unit import outputs
 from tests.simulation import (
     adapting,

@@ -10,11 +10,12 @@ from unittest import mock
 
 from holdfast.services.controller.core import life
 from holdfast.services.recovery.core.job import incident, incidents
-from holdfast.services.recovery.core.unit import changing, recording, switching
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.schemes import Rung
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.facts import changing
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.table import recording, switching
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.worker.core import checkpointing, lifecycle
 
 

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, ExitStack
 from types import ModuleType
 from unittest import mock
 
-from holdfast.services.recovery.core.unit.signs import SIGNS
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.table.signs import SIGNS
 
 
 def mistaken(subject: ModuleType, fact: str, instead: Callable[[Situation], bool]) -> AbstractContextManager[object]:

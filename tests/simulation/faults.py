@@ -16,7 +16,7 @@ from holdfast.schemas.cuts import Raised
 from holdfast.schemas.heartbeats import At
 from holdfast.schemas.job_settings import POLICY_NAMES
 from holdfast.schemas.topics import Partition
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.simulation import losses, midway, renewals, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import HostProcess, WorkerProcess

@@ -16,7 +16,7 @@ from holdfast.schemas.frames import unpack
 from holdfast.schemas.heartbeats import Exit, Heartbeat
 from holdfast.services.recovery.core import formats as deciding
 from holdfast.services.recovery.core.formats import Readers
-from holdfast.services.recovery.core.unit import proving
+from holdfast.services.recovery.core.unit.facts import proving
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS, kind_of
 from tests.simulation.profiles import PROFILES

@@ -13,7 +13,7 @@ from holdfast.services.kernel.liveness import attention
 from holdfast.services.kernel.liveness.attention import Attention
 from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
 from holdfast.services.recovery.core.known import ReplicaView
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.recovery.replica import Replica
 
 BLAMES = (f"{Sign.PRIMARY_SILENT.value}: ", f"{Sign.PRIMARY_GIVEN_UP.value}: ")

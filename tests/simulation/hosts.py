@@ -20,7 +20,7 @@ from holdfast.services.hosting.traces import Traces
 from holdfast.services.hosting.watchdog import Watchdog
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.recovery.core.unit.crashes import MOST_FAULTS
+from holdfast.services.recovery.core.unit.facts.crashes import MOST_FAULTS
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.worker.process import loop
 from holdfast.services.worker.process.loop import Worker

@@ -21,8 +21,8 @@ from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.logs.policies import ALIGNED, in_force
 from holdfast.services.recovery.core.job import incidents
 from holdfast.services.recovery.core.job.incident import LAST, NO_QUERY, Scene, next_record
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.simulation.broker import Written, decision_of
 from tests.simulation.names import TOPICS
 

@@ -14,7 +14,7 @@ from holdfast.schemas.decided import Id
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.plan import make_plan
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.simulation.engine import describe
 from tests.simulation.profiles import Profile
 from tests.simulation.timeline import EPOCH_MS

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.schemas.assignments import Change
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.simulation.hosts import WorkerProcess
 from tests.simulation.jobs import NAME
 from tests.simulation.names import kind_of

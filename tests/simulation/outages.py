@@ -19,8 +19,8 @@ from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.plans.layout import below, senders, unit_layouts
 from holdfast.services.kernel.plans.priorities import needed, tentative
 from holdfast.services.log.protocol import Log
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.reasons import FAILURES
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.reasons import FAILURES
 from tests.simulation.broker import Written
 from tests.simulation.jobs import DrawnJob
 from tests.simulation.names import TOPICS

@@ -20,7 +20,7 @@ from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering, lined
 from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.layout import senders, unit_layouts
 from holdfast.services.kernel.plans.upstream import upstream
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.jobs import NAME
 

@@ -21,8 +21,8 @@ from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.priorities import priorities
 from holdfast.services.recovery.core.placement.domains import Domains
 from holdfast.services.recovery.core.placement.room import standbys
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 

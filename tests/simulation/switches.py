@@ -16,9 +16,9 @@ from holdfast.schemas.job_settings import CALM_MS
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
 from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.recovery.core.unit.schemes import Rung
-from holdfast.services.recovery.core.unit.signs import Sign
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 

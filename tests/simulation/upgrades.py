@@ -18,8 +18,8 @@ from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.plans.pinning import Fit, Pin
 from holdfast.services.kernel.versions import text_of
-from holdfast.services.recovery.core.unit import proving
-from holdfast.services.recovery.core.unit.proving import Proofs
+from holdfast.services.recovery.core.unit.facts import proving
+from holdfast.services.recovery.core.unit.facts.proving import Proofs
 from tests.simulation.broker import Written, decision_of
 from tests.simulation.names import TOPICS
 from tests.simulation.processes import ODD_VERSIONS, OTHER_VERSIONS, PROOF

@@ -18,7 +18,7 @@ from holdfast.schemas.assignments import Assignment, Change, Copy, split_unit_ke
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.campaign.jobs import JOBS, Job
 from tests.support.commands import HOLDFAST, until
 from tests.support.doomed_cluster import DoomedCluster, DoomedSupervisor, cluster_of

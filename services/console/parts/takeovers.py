@@ -20,7 +20,7 @@ from holdfast.services.console.markup import (
 )
 from holdfast.services.console.parts.overview import story
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.view.happenings import Happening
 from holdfast.services.view.live import Picture
 from holdfast.services.view.takeovers import Takeover

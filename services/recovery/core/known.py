@@ -27,14 +27,14 @@ from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.core.placement.relieving import Relieving
 from holdfast.services.recovery.core.placement.sharing import Sharing
 from holdfast.services.recovery.core.replication.replanning import Replication
-from holdfast.services.recovery.core.unit import protection
-from holdfast.services.recovery.core.unit.blame import SUSPECT_US
-from holdfast.services.recovery.core.unit.changing import Covering
-from holdfast.services.recovery.core.unit.crashes import Crashes
-from holdfast.services.recovery.core.unit.proving import Proofs
+from holdfast.services.recovery.core.unit.facts.changing import Covering
+from holdfast.services.recovery.core.unit.facts.crashes import Crashes
+from holdfast.services.recovery.core.unit.facts.proving import Proofs
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.facts.terms import Terms
+from holdfast.services.recovery.core.unit.rules import protection
+from holdfast.services.recovery.core.unit.rules.blame import SUSPECT_US
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance
-from holdfast.services.recovery.core.unit.terms import Terms
 
 MOST_UNITS = 2**30
 

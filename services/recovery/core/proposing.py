@@ -9,8 +9,9 @@ from holdfast.schemas.assignments import Change
 from holdfast.services.kernel.plans.pinning import Fit
 from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.placement.room import Candidate, Room
-from holdfast.services.recovery.core.unit import protection, reasons, switching
+from holdfast.services.recovery.core.unit.rules import protection
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.table import reasons, switching
 
 
 def propose(known: ReplicaView, units: Sequence[str], all_units: bool = False) -> list[Change]:

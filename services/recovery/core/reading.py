@@ -14,11 +14,11 @@ from holdfast.schemas.plans import Decision, Ended, Plan, Retirement
 from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.recovery.core.job.incident import story_line as incident_line
 from holdfast.services.recovery.core.known import ReplicaView
-from holdfast.services.recovery.core.unit import reasons
-from holdfast.services.recovery.core.unit.schemes import OF_DRIVERS
-from holdfast.services.recovery.core.unit.stance import unexplained
-from holdfast.services.recovery.core.unit.switching import story_line
-from holdfast.services.recovery.core.unit.terms import Asked, terms
+from holdfast.services.recovery.core.unit.facts.schemes import OF_DRIVERS
+from holdfast.services.recovery.core.unit.facts.stance import unexplained
+from holdfast.services.recovery.core.unit.facts.terms import Asked, terms
+from holdfast.services.recovery.core.unit.table import reasons
+from holdfast.services.recovery.core.unit.table.switching import story_line
 
 STORY_LINES = 1_000
 

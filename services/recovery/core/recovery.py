@@ -23,9 +23,10 @@ from holdfast.services.recovery.core.placement.room import Room
 from holdfast.services.recovery.core.proposing import propose, room
 from holdfast.services.recovery.core.reading import Reading
 from holdfast.services.recovery.core.resting import Resting
-from holdfast.services.recovery.core.unit import reassigning, switching
-from holdfast.services.recovery.core.unit.proving import BATCHES
-from holdfast.services.recovery.core.unit.terms import Asked, AskedMove
+from holdfast.services.recovery.core.unit.facts.proving import BATCHES
+from holdfast.services.recovery.core.unit.facts.terms import Asked, AskedMove
+from holdfast.services.recovery.core.unit.rules import reassigning
+from holdfast.services.recovery.core.unit.table import switching
 
 BEAT_US = 100_000
 SWEEP_US, WHOLE_US = 100_000, 1_000_000

@@ -16,9 +16,9 @@ from holdfast.services.recovery.core.placement.domains import Domains
 from holdfast.services.recovery.core.placement.room import Candidate, Room, standbys
 from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby
 from holdfast.services.recovery.core.placement.upkeep import Upkeep
-from holdfast.services.recovery.core.unit import protection, reassigning
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.rules import protection, reassigning
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance
 
 
 def _fleet(detector: Detector) -> list[Host]:

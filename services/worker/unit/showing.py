@@ -1,6 +1,6 @@
 """Reports of a copy on its newest batches while a copy of its unit is to show that it gives equal bytes.
 
-Source: decision 0077. Recovery decides which batches are equal (services/recovery/core/unit/proving.py).
+Source: decision 0077. Recovery decides which batches are equal (services/recovery/core/unit/facts/proving.py).
 """
 
 from __future__ import annotations

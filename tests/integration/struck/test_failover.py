@@ -15,9 +15,9 @@ import pytest
 from holdfast.schemas.assignments import Change, Copy
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.signs import Sign
-from holdfast.services.recovery.core.unit.stance import Stance
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.support.struck import Struck, running, tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

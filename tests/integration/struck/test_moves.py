@@ -17,8 +17,8 @@ from itertools import pairwise
 import pytest
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.support.commands import DEADLINE_S
 from tests.support.struck import Struck, StruckJob, running, tolerant
 

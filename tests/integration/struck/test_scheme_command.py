@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.campaign.jobs import JOBS
 from tests.support.commands import DEADLINE_S
 from tests.support.struck import Struck, StruckJob

@@ -15,10 +15,10 @@ from holdfast.services.hosting.copies import Copies
 from holdfast.services.kernel.liveness.detector import Detector
 from holdfast.services.kernel.logs.admitted import Admitted
 from holdfast.services.recovery.core.placement.balancing import _Load
-from holdfast.services.recovery.core.unit import blame, moving
-from holdfast.services.recovery.core.unit.crashes import Crashes
-from holdfast.services.recovery.core.unit.moves import MOVES, Move
+from holdfast.services.recovery.core.unit.facts.crashes import Crashes
+from holdfast.services.recovery.core.unit.rules import blame, moving
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
 from holdfast.services.worker.core import checkpointing, lifecycle
 from holdfast.services.worker.unit import intake
 from holdfast.services.worker.unit.intake import Intake

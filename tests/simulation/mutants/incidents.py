@@ -11,10 +11,10 @@ from holdfast.services.kernel.logs.policies import ALIGNED
 from holdfast.services.recovery.core.job import incident, recovery_plan
 from holdfast.services.recovery.core.job.incidents import Incidents
 from holdfast.services.recovery.core.placement.room import Room
-from holdfast.services.recovery.core.unit import recording
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.signs import Sign
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.table import recording
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.worker.host.job import JobView
 
 

@@ -10,8 +10,8 @@ from unittest import mock
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.recovery.core.outages import noting
 from holdfast.services.recovery.core.outages.noting import Outages
+from holdfast.services.recovery.core.unit.rules.stranding import without_leader
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stranding import without_leader
 from tests.simulation.mutants.bug import method
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from holdfast.services.kernel.logs.commits import CommitLog
-from holdfast.services.recovery.core.unit import moving
+from holdfast.services.recovery.core.unit.rules import moving
 from holdfast.services.spark import copy
 from holdfast.services.spark.core import lifecycle, taking_over
 from holdfast.services.spark.core.lifecycle import Action, Goal, Lifecycle, State

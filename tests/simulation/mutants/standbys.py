@@ -14,11 +14,13 @@ from holdfast.services.kernel.protection.reassigning import LITERAL, reassigned
 from holdfast.services.recovery.core.placement import reassignment, room, sharing
 from holdfast.services.recovery.core.placement.room import Candidate, Room
 from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby
-from holdfast.services.recovery.core.unit import reassigning, switching, terms
-from holdfast.services.recovery.core.unit.moves import MOVES, Move
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.facts import terms
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.rules import reassigning
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance
+from holdfast.services.recovery.core.unit.table import switching
+from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.simulation.facts import mistaken
 
 

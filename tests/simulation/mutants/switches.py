@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from unittest import mock
 
-from holdfast.services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
-from holdfast.services.recovery.core.unit.moves import MOVES, Move
-from holdfast.services.recovery.core.unit.schemes import Rung
-from holdfast.services.recovery.core.unit.signs import SIGNS, Sign
+from holdfast.services.recovery.core.unit.facts.copies import Copies, Rooms, leading, with_flags
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
+from holdfast.services.recovery.core.unit.table.signs import SIGNS, Sign
 
 
 def calm_not_waited_for() -> AbstractContextManager[object]:

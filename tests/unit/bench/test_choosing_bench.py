@@ -9,7 +9,7 @@ import pytest
 from bench.choosing import ADAPTIVE, FIXED, Stood, Turn, Unlike, figures, order, paired, speed
 from bench.followed import MeasureFailed, Reached
 from holdfast.schemas.assignments import PRIMARY, Copy
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 
 COPIES = (Copy("w1", "1", PRIMARY), Copy("w2", "1", Rung.ACTIVE.flags))
 SAME = Stood(FIXED, COPIES)

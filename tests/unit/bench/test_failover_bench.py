@@ -24,7 +24,7 @@ from bench.failover.strikes import (
     strikes,
     victim,
 )
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 
 
 def made(scheme: str, fault: str, operator: str = "count", ms: float = 40.0, **more: float) -> Outcome:

@@ -13,8 +13,8 @@ from holdfast.schemas.costs import Costs
 from holdfast.services.recovery.core.adaptive.controller import PACE_US
 from holdfast.services.recovery.core.adaptive.steadying import COOL_DOWNS
 from holdfast.services.recovery.core.observed import SchemeAsked
-from holdfast.services.recovery.core.unit.reasons import chosen_for_promise
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.table.reasons import chosen_for_promise
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 COOL_DOWN_S = 2.0

@@ -11,7 +11,7 @@ from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict,
 from holdfast.services.recovery.core.adaptive.costing import LOADED_BYTES, Work, cost, usage
 from holdfast.services.recovery.core.adaptive.estimating import Facts, Phases, takeover
 from holdfast.services.recovery.core.adaptive.wording import alternatives, lines
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 from tests.unit.recovery.test_estimating import PAPER
 
 WORK = Work(

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.schemas.assignments import Deadly, unit_key
 from holdfast.schemas.heartbeats import At, CopyState, Exit, Heartbeat, Turn
-from holdfast.services.recovery.core.unit.blame import SUSPECT_US
-from holdfast.services.recovery.core.unit.crashes import LOADING_MS, Crash, Crashes
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.crashes import LOADING_MS, Crash, Crashes
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.rules.blame import SUSPECT_US
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 OTHER = unit_key("job", G, "u-1")

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.services.recovery.core.unit.reasons import drilled, move_kind
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
-from holdfast.services.recovery.core.unit.stance import Stance
-from holdfast.services.recovery.core.unit.unanswered import HEARD_US
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.rules.unanswered import HEARD_US
+from holdfast.services.recovery.core.unit.table.reasons import drilled, move_kind
 from tests.unit.recovery.test_adaptive import Load
 from tests.unit.recovery.test_schemes import start
 from tests.unit.recovery.world import UNIT, Worker, World, plan

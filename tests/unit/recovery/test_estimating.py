@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.services.recovery.core.adaptive.controller import detection_ms
 from holdfast.services.recovery.core.adaptive.estimating import STEPS, Facts, Phases, takeover
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
 PAPER = Facts(
     checkpoint_bytes=50e6,

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.schemas.assignments import Deadly
 from holdfast.schemas.heartbeats import FAULTED, CopyState, Heartbeat
-from holdfast.services.recovery.core.unit.blame import PAUSE_US
-from holdfast.services.recovery.core.unit.crashes import LOADING_MS, MOST_FAULTS, Crashes
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.crashes import LOADING_MS, MOST_FAULTS, Crashes
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.rules.blame import PAUSE_US
 from tests.unit.recovery.test_crashes import OTHER
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 

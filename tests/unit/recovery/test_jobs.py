@@ -10,8 +10,8 @@ from holdfast.schemas.plans import Ended
 from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.recovery.core.observed import AssignmentRead, Began, CaughtUp, DecisionRead, Event
 from holdfast.services.recovery.core.recovery import Recovery
-from holdfast.services.recovery.core.unit.schemes import Rung
-from holdfast.services.recovery.core.unit.stance import MOST, Stance
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import MOST, Stance
 from tests.unit.recovery.world import G, Worker, World, plan
 
 NAMES = ("z-0", "a-0", "m-0", "b-0")

@@ -9,7 +9,7 @@ from holdfast.schemas.costs import Costs
 from holdfast.services.recovery.core.adaptive.costing import Work
 from holdfast.services.recovery.core.adaptive.estimating import Facts
 from holdfast.services.recovery.core.adaptive.measured import LOG_FACTOR, STALE_US, WINDOW_US, Measured
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from tests.unit.recovery.world import UNIT
 
 S_US = 1_000_000

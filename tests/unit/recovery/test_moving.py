@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.unit.recovery.test_stories import cluster, loaded, moving, story, switched
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 

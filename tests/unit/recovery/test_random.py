@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.assignments import Change
 from holdfast.services.recovery.core import recovery
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.unit.recovery.world import NEW, OLD, OTHER, Worker, World, plan
 
 NAMES = ("w1", "w2", "w3", "w4")

@@ -20,7 +20,7 @@ from holdfast.services.kernel.liveness.detector import OVERHEARD
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.node.ports import choose_pair
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.replica import Replica
 from tests.unit.recovery import test_replication
 from tests.unit.recovery.test_adaptive import costs as cost_of

@@ -17,7 +17,7 @@ from holdfast.services.recovery.core.observed import (
     Withdrawn,
 )
 from holdfast.services.recovery.core.recovery import Recovery
-from holdfast.services.recovery.core.unit.stance import Stance
+from holdfast.services.recovery.core.unit.facts.stance import Stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 

@@ -8,10 +8,10 @@ import pytest
 from holdfast.schemas.assignments import Change, Flags
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.services.kernel.plans.pinning import Pin
-from holdfast.services.recovery.core.unit.changing import NEAR, STEPS, Gate, Step, caught_up
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
-from holdfast.services.recovery.core.unit.stance import Stance, stance
-from holdfast.services.recovery.core.unit.terms import Asked, Terms, terms
+from holdfast.services.recovery.core.unit.facts.changing import NEAR, STEPS, Gate, Step, caught_up
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.terms import Asked, Terms, terms
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 NAMES = list(SCHEMES)

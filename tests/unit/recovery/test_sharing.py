@@ -60,7 +60,7 @@ def test_a_worker_takes_as_many_standbys_as_it_may_and_primaries_as_before() -> 
 
 def _change(unit: str, *workers: str):  # type: ignore[no-untyped-def]
     from holdfast.schemas.assignments import PRIMARY, Change, Copy
-    from holdfast.services.recovery.core.unit.schemes import Rung
+    from holdfast.services.recovery.core.unit.facts.schemes import Rung
 
     first, *others = workers
     copies = Copy(first, "1", PRIMARY), *(Copy(one, "1", Rung.HOT.flags) for one in others)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from holdfast.schemas.assignments import PRIMARY, Change, Copy, unit_key
 from holdfast.schemas.incidents import Place
 from holdfast.services.recovery.core.placement.room import Candidate, Room
-from holdfast.services.recovery.core.unit.moves import MOVES, Move
-from holdfast.services.recovery.core.unit.terms import Part
+from holdfast.services.recovery.core.unit.facts.terms import Part
+from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 THERE = Copy("b", "1", PRIMARY)

@@ -15,11 +15,11 @@ from holdfast.schemas.heartbeats import At, Exit
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.plans import Ended
 from holdfast.services.recovery.core.observed import DecisionRead
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.schemes import Rung
-from holdfast.services.recovery.core.unit.signs import Sign
-from holdfast.services.recovery.core.unit.stance import Stance, stance
-from holdfast.services.recovery.core.unit.switching import TRANSITIONS
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
+from holdfast.services.recovery.core.unit.table.switching import TRANSITIONS
 from tests.unit.recovery import test_adaptive as adaptive
 from tests.unit.recovery import test_replication as replication
 from tests.unit.recovery.world import NEW, OTHER, UNIT, G, Worker, World, plan

@@ -48,8 +48,8 @@ from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.core.proposing import room
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.replication.answering import answer
-from holdfast.services.recovery.core.unit import switching
-from holdfast.services.recovery.core.unit.stance import Stance, stance
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.table import switching
 
 STEP_US, BEAT_US, ECHO_US = 10_000, 100_000, 20_000
 DEPLOY_US, RESTORE_US, CHECKPOINT_US = 200_000, 100_000, 500_000

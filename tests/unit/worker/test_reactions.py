@@ -12,8 +12,8 @@ import pytest
 from holdfast.services import kernel, log, worker
 from holdfast.services.controller import drafting
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError, JobRejected, Retriable
-from holdfast.services.recovery.core.unit import crashes
-from holdfast.services.recovery.core.unit.blame import PAUSE_US
+from holdfast.services.recovery.core.unit.facts import crashes
+from holdfast.services.recovery.core.unit.rules.blame import PAUSE_US
 from holdfast.services.spark.core import lifecycle as spark
 from holdfast.services.worker.core.reactions import MOST_TEXT, OF_DELIVERY, REACTIONS, Reaction, cause_of, reaction
 from holdfast.services.worker.isolated import code

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.schemas.assignments import PRIMARY
 from holdfast.services.kernel.plans.layout import directly_above
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.process import main
 from holdfast.services.worker.process.loop import Worker

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from holdfast.services.recovery.core.adaptive.estimating import Phases
-from holdfast.services.recovery.core.unit.schemes import FIRST
+from holdfast.services.recovery.core.unit.facts.schemes import FIRST
 
 HEADROOM = 0.9
 """A scheme is changed to only if it takes at most this share of the promise: the present one may take all of it."""

@@ -18,11 +18,11 @@ from holdfast.services.recovery.core.adaptive.estimating import MARGIN, SLACK_MS
 from holdfast.services.recovery.core.adaptive.judging import Foreseen, corrected
 from holdfast.services.recovery.core.adaptive.measured import Measured
 from holdfast.services.recovery.core.adaptive.steadying import Steady
-from holdfast.services.recovery.core.unit.adapting import adaptable, lag
-from holdfast.services.recovery.core.unit.reasons import drilled, follows_failure
-from holdfast.services.recovery.core.unit.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
+from holdfast.services.recovery.core.unit.facts.terms import Terms
+from holdfast.services.recovery.core.unit.rules.adapting import adaptable, lag
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.terms import Terms
+from holdfast.services.recovery.core.unit.table.reasons import drilled, follows_failure
 
 PACE_US = 500_000
 """Between two looks at all adaptive units."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 
 LOADED_BYTES = 1024 * 1024
 """Memory of a copy whose operators are loaded, without its state."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 
 SLACK_MS = 40.0
 """Time in no phase: recovery's turn, the record's way to the worker, the worker's turn."""

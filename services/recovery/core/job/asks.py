@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from holdfast.services.recovery.core.unit.schemes import ADAPTIVE, SCHEMES
-from holdfast.services.recovery.core.unit.terms import Asked, AskedMove
+from holdfast.services.recovery.core.unit.facts.schemes import ADAPTIVE, SCHEMES
+from holdfast.services.recovery.core.unit.facts.terms import Asked, AskedMove
 
 
 @dataclass(slots=True)

@@ -24,9 +24,9 @@ from holdfast.services.recovery.core.job.consumption import Consumption
 from holdfast.services.recovery.core.job.incident import AGAIN_US, Scene, next_record
 from holdfast.services.recovery.core.job.recovery_plan import Query
 from holdfast.services.recovery.core.placement.room import Room
-from holdfast.services.recovery.core.unit import stranding
+from holdfast.services.recovery.core.unit.facts.terms import FAIL_STOP_S, Part
+from holdfast.services.recovery.core.unit.rules import stranding
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.terms import FAIL_STOP_S, Part
 
 GATHER_US = 200_000
 """So long a unit waits for a free slot, as further workers may have failed with its own; then it goes beyond slots."""

@@ -30,7 +30,7 @@ from holdfast.services.kernel.liveness.detector import Detector
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.plans.priorities import needed, tentative
 from holdfast.services.recovery.core.replication.measured import Measured
-from holdfast.services.recovery.core.unit import blame, stranding
+from holdfast.services.recovery.core.unit.rules import blame, stranding
 from holdfast.services.recovery.core.unit.situation import Situation
 
 RECENT_US = 500_000

@@ -29,7 +29,7 @@ from holdfast.services.kernel.fidelity.of_job import budget_share
 from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.recovery.core.replication.answering import Answer, Question
 from holdfast.services.recovery.core.replication.measured import Measured
-from holdfast.services.recovery.core.unit.terms import Directed
+from holdfast.services.recovery.core.unit.facts.terms import Directed
 
 PACE_US = 5_000_000
 COOL_DOWN_US = 60_000_000

@@ -16,12 +16,12 @@ from holdfast.services.kernel.plans.pinning import Fit
 from holdfast.services.recovery.core.adaptive.choosing import Verdict
 from holdfast.services.recovery.core.job.rollbacks import NOWHERE, Back
 from holdfast.services.recovery.core.placement.sharing import Outranked
-from holdfast.services.recovery.core.unit.changing import Covering, caught_up
-from holdfast.services.recovery.core.unit.crashes import Crash
-from holdfast.services.recovery.core.unit.proving import Proofs
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
-from holdfast.services.recovery.core.unit.stance import MOST, Stance, stance
-from holdfast.services.recovery.core.unit.terms import Asked, AskedMove, Directed, Part, Terms, Want
+from holdfast.services.recovery.core.unit.facts.changing import Covering, caught_up
+from holdfast.services.recovery.core.unit.facts.crashes import Crash
+from holdfast.services.recovery.core.unit.facts.proving import Proofs
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung, Scheme
+from holdfast.services.recovery.core.unit.facts.stance import MOST, Stance, stance
+from holdfast.services.recovery.core.unit.facts.terms import Asked, AskedMove, Directed, Part, Terms, Want
 
 _SERVES: dict[str, tuple[str, ...]] = {
     "virgin": ("deployed", "restoring", "synced", "opening", "running", "ended"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from holdfast.services.recovery.core.unit import (
+from holdfast.services.recovery.core.unit.facts.stance import UNDER_WAY
+from holdfast.services.recovery.core.unit.rules import (
     adapting,
     blame,
     drilling,
@@ -20,7 +21,6 @@ from holdfast.services.recovery.core.unit import (
     versions,
 )
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import UNDER_WAY
 
 
 class Sign(Enum):

@@ -7,7 +7,7 @@ from enum import Enum
 
 from holdfast.schemas.assignments import PRIMARY, Change
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
 
 class Stance(Enum):

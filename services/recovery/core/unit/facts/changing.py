@@ -12,7 +12,7 @@ from enum import Enum
 
 from holdfast.schemas.assignments import Change
 from holdfast.schemas.heartbeats import CopyState
-from holdfast.services.recovery.core.unit.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
 
 class Gate(Enum):

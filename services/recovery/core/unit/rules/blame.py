@@ -5,7 +5,7 @@ Source: PROTOCOL 8. At what work its workers ended is counted in crashes.py.
 
 from __future__ import annotations
 
-from holdfast.services.recovery.core.unit.crashes import OF_LOADING
+from holdfast.services.recovery.core.unit.facts.crashes import OF_LOADING
 from holdfast.services.recovery.core.unit.situation import Situation
 
 SUSPECT_US = 10_000_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 from holdfast.services.kernel.logs.policies import ALIGNED
 from holdfast.services.kernel.plans.pinning import Fit
 from holdfast.services.kernel.protection import fitting
+from holdfast.services.recovery.core.unit.facts.terms import AskedMove
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.terms import AskedMove
 
 HEARD_US = 2_000_000
 """A worker that a replica has not heard by then, after a move to it was asked for, does not answer."""

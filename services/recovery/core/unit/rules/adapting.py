@@ -5,9 +5,9 @@ Source: MECHANISMS A4, docs/decisions/0093.
 
 from __future__ import annotations
 
-from holdfast.services.recovery.core.unit import protection
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.rules import protection
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance
 
 
 def adaptable(s: Situation) -> bool:

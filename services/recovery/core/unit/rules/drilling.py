@@ -6,8 +6,8 @@ Source: docs/decisions/0094. The copies of its record are those of a failure.
 from __future__ import annotations
 
 from holdfast.services.kernel.plans.pinning import Fit
-from holdfast.services.recovery.core.unit import protection, unanswered
-from holdfast.services.recovery.core.unit.copies import Copies, Rooms, leading
+from holdfast.services.recovery.core.unit.facts.copies import Copies, Rooms, leading
+from holdfast.services.recovery.core.unit.rules import protection, unanswered
 from holdfast.services.recovery.core.unit.situation import Situation
 
 

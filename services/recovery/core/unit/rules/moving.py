@@ -12,9 +12,9 @@ from holdfast.schemas.assignments import Copy
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.services.recovery.core.placement.domains import Domains
 from holdfast.services.recovery.core.placement.room import Candidate
-from holdfast.services.recovery.core.unit import unanswered
-from holdfast.services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.copies import Copies, Rooms, leading, with_flags
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.rules import unanswered
 from holdfast.services.recovery.core.unit.situation import Situation
 
 MOVE_US = 60_000_000

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from holdfast.schemas.assignments import Copy
-from holdfast.services.recovery.core.unit import drilling, moving, protection, reassigning, stranding
-from holdfast.services.recovery.core.unit.changing import next_step
-from holdfast.services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.changing import next_step
+from holdfast.services.recovery.core.unit.facts.copies import Copies, Rooms, leading, with_flags
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.rules import drilling, moving, protection, reassigning, stranding
 from holdfast.services.recovery.core.unit.situation import Situation
 
 

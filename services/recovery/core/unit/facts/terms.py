@@ -17,7 +17,7 @@ from holdfast.services.kernel.plans.pinning import ANY, Pin, pins
 from holdfast.services.kernel.plans.priorities import LEAST, priorities
 from holdfast.services.recovery.core.adaptive.promise import Promise, promise
 from holdfast.services.recovery.core.placement.domains import ZONE
-from holdfast.services.recovery.core.unit.schemes import ADAPTIVE, SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.schemes import ADAPTIVE, SCHEMES, Rung
 
 FAIL_STOP_S = 30.0
 REBALANCE_S = 60.0

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.schemas.assignments import Change, Copy
-from holdfast.services.recovery.core.unit import blame, recording, stranding
-from holdfast.services.recovery.core.unit.copies import Rooms
-from holdfast.services.recovery.core.unit.moves import LOADS, MOVES, Move
-from holdfast.services.recovery.core.unit.schemes import Rung
-from holdfast.services.recovery.core.unit.signs import SIGNS, Sign
+from holdfast.services.recovery.core.unit.facts.copies import Rooms
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance, odd_copies, stance
+from holdfast.services.recovery.core.unit.rules import blame, stranding
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance, odd_copies, stance
+from holdfast.services.recovery.core.unit.table import recording
+from holdfast.services.recovery.core.unit.table.moves import LOADS, MOVES, Move
+from holdfast.services.recovery.core.unit.table.signs import SIGNS, Sign
 
 _T, _S, _M = Stance, Sign, Move
 

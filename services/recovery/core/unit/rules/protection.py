@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.services.recovery.core.unit import blame, unanswered
-from holdfast.services.recovery.core.unit.changing import Gate, Step, next_step
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.changing import Gate, Step, next_step
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import UNDER_WAY, Stance
+from holdfast.services.recovery.core.unit.rules import blame, unanswered
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import UNDER_WAY, Stance
 
 CALM_US = 1_000_000
 """A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""

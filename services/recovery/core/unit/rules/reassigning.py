@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from holdfast.services.kernel.plans.pinning import Fit
 from holdfast.services.recovery.core.placement.domains import Domains
-from holdfast.services.recovery.core.unit import protection
-from holdfast.services.recovery.core.unit.copies import Copies, Rooms, with_flags
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.copies import Copies, Rooms, with_flags
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.rules import protection
 from holdfast.services.recovery.core.unit.situation import Situation
 
 # -- signs ------------------------------------------------------------------------------------------------------------

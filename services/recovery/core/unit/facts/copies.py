@@ -7,7 +7,7 @@ from collections.abc import Callable
 from holdfast.schemas.assignments import PRIMARY, Copy
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.services.recovery.core.placement.room import Candidate, Room
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
 
 Copies = tuple[Copy, ...]
 Rooms = Callable[[], Room]

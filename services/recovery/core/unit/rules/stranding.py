@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.services.kernel.plans.pinning import Fit
-from holdfast.services.recovery.core.unit import blame
-from holdfast.services.recovery.core.unit.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.rules import blame
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance
 
 
 def stranded(s: Situation) -> bool:

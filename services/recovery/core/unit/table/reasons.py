@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.schemas.assignments import Change, Copy
-from holdfast.services.recovery.core.unit import drilling, unanswered, versions
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.rules import drilling, unanswered, versions
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 
 ABOUT_VERSIONS = (Sign.ACCEPTED, Sign.SHOWN_EQUAL, Sign.SECONDARY_DIFFERS, Sign.ARRIVING_DIFFERS)
 FAILURES = (Sign.TURN, Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.NO_HEIR, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)

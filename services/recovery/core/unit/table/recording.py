@@ -8,13 +8,14 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.schemas.assignments import Change, Copy, Deadly
-from holdfast.services.recovery.core.unit import adapting, reasons, unanswered, versions
-from holdfast.services.recovery.core.unit.copies import Copies, leading, with_flags
-from holdfast.services.recovery.core.unit.moves import Move
-from holdfast.services.recovery.core.unit.schemes import FIRST, Rung
-from holdfast.services.recovery.core.unit.signs import Sign
+from holdfast.services.recovery.core.unit.facts.copies import Copies, leading, with_flags
+from holdfast.services.recovery.core.unit.facts.schemes import FIRST, Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance
+from holdfast.services.recovery.core.unit.rules import adapting, unanswered, versions
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.recovery.core.unit.stance import Stance
+from holdfast.services.recovery.core.unit.table import reasons
+from holdfast.services.recovery.core.unit.table.moves import Move
+from holdfast.services.recovery.core.unit.table.signs import Sign
 
 
 def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:

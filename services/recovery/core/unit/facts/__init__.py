@@ -1,0 +1,1 @@
+"""Facts about one unit: schemes, terms, standings, crashes, proofs, copies."""

@@ -1,0 +1,1 @@
+"""Rules of one unit: each answers one question about a situation."""
