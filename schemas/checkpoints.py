@@ -82,6 +82,8 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
 
 KEYS = "keys"
 """Name of the count of keys of the state, as of b, among the counts in a marker."""
+SKIPPED = "skipped"
+"""Name of the count of records of the batches that a unit has skipped since the start, among the counts in a marker."""
 
 
 class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.jobs import JobSpec, Sink
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs.fields import dtype, schema
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, names
 from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
-from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import suggest

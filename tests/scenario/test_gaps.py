@@ -8,11 +8,11 @@ import pytest
 
 from holdfast.schemas import cuts, progress
 from holdfast.schemas.assignments import Flags
+from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.cuts import Gap
 from holdfast.schemas.topics import Partition
 from holdfast.services.audit.replaying import Report, replay
 from holdfast.services.kernel.dataflow.sink_records import RowsOf
-from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.recovery.core.unit.facts.terms import terms
 from holdfast.services.worker.unit.skipping import Skipping
 from tests.support.memory_cluster import MemoryCluster

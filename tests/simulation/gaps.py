@@ -15,12 +15,12 @@ from unittest import mock
 import msgspec
 
 from holdfast.schemas import checkpoints, cuts
-from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.checkpoints import SKIPPED, Marker
 from holdfast.schemas.cuts import Gap
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
-from holdfast.services.kernel.logs.gaps import SKIPPED, skipping_units
+from holdfast.services.kernel.logs.gaps import skipping_units
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.skipping import Phase, Skipping
 from tests.simulation.broker import Written

@@ -39,8 +39,9 @@ from holdfast.services.kernel.codecs.deletions import Deletions
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.codecs.marked import AT, RowDecoder, RowReader
 from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.errors import JobRejected, StateCorrupted
-from holdfast.services.kernel.logs.recut import MicroBatch, Recut
+from holdfast.services.kernel.logs.recut import Recut
 from holdfast.services.planning.loading import load
 
 HEARTBEAT = heartbeats.encode(

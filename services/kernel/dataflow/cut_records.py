@@ -25,8 +25,8 @@ from holdfast.services.kernel.codecs.metadata import Headers, Metadata
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.dataflow.fed import Fed, RowPosition
 from holdfast.services.kernel.dataflow.leaping import Leaping
+from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.dataflow.source_records import Keys, SourceDecoder
-from holdfast.services.kernel.logs.recut import MicroBatch
 from holdfast.services.kernel.operators.operator import TIME
 from holdfast.services.kernel.plans.layout import TaskLayout
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
+from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, Halves, UnfitRecord, encode_arrow, halves
 from holdfast.services.kernel.codecs.avro_bytes import Records
@@ -24,7 +25,6 @@ from holdfast.services.kernel.codecs.keys import partitions
 from holdfast.services.kernel.codecs.registered import HEADER
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, schema_of
 from holdfast.services.kernel.expressions.parsing import compile_expression, computing
-from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.plans.layout import TaskLayout
 
 Headers = Sequence[tuple[str, bytes]] | None

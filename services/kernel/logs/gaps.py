@@ -1,9 +1,8 @@
 """Units that may skip batches when a copy takes over: precision `gap`.
 
-Source: MECHANISMS A2 (gap recovery), docs/decisions/0102. A unit must send the same to others from every copy, so only
-    a
-unit that sends nothing to others may leave anything out. One without state has nothing to catch up with; the entries of
-a table, and the rows at which code raises, must be known whole.
+Source: MECHANISMS A2 (gap recovery), docs/decisions/0102. A unit must send the same to others from every copy. So only
+a unit that sends nothing to others may leave anything out. One without state has nothing to catch up with; the entries
+of a table, and the rows at which code raises, must be known whole.
 """
 
 from __future__ import annotations
@@ -15,9 +14,6 @@ from holdfast.services.kernel.logs.policies import ALIGNED, planned
 from holdfast.services.kernel.logs.raises import may_raise
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import OperatorKind
-
-SKIPPED = "skipped"
-"""Name of the count of records of the batches that a unit has skipped since the start, among the counts in a marker."""
 
 
 def asked(plan: Plan) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from holdfast.schemas.cuts import NO_WATERMARK, Cut, Range, TaskCuts
 from holdfast.services.kernel.dataflow.cut_records import Brought, CommitCuts
+from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.logs.commits import Refuse
-from holdfast.services.kernel.logs.recut import MicroBatch, Recut
+from holdfast.services.kernel.logs.recut import Recut
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.sources.feed import Feed

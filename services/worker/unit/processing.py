@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.schemas.checkpoints import KEYS, Marker
+from holdfast.schemas.checkpoints import KEYS, SKIPPED, Marker
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from holdfast.schemas.leaps import Leap, widest
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.kernel.dataflow.walk import Walked, pass_over, walk
 from holdfast.services.kernel.errors import TooLarge
-from holdfast.services.kernel.logs.gaps import SKIPPED
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Build
 from holdfast.services.kernel.plans.layout import UnitLayout

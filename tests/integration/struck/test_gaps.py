@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.gaps import SKIPPED
 from tests.campaign.jobs import Job
 from tests.support.commands import DEADLINE_S
 from tests.support.struck import Struck, StruckJob
