@@ -25,7 +25,7 @@ from holdfast.schemas.assignments import Change, ReplicationPlan, job_key, unit_
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.audit.replaying import replay
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.replication.replanning import COOL_DOWN_US, REPLICA, holders
 
 WORKERS, SOURCES = 5, 16

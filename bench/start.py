@@ -20,8 +20,8 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.kernel.logs.snapshots import Pace
-from holdfast.services.kernel.logs.standings import EVERY, MANY, Standings
+from holdfast.services.decisions.snapshots import Pace
+from holdfast.services.decisions.standings import EVERY, MANY, Standings
 from holdfast.services.node.processes import Child
 from holdfast.services.node.readiness import NO_JOB
 

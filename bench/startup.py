@@ -22,11 +22,11 @@ from holdfast.schemas.plans import Ended, Plan, Record, Retirement, Status
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import ClusterTopics, Partition, generation
 from holdfast.services.controller.core.goals import RETIRE_AT
-from holdfast.services.kernel.logs.jobs import EVERY as JOBS_EVERY
-from holdfast.services.kernel.logs.jobs import MANY as JOBS_MANY
-from holdfast.services.kernel.logs.jobs import Jobs, Submissions
-from holdfast.services.kernel.logs.snapshots import SAFE_S, Pace, Trims
-from holdfast.services.kernel.logs.standings import EVERY, MANY, Standings
+from holdfast.services.decisions.jobs import EVERY as JOBS_EVERY
+from holdfast.services.decisions.jobs import MANY as JOBS_MANY
+from holdfast.services.decisions.jobs import Jobs, Submissions
+from holdfast.services.decisions.snapshots import SAFE_S, Pace, Trims
+from holdfast.services.decisions.standings import EVERY, MANY, Standings
 from holdfast.services.planning.loading import load
 from holdfast.services.planning.plan import make_plan
 

@@ -30,7 +30,7 @@ from holdfast.schemas.heartbeats import CopyState, Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.schemas.topics import edge as edge_of
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.process.collector import Collector

@@ -12,7 +12,7 @@ from holdfast.schemas import assignments, heartbeats, plans
 from holdfast.schemas.assignments import Change, ReplicationPlan, split_unit_key
 from holdfast.schemas.heartbeats import Echo
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.log.protocol import Log, Message
 from holdfast.services.recovery.core.observed import AssignmentRead, BeatRead, DecisionRead
 from holdfast.services.recovery.core.recovery import Recovery

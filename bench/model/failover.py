@@ -17,7 +17,7 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flag
 from holdfast.schemas.decided import Id
 from holdfast.schemas.heartbeats import CopyState, Heartbeat
 from holdfast.schemas.plans import Plan, UnitPlan
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead
 from holdfast.services.recovery.core.recovery import Recovery
 

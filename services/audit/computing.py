@@ -25,6 +25,7 @@ from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
 from holdfast.schemas.topics import JobTopics, Partition, generation_number
 from holdfast.services.audit.begun import Begun
 from holdfast.services.audit.skipping import Skipping
+from holdfast.services.decisions.recut import Recut
 from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES
 from holdfast.services.kernel.codecs.marked import AT, RowReader, lanes
 from holdfast.services.kernel.dataflow.cut_records import Brought, CommitCuts, LaneCuts, Records, TopicCuts
@@ -34,7 +35,6 @@ from holdfast.services.kernel.dataflow.sink_records import sink_records
 from holdfast.services.kernel.dataflow.unit import Produced, Unit
 from holdfast.services.kernel.dataflow.walk import Walked, ready, walk
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.kernel.logs.recut import Recut
 from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore

@@ -20,13 +20,13 @@ from holdfast.schemas.progress import decode as decode_progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
 from holdfast.services.audit.computing import WhereRaised
 from holdfast.services.audit.settling import check_settles
+from holdfast.services.decisions.admitted import Skipped
+from holdfast.services.decisions.admitted import decode as decode_decision
+from holdfast.services.decisions.cut_snapshots import newest_in
+from holdfast.services.decisions.cuts import of_plan
+from holdfast.services.decisions.gaps import skipping_units
+from holdfast.services.decisions.raises import may_raise
 from holdfast.services.kernel.errors import USAGE, CommandFailed
-from holdfast.services.kernel.logs.admitted import Skipped
-from holdfast.services.kernel.logs.admitted import decode as decode_decision
-from holdfast.services.kernel.logs.cut_snapshots import newest_in
-from holdfast.services.kernel.logs.cuts import of_plan
-from holdfast.services.kernel.logs.gaps import skipping_units
-from holdfast.services.kernel.logs.raises import may_raise
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.late.cut_logs import cuts_base, scan_cuts
 from holdfast.services.log.late.jobs import read_admitted, read_jobs

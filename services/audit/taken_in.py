@@ -13,11 +13,11 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.audit.computing import Taken
 from holdfast.services.audit.recorded import Recorded
 from holdfast.services.audit.recording import Recording
+from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.kernel.codecs.metadata import NOTHING_WANTED, Wanted
 from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Records
 from holdfast.services.kernel.dataflow.source_records import wanted_of
 from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
-from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.log.protocol import Log, Message
 

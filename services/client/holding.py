@@ -22,9 +22,9 @@ from holdfast.schemas.cuts import CutsSnapshot
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.topics import Partition
 from holdfast.services.client.submitting import append
+from holdfast.services.decisions.cuts import CutLog, of_plan
+from holdfast.services.decisions.policies import ALIGNED, planned
 from holdfast.services.kernel.errors import CommandFailed, StateCorrupted
-from holdfast.services.kernel.logs.cuts import CutLog, of_plan
-from holdfast.services.kernel.logs.policies import ALIGNED, planned
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.cut_logs import cuts_base, scan_cuts

@@ -17,10 +17,10 @@ from holdfast.schemas.cuts import Cut
 from holdfast.schemas.events import Event
 from holdfast.schemas.plans import Plan, Skip
 from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.decisions.admitted import Skipped
+from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.kernel.codecs.frames import payload_of
 from holdfast.services.kernel.errors import USAGE, CommandFailed
-from holdfast.services.kernel.logs.admitted import Skipped
-from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.log.late.cut_logs import cuts_base

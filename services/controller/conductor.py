@@ -29,13 +29,13 @@ from holdfast.services.controller.ends import beginnings, ends_of_sources
 from holdfast.services.controller.kept import delete_over, until_ms
 from holdfast.services.controller.planting import plant
 from holdfast.services.controller.rooting import Rooting
+from holdfast.services.decisions.admitted import decode as decode_decision
+from holdfast.services.decisions.decided import Author
+from holdfast.services.decisions.jobs import EVERY, Jobs
+from holdfast.services.decisions.refusals import Refusals
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import HoldfastError, JobRejected, OtherFormat, Retriable
-from holdfast.services.kernel.logs.admitted import decode as decode_decision
-from holdfast.services.kernel.logs.decided import Author
-from holdfast.services.kernel.logs.jobs import EVERY, Jobs
-from holdfast.services.kernel.logs.refusals import Refusals
-from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics
 from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.log.late.cut_ranges import records_of

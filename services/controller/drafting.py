@@ -20,9 +20,9 @@ from holdfast.schemas.plans import Plan, Problem
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller.beginning import TOO_OLD, seeded, started
 from holdfast.services.controller.spark_analysis import Describer
+from holdfast.services.decisions.policies import ALIGNED
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import JobRejected, Retriable
-from holdfast.services.kernel.logs.policies import ALIGNED
 from holdfast.services.kernel.plurals import digits
 from holdfast.services.log.protocol import At, Log
 from holdfast.services.planning import several_topics, sinks, user_topics

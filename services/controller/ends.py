@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from holdfast.schemas.cuts import Beginning, Cut
 from holdfast.schemas.plans import Plan, SourcePlan
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.cuts import owned
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.kernel.logs.cuts import owned
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.log.late.cut_logs import scan_cuts
 from holdfast.services.log.protocol import Described, Log

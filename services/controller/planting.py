@@ -20,10 +20,10 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.savepoints import Piece
 from holdfast.schemas.topics import JobTopics, Partition
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
-from holdfast.services.kernel.logs.cuts import beginning_of
-from holdfast.services.kernel.logs.decided import Author
-from holdfast.services.kernel.logs.raises import may_raise
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.cuts import beginning_of
+from holdfast.services.decisions.decided import Author
+from holdfast.services.decisions.raises import may_raise
 from holdfast.services.kernel.plans.handed_over import handed_over
 from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout, task_name, unit_layouts
 from holdfast.services.log.late.savepoints import FLUSH_S, pieces_of

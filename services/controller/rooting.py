@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from holdfast.schemas import plans
 from holdfast.schemas.plans import Record, Retirement, Snapshot
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.jobs import EVERY, MANY, Jobs, Submissions
+from holdfast.services.decisions.snapshots import MAX_BYTES, Pace, Trims
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.kernel.logs.jobs import EVERY, MANY, Jobs, Submissions
-from holdfast.services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
 
 _log = get_logger()
 

@@ -10,8 +10,8 @@ from typing import Generic, Protocol, TypeVar
 
 from holdfast.schemas.assignments import Flags, split_unit_key
 from holdfast.schemas.plans import Plan
+from holdfast.services.decisions.admitted import Skipped
 from holdfast.services.hosting.decisions import Decisions, Named
-from holdfast.services.kernel.logs.admitted import Skipped
 
 
 class Hosted(Protocol):

@@ -14,10 +14,10 @@ from holdfast.schemas import assignments, formats
 from holdfast.schemas.assignments import Flags, split_unit_key
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.admitted import Skipped
+from holdfast.services.decisions.admitted import decode as decode_decision
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import WorkerUnfit
-from holdfast.services.kernel.logs.admitted import Skipped
-from holdfast.services.kernel.logs.admitted import decode as decode_decision
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.jobs import read_jobs
 from holdfast.services.log.protocol import Chunk, Log

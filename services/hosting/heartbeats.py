@@ -22,9 +22,9 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.events import encode as encode_event
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, Turn, encode
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.log.protocol import Appender
 from holdfast.services.process.metrics import summed
 from holdfast.services.process.usage import cpu_seconds, resident_bytes

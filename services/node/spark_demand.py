@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.admitted import Admitted, decode
 from holdfast.services.kernel.errors import PositionGone, Retriable
-from holdfast.services.kernel.logs.admitted import Admitted, decode
 from holdfast.services.log.late.jobs import read_jobs
 from holdfast.services.log.protocol import Log
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from holdfast.schemas.plans import Edge, OperatorPlan, Plan, Problem
 from holdfast.schemas.savepoints import Start
+from holdfast.services.decisions.policies import ALIGNED, planned
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.kernel.logs.policies import ALIGNED, planned
 from holdfast.services.kernel.operators.catalogue import KINDS
 from holdfast.services.kernel.operators.kind import OperatorKind
 from holdfast.services.kernel.plans.handed_over import split_by

@@ -11,8 +11,8 @@ from typing import Any
 from holdfast.schemas.job_settings import CheckpointSettings
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Problem
+from holdfast.services.decisions.policies import ALIGNED, READ
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.kernel.logs.policies import ALIGNED, READ
 from holdfast.services.kernel.protection.fitting import unfit
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.spark_inputs import operators as spark_operators

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Plan, Problem, UnitPlan
-from holdfast.services.kernel.logs.gaps import replaying_units
+from holdfast.services.decisions.gaps import replaying_units
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.suggestions import suggest

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.kernel.logs.standings import EVERY
+from holdfast.services.decisions.standings import EVERY
 from holdfast.services.log.late.aged import poll_aged
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.backlog import Backlog

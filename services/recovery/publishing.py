@@ -11,8 +11,8 @@ from holdfast.schemas.assignments import Assignment, Change, split_unit_key
 from holdfast.schemas.events import Event, encode
 from holdfast.schemas.heartbeats import HeartbeatRecord
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.refusals import KIND as REFUSED
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.kernel.logs.refusals import KIND as REFUSED
 from holdfast.services.log.protocol import Appender
 from holdfast.services.recovery.core.adaptive.judging import Judgement, Judging, needed, rounded
 from holdfast.services.recovery.core.adaptive.wording import alternatives, lines

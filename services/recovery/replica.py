@@ -20,12 +20,12 @@ from holdfast.schemas.events import decode as decode_event
 from holdfast.schemas.heartbeats import Echo
 from holdfast.schemas.plans import Ended, Plan, Skip
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.admitted import decode as decode_decision
+from holdfast.services.decisions.refusals import Refusals
+from holdfast.services.decisions.snapshots import Trims
+from holdfast.services.decisions.standings import EVERY, Standings
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import OtherFormat
-from holdfast.services.kernel.logs.admitted import decode as decode_decision
-from holdfast.services.kernel.logs.refusals import Refusals
-from holdfast.services.kernel.logs.snapshots import Trims
-from holdfast.services.kernel.logs.standings import EVERY, Standings
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.protocol import Appender
 from holdfast.services.recovery.core.observed import (

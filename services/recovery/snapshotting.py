@@ -11,9 +11,9 @@ from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Assignment, Snapshot
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.snapshots import MAX_BYTES, Pace, Trims
+from holdfast.services.decisions.standings import MANY
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
-from holdfast.services.kernel.logs.standings import MANY
 from holdfast.services.log.protocol import Appender
 from holdfast.services.recovery.core.known import ReplicaView
 

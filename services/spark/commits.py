@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from holdfast.schemas.commits import Commit, CommitRecord, encode
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.commits import CommitLog, CommitReader, Fits
 from holdfast.services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
-from holdfast.services.kernel.logs.commits import CommitLog, CommitReader, Fits
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Appender, Log
 

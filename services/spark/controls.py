@@ -13,8 +13,8 @@ from holdfast.schemas import cuts, progress
 from holdfast.schemas.cuts import Control
 from holdfast.schemas.plans import Plan, SparkPlan
 from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.kernel.errors import PositionGone, Retriable
-from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.log.late.cut_logs import cuts_base
 from holdfast.services.log.protocol import Log
 from holdfast.services.spark.core.lifecycle import Goal

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.schemas.commits import Heard, Named, Positions
-from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.decisions.commits import CommitLog
 from holdfast.services.spark.core.lifecycle import Deployed, NothingRehearsed, Rehearsed, RunFailed, Started
 
 # -- tasks ------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.schemas.plans import Plan, SparkPlan
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
+from holdfast.services.decisions.admitted import Skipped
+from holdfast.services.decisions.decided import Author
+from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.hosting.copies import Copies
 from holdfast.services.hosting.decisions import Decisions
 from holdfast.services.hosting.doing import Doing
@@ -20,9 +23,6 @@ from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.lags import Taken
 from holdfast.services.hosting.publishing import EventPublisher
 from holdfast.services.kernel.errors import PositionGone, WorkerUnfit
-from holdfast.services.kernel.logs.admitted import Skipped
-from holdfast.services.kernel.logs.decided import Author
-from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.log.protocol import Log
 from holdfast.services.spark.copy import SparkCopy
 from holdfast.services.spark.engine import Engine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.decisions.decided import Author
 from holdfast.services.log.protocol import Appender, Log
 
 

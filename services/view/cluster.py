@@ -23,12 +23,12 @@ from holdfast.schemas.leaps import Leap
 from holdfast.schemas.plans import Counts, Plan, Status, UnitPlan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.admitted import decode as decode_decision
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.counting import behind, counted, summed
+from holdfast.services.decisions.policies import ALIGNED, READ, in_force
 from holdfast.services.kernel.fidelity.of_job import Rates
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.admitted import decode as decode_decision
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.counting import behind, counted, summed
-from holdfast.services.kernel.logs.policies import ALIGNED, READ, in_force
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.versions import differences
 from holdfast.services.view.costs import CostsView, JobCosts
@@ -302,7 +302,7 @@ class ClusterView:
         return in_force(plan, self._assigned)
 
     def complete(self, plan: Plan) -> int:
-        """The newest global checkpoint: services/kernel/logs/assigned.py."""
+        """The newest global checkpoint: services/decisions/assigned.py."""
         return self._assigned.complete(job_key(plan.job, plan.generation))
 
     def incident(self, plan: Plan) -> Incident | None:

@@ -15,7 +15,7 @@ from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log
-from tests.unit.kernel.logs.test_standings import fold, history_with_snapshots
+from tests.unit.decisions.test_standings import fold, history_with_snapshots
 
 RECORDS, EVERY = 12_000, 1_000
 DEADLINE_S = 60.0

@@ -22,8 +22,8 @@ from holdfast.schemas.plans import Decision, Ended, Plan, Rejection, Status
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from holdfast.services.controller.__main__ import HISTORY_MS
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.versions import versions
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Message

@@ -32,8 +32,8 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.client import repairing
 from holdfast.services.controller.conductor import Kind
+from holdfast.services.decisions.admitted import decode as decode_decision
 from holdfast.services.kernel.errors import WorkerUnfit
-from holdfast.services.kernel.logs.admitted import decode as decode_decision
 from holdfast.services.kernel.plans.layout import data_topics
 from holdfast.services.view.cluster import ClusterView
 from tests.scenario.test_strangers import BUSY, append, door, own, running

@@ -16,10 +16,10 @@ from holdfast.schemas.checkpoints import Marker, Rollback
 from holdfast.schemas.frames import unpack
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.counting import furthest
-from holdfast.services.kernel.logs.global_checkpoints import newest
-from holdfast.services.kernel.logs.policies import in_force
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.counting import furthest
+from holdfast.services.decisions.global_checkpoints import newest
+from holdfast.services.decisions.policies import in_force
 from holdfast.services.kernel.plans.layout import data_topics, readers
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.worker.checkpoint.restoring import rebuild

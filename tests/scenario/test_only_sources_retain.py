@@ -10,7 +10,7 @@ import pytest
 from holdfast.schemas.assignments import PRIMARY, Assignment, Flags, GlobalCheckpoint, job_key
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.policies import in_force
+from holdfast.services.decisions.policies import in_force
 from holdfast.services.kernel.plans.layout import readers
 from holdfast.services.kernel.plans.upstream import upstream
 from holdfast.services.worker.unit import trimmer

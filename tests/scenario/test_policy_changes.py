@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import PRIMARY, Assignment, CheckpointPolicy
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.policies import planned
+from holdfast.services.decisions.policies import planned
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from holdfast.services.worker.core.checkpointing import Phase
 from holdfast.services.worker.unit.checkpoints import Checkpoints

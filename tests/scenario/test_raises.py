@@ -22,8 +22,8 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.frames import unpack
 from holdfast.schemas.topics import Partition
 from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.errors import CommandFailed, Retriable
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.layout import data_topics
 from holdfast.services.worker.core import cut_trimming
 from holdfast.services.worker.process.loop import Worker

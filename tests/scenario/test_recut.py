@@ -21,10 +21,10 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.progress import decode as decode_progress
 from holdfast.schemas.topics import Partition, generation_number
 from holdfast.services.audit.replaying import replay
+from holdfast.services.decisions.commits import CommitLog, CommitReader
+from holdfast.services.decisions.counting import furthest, summed
 from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
-from holdfast.services.kernel.logs.commits import CommitLog, CommitReader
-from holdfast.services.kernel.logs.counting import furthest, summed
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.memory_cluster import GENERATION, MemoryCluster

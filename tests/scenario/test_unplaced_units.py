@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.schemas.heartbeats import Exit, Heartbeat, encode
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions import cut_snapshots
 from holdfast.services.kernel.dataflow import merging
-from holdfast.services.kernel.logs import cut_snapshots
 from holdfast.services.worker.core import latency
 from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
 from holdfast.services.worker.process.loop import Worker

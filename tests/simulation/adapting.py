@@ -17,7 +17,7 @@ from holdfast.schemas.assignments import Change, unit_key
 from holdfast.schemas.commands import Command
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.adaptive import controller
 from holdfast.services.recovery.core.adaptive.controller import Adaptive
 from holdfast.services.recovery.core.adaptive.measured import STALE_US, Measured

@@ -17,8 +17,8 @@ from holdfast.schemas import assignments, commands
 from holdfast.schemas.assignments import Change, ReplicationPlan, job_key, unit_key
 from holdfast.schemas.commands import Command
 from holdfast.schemas.plans import Plan
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.fidelity.of_job import budget_share
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.recovery.core import observed
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.replication import replanning

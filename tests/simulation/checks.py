@@ -25,13 +25,13 @@ from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
 from holdfast.schemas.plans import Ended, Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.audit.replaying import replay
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.checkpoint_log import CheckpointLog, Run, restore
+from holdfast.services.decisions.cuts import CutLog, of_plan
+from holdfast.services.decisions.raises import may_raise
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError, StateCorrupted
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
-from holdfast.services.kernel.logs.cuts import CutLog, of_plan
-from holdfast.services.kernel.logs.raises import may_raise
-from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.kernel.plans.layout import commit_logs, readers, task_name, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.recovery.core.unit.facts.changing import NEAR

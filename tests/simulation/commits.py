@@ -14,10 +14,10 @@ from holdfast.schemas.cuts import Control
 from holdfast.schemas.frames import Header
 from holdfast.schemas.plans import Plan, SparkPlan
 from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.commits import CommitLog, CommitReader
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.commits import CommitLog, CommitReader
 from tests.simulation.broker import Broker, Written
 from tests.simulation.engine import read
 from tests.simulation.names import TOPICS

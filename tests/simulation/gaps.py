@@ -19,8 +19,8 @@ from holdfast.schemas.checkpoints import SKIPPED, Marker
 from holdfast.schemas.cuts import Gap
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
-from holdfast.services.kernel.logs.gaps import skipping_units
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.gaps import skipping_units
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.skipping import Phase, Skipping
 from tests.simulation.broker import Written

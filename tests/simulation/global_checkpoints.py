@@ -13,11 +13,11 @@ from holdfast.schemas.assignments import job_key, unit_key
 from holdfast.schemas.checkpoints import CheckpointRecord, Marker, unpack
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.buffering import UPSTREAM, buffering
+from holdfast.services.decisions.checkpoint_log import restore
+from holdfast.services.decisions.policies import ALIGNED, in_force
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering
-from holdfast.services.kernel.logs.checkpoint_log import restore
-from holdfast.services.kernel.logs.policies import ALIGNED, in_force
 from holdfast.services.kernel.state.image import MemoryImage
 from tests.simulation.broker import Trimmed
 

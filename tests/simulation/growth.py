@@ -23,8 +23,8 @@ import structlog
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller import conductor, drafting, polling
+from holdfast.services.decisions import jobs as folding
 from holdfast.services.kernel.liveness import attention
-from holdfast.services.kernel.logs import jobs as folding
 from holdfast.services.recovery import replica
 from holdfast.services.recovery.core import recovery
 from holdfast.services.worker.core import cut_trimming, cutting

@@ -17,7 +17,7 @@ from holdfast.schemas.cuts import Control
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.plans.layout import below, unit_layouts
 from tests.simulation.broker import Written
 from tests.simulation.jobs import NAME

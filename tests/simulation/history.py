@@ -23,7 +23,7 @@ from holdfast.schemas.assignments import job_key
 from holdfast.schemas.plans import Decision, Plan
 from holdfast.schemas.topics import generation
 from holdfast.services.controller import drafting
-from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.recovery import replica
 from tests.simulation import budgets, policies
 from tests.simulation.broker import decision_of

@@ -13,12 +13,12 @@ from holdfast.schemas import formats
 from holdfast.schemas.costs import Costs
 from holdfast.schemas.heartbeats import At, Heartbeat, encode
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.heartbeats import Reporting
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.traces import Traces
 from holdfast.services.hosting.watchdog import Watchdog
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.recovery.core.unit.facts.crashes import MOST_FAULTS
 from holdfast.services.spark.host import HOSTS, Host

@@ -17,8 +17,8 @@ from holdfast.schemas.assignments import Change, job_key, job_key_of
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.plans import Ended, Plan
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.policies import ALIGNED, in_force
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.policies import ALIGNED, in_force
 from holdfast.services.recovery.core.job import incidents
 from holdfast.services.recovery.core.job.incident import LAST, NO_QUERY, Scene, next_record
 from holdfast.services.recovery.core.unit.table.moves import Move

@@ -13,8 +13,8 @@ from unittest import mock
 
 from holdfast.services.controller import conductor
 from holdfast.services.controller.core import goals
+from holdfast.services.decisions import cut_snapshots, jobs, snapshots
 from holdfast.services.kernel.dataflow import merging
-from holdfast.services.kernel.logs import cut_snapshots, jobs, snapshots
 from holdfast.services.kernel.protection import merging as entries
 from holdfast.services.kernel.state import keyed as state
 from holdfast.services.planning import plan

@@ -14,8 +14,8 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.dataflow.sink_records import FINAL, RowsOf
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.plans.layout import below, senders, unit_layouts
 from holdfast.services.kernel.plans.priorities import needed, tentative
 from holdfast.services.log.protocol import Log

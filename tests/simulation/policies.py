@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Change, CheckpointPolicy
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.policies import planned
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.policies import planned
 from holdfast.services.worker.unit.checkpoints import Checkpoints
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS

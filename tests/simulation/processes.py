@@ -15,8 +15,8 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.polling import Polling
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.errors import OtherFormat, Retriable
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs

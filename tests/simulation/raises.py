@@ -13,8 +13,8 @@ from holdfast.schemas import cuts, dead_letters, delivered
 from holdfast.schemas.cuts import Leads, Raised, TaskRaised
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
-from holdfast.services.kernel.logs.cuts import of_plan
-from holdfast.services.kernel.logs.raises import Raises, may_raise
+from holdfast.services.decisions.cuts import of_plan
+from holdfast.services.decisions.raises import Raises, may_raise
 from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.raising import Raising
 from tests.simulation.cluster import Cluster

@@ -22,8 +22,8 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.audit import replaying, taken_in
 from holdfast.services.audit.computing import Taken
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.cuts import CutLog, of_plan
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.cuts import CutLog, of_plan
 from tests.simulation.broker import Broker, decisions
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME, Feed, draw_growth

@@ -15,9 +15,9 @@ from holdfast.schemas.frames import Header, unpack
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering, lined
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.buffering import UPSTREAM, buffering, lined
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.layout import senders, unit_layouts
 from holdfast.services.kernel.plans.upstream import upstream
 from holdfast.services.recovery.core.unit.table.signs import Sign

@@ -14,9 +14,9 @@ from holdfast.schemas.assignments import Change
 from holdfast.schemas.plans import Ended, Rejection, Retirement, Snapshot
 from holdfast.schemas.retired import Retired, submitted
 from holdfast.services.audit import recording
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.jobs import Jobs, Submissions
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.jobs import Jobs, Submissions
+from holdfast.services.decisions.standings import Standings
 from tests.simulation.broker import Broker, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import DriverProcess, WorkerProcess

@@ -16,8 +16,8 @@ from holdfast.schemas.assignments import Change, generation_of, unit_key
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.priorities import priorities
 from holdfast.services.recovery.core.placement.domains import Domains
 from holdfast.services.recovery.core.placement.room import standbys

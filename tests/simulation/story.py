@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.schemas import assignments, events
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.unit.table.switching import story_line
 from tests.simulation.cluster import Cluster
 from tests.simulation.names import TOPICS

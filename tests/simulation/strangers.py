@@ -13,7 +13,7 @@ from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.frames import HEADER_BYTES
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from tests.simulation.broker import STRANGER
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME

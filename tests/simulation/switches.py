@@ -14,8 +14,8 @@ from holdfast.schemas.assignments import Change, generation_of
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.job_settings import CALM_MS
 from holdfast.schemas.plans import Plan
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.table.signs import Sign

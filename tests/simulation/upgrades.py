@@ -15,7 +15,7 @@ from holdfast.schemas import assignments, heartbeats
 from holdfast.schemas.assignments import Change, Copy
 from holdfast.schemas.heartbeats import DID_NOTHING, Heartbeat
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.plans.pinning import Fit, Pin
 from holdfast.services.kernel.versions import text_of
 from holdfast.services.recovery.core.unit.facts import proving

@@ -13,7 +13,7 @@ from holdfast.schemas.assignments import Change, unit_key
 from holdfast.schemas.commands import Command
 from holdfast.schemas.heartbeats import Exit, Heartbeat
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.recovery.replica import ECHO_MS, Replica

@@ -21,10 +21,10 @@ from holdfast.schemas.dead_letters import decode as decode_dead
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from holdfast.services.decisions.cuts import owned
 from holdfast.services.hosting.blocking import Call, Done, Inline
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from holdfast.services.kernel.logs.cuts import owned
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import data_topics
 from holdfast.services.kernel.state.image import MemoryImage

@@ -17,7 +17,7 @@ from holdfast.schemas import assignments, commands
 from holdfast.schemas.assignments import Assignment, Change, Copy, split_unit_key
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.campaign.jobs import JOBS, Job
 from tests.support.commands import HOLDFAST, until

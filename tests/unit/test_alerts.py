@@ -26,9 +26,9 @@ from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import Life, Phase
 from holdfast.services.controller.meters import of_jobs
+from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.hosting.lags import Taken, of_lags
 from holdfast.services.hosting.metrics import of_copies
-from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.process.metrics import of_process, of_refusals
 from holdfast.services.process.metrics_server import registry_of

@@ -34,6 +34,7 @@ from holdfast.schemas.frames import HEADER_BYTES, unpack
 from holdfast.schemas.plans import SparkPlan
 from holdfast.services.client.writing import key_reader
 from holdfast.services.controller.core.submission import parse
+from holdfast.services.decisions.recut import Recut
 from holdfast.services.kernel.codecs.decoding import Decoder
 from holdfast.services.kernel.codecs.deletions import Deletions
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
@@ -41,7 +42,6 @@ from holdfast.services.kernel.codecs.marked import AT, RowDecoder, RowReader
 from holdfast.services.kernel.dataflow.merging import InputPartition
 from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.errors import JobRejected, StateCorrupted
-from holdfast.services.kernel.logs.recut import Recut
 from holdfast.services.planning.loading import load
 
 HEARTBEAT = heartbeats.encode(

@@ -11,11 +11,11 @@ from holdfast.schemas.assignments import Assignment, Snapshot, encode
 from holdfast.schemas.frames import Header, unpack
 from holdfast.schemas.heartbeats import Exit, Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.hosting.decisions import Decisions
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import OtherFormat, WorkerUnfit
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.recovery.core.formats import LIVE_US, Readers

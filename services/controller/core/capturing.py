@@ -14,9 +14,9 @@ from holdfast.schemas.assignments import CheckpointPolicy, unit_key
 from holdfast.schemas.commands import SETTINGS, Command
 from holdfast.schemas.plans import Plan
 from holdfast.services.controller.core.job import Job
+from holdfast.services.decisions.policies import in_force
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.kernel.logs.policies import in_force
-from holdfast.services.kernel.logs.standings import Standings
 
 
 def due(job: Job, standings: Standings) -> CheckpointPolicy | None:

@@ -1,7 +1,7 @@
 """Completion of a job's global checkpoints: a record of `assignments` states it, and its units go by that.
 
 Source: MECHANISMS R1, PROTOCOL 7; docs/decisions/0085. The progress that units publish shows that one is complete
-(kernel/logs/global_checkpoints.py); the record gives it a place among rollbacks and policies. No controller keeps more
+(decisions/global_checkpoints.py); the record gives it a place among rollbacks and policies. No controller keeps more
 than it can read again.
 """
 
@@ -11,10 +11,10 @@ from holdfast.schemas.assignments import GlobalCheckpoint, unit_key
 from holdfast.schemas.progress import Progress
 from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import PLACED
-from holdfast.services.kernel.logs.counting import behind
-from holdfast.services.kernel.logs.global_checkpoints import newest
-from holdfast.services.kernel.logs.policies import ALIGNED, in_force
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.counting import behind
+from holdfast.services.decisions.global_checkpoints import newest
+from holdfast.services.decisions.policies import ALIGNED, in_force
+from holdfast.services.decisions.standings import Standings
 
 EVERY_MS = 500
 """Between two records: inputs are trimmed to the newest one, so each one in between would only be another record."""

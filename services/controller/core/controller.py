@@ -53,9 +53,9 @@ from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import PLACED, Deed, Life, Phase, Step
 from holdfast.services.controller.core.submission import BadCommand, NamedJob, parse
 from holdfast.services.controller.core.waiting import waiting
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.counting import counted
-from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.counting import counted
+from holdfast.services.decisions.decided import Author
 
 BEAT_MS = 100
 LOOK_MS = 100

@@ -10,7 +10,7 @@ from holdfast.schemas.heartbeats import HeartbeatRecord
 from holdfast.schemas.plans import Counts, Decision, Plan, Problem, Retirement, Status
 from holdfast.schemas.progress import Progress
 from holdfast.services.controller.core.actions import Action
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.assignments import RUN, STOP, Assignment, Goal, GoalKind, generation_of
 from holdfast.schemas.retired import Retired, submitted
 from holdfast.services.controller.core.job import Job
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 
 RETIRE_AT = 8
 """Jobs that are over and of which `assignments` still has units: so many make one record that retires them."""

@@ -12,7 +12,7 @@ from holdfast.schemas.plans import Problem
 from holdfast.schemas.savepoints import replaced_by
 from holdfast.services.controller.core.goals import Goals
 from holdfast.services.controller.core.job import Job
-from holdfast.services.kernel.logs.admitted import Admitted
+from holdfast.services.decisions.admitted import Admitted
 
 
 def undecided(job: Job, jobs: Iterable[Job]) -> bool:

@@ -17,7 +17,7 @@ from holdfast.services.controller.core.availability import Leader
 from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import Phase
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 
 COUNT_INTERVAL_MS = 500
 """A change of the counts alone, and of which queries are available, is published at most so often."""

@@ -22,7 +22,7 @@ from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.goals import Goals
 from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import PLACED, Deed, Phase, Step
-from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.decisions.decided import Author
 
 AFTER: dict[type[Action], Step] = {
     CreateTopics: Step.CREATED,

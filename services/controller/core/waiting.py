@@ -8,7 +8,7 @@ from holdfast.schemas.assignments import Change
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.job import Job
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.plans.pinning import ANY, Fit, Pin, pins
 from holdfast.services.kernel.versions import differences
 

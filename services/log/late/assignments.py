@@ -12,8 +12,8 @@ import msgspec
 from holdfast.schemas import assignments, formats
 from holdfast.schemas.assignments import Snapshot
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.standings import Standings, plausible
 from holdfast.services.kernel.errors import OtherFormat
-from holdfast.services.kernel.logs.standings import Standings, plausible
 from holdfast.services.log.late.start import Decided, read_late
 from holdfast.services.log.protocol import Log, Message
 

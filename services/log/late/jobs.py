@@ -15,8 +15,8 @@ from holdfast.schemas import plans
 from holdfast.schemas.plans import Retirement, Snapshot
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.jobs import Jobs, plausible
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.jobs import Jobs, plausible
 from holdfast.services.log.late.start import Decided, read_late
 from holdfast.services.log.protocol import Log, Message
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.snapshots import Upto, base_of, oldest_of
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted
-from holdfast.services.kernel.logs.snapshots import Upto, base_of, oldest_of
 from holdfast.services.log.protocol import Log, Message
 
 LAST_STRETCH = 65_536

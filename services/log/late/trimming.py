@@ -1,6 +1,6 @@
 """Trims decided logs to snapshots that were read back, where one thread does everything.
 
-Source: PROTOCOL 1; up to where, and when: services/kernel/logs/snapshots.py.
+Source: PROTOCOL 1; up to where, and when: services/decisions/snapshots.py.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.snapshots import Trims
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import Retriable, StateCorrupted
-from holdfast.services.kernel.logs.snapshots import Trims
 from holdfast.services.log.protocol import Log
 
 _log = get_logger()

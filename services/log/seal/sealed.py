@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.kernel.errors import Torn
-from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.log.protocol import (
     Appender,
     At,

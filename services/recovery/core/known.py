@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from holdfast.schemas.assignments import Change, Standing, job_key_of
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.liveness.attention import Attention
 from holdfast.services.kernel.liveness.detector import Detector
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.recovery.core.adaptive.controller import Adaptive
 from holdfast.services.recovery.core.formats import Readers
 from holdfast.services.recovery.core.instability import Instability

@@ -9,7 +9,7 @@ from holdfast.schemas.heartbeats import HeartbeatRecord
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Decision, Retirement
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.recovery.core.replication.answering import Answer
 
 

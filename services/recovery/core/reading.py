@@ -11,7 +11,7 @@ from holdfast.schemas.assignments import Assignment, Change, Copy, job_key
 from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat, HeartbeatRecord
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.plans import Decision, Ended, Plan, Retirement
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.recovery.core.job.incident import story_line as incident_line
 from holdfast.services.recovery.core.known import ReplicaView
 from holdfast.services.recovery.core.unit.facts.schemes import OF_DRIVERS

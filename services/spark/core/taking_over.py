@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.decisions.commits import CommitLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from holdfast.schemas.checkpoints import KEYS, Marker, unpack
+from holdfast.services.decisions.checkpoint_log import Run
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.checkpoint_log import Run
 from holdfast.services.worker.checkpoint import parts
 from holdfast.services.worker.checkpoint.pieces import timed_pieces
 from holdfast.services.worker.checkpoint.unit_image import UnitImage

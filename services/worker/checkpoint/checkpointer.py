@@ -11,9 +11,9 @@ import msgspec
 
 from holdfast.schemas.checkpoints import Marker, decode
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
-from holdfast.services.kernel.logs.decided import Author
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.log.protocol import Appender
 from holdfast.services.worker.checkpoint.applier import Applier

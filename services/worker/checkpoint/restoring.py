@@ -14,9 +14,9 @@ import msgspec
 from holdfast.schemas.checkpoints import KEYS, CheckpointRecord, Marker, Part, decode, unpack
 from holdfast.schemas.cuts import CutsSnapshot
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.checkpoint_log import CheckpointLog, restore
 from holdfast.services.hosting.blocking import further
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, restore
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.protocol import Log
 

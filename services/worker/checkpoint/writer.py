@@ -13,8 +13,8 @@ from holdfast.schemas.cuts import CutsSnapshot, Gap
 from holdfast.schemas.decided import Id
 from holdfast.schemas.leaps import Leap
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
-from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.decided import Author
 from holdfast.services.log.protocol import Appender
 from holdfast.services.worker.checkpoint.parts import Parts
 from holdfast.services.worker.checkpoint.pieces import timed_pieces

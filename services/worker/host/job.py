@@ -12,13 +12,13 @@ from holdfast.schemas.assignments import CheckpointPolicy, Copy, job_key, unit_k
 from holdfast.schemas.plans import Plan, SourcePlan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
+from holdfast.services.decisions.admitted import Skipped
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.buffering import UPSTREAM, buffering, only_sources_retain
+from holdfast.services.decisions.gaps import skipping_units
+from holdfast.services.decisions.policies import ALIGNED, planned
+from holdfast.services.decisions.raises import may_raise
 from holdfast.services.kernel.errors import TooManyDeadLetters
-from holdfast.services.kernel.logs.admitted import Skipped
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering, only_sources_retain
-from holdfast.services.kernel.logs.gaps import skipping_units
-from holdfast.services.kernel.logs.policies import ALIGNED, planned
-from holdfast.services.kernel.logs.raises import may_raise
 from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_above, readers, senders, unit_layouts
 from holdfast.services.kernel.plans.priorities import needed
 from holdfast.services.kernel.plurals import plural

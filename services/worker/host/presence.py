@@ -16,8 +16,8 @@ from holdfast.schemas.assignments import Copy
 from holdfast.schemas.costs import Costs
 from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat, decode
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.hosting.blocking import Blocking
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.log.protocol import Chunk, Log
 from holdfast.services.worker.host.subscriptions import Subscriptions
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.schemas.events import Event
+from holdfast.services.decisions.decided import Author
+from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.hosting.blocking import Blocking
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from holdfast.services.kernel.logs.decided import Author
-from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.protocol import Appender, Log
 from holdfast.services.worker.checkpoint.scheduler import Scheduler

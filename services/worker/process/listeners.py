@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast.schemas import progress
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.host.job import JobView
 

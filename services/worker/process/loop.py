@@ -15,6 +15,9 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.admitted import Skipped
+from holdfast.services.decisions.decided import Author
+from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.hosting.blocking import Blocking, Inline
 from holdfast.services.hosting.copies import Copies
 from holdfast.services.hosting.decisions import Decisions
@@ -24,9 +27,6 @@ from holdfast.services.hosting.lags import Taken
 from holdfast.services.hosting.publishing import EventPublisher
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.errors import WorkerUnfit
-from holdfast.services.kernel.logs.admitted import Skipped
-from holdfast.services.kernel.logs.decided import Author
-from holdfast.services.kernel.logs.refusals import Refusals
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.protocol import Chunk, Log
 from holdfast.services.worker.checkpoint.scheduler import Scheduler

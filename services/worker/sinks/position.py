@@ -17,7 +17,7 @@ from holdfast.schemas.cuts import Cut, Snapshot
 from holdfast.schemas.decided import Id
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.cut_snapshots import newest_in
+from holdfast.services.decisions.cut_snapshots import newest_in
 from holdfast.services.log.late.cut_logs import scan_cuts
 from holdfast.services.log.protocol import Log, Message
 from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES

@@ -14,7 +14,7 @@ from holdfast.schemas import cuts
 from holdfast.schemas.cuts import CutsSnapshot, Snapshot
 from holdfast.schemas.plans import REAL_TIME, Plan
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.cuts import CutLog
+from holdfast.services.decisions.cuts import CutLog
 from holdfast.services.kernel.plans.layout import commit_logs, spark_plan, task_name
 from holdfast.services.log.late.cut_logs import commit_at, snapshot_at
 from holdfast.services.log.protocol import Log

@@ -16,8 +16,8 @@ from holdfast.schemas.assignments import Flags
 from holdfast.schemas.cuts import Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.kernel.errors import TopicChanged, Unreachable
-from holdfast.services.kernel.logs.cuts import of_plan
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.core import cutting

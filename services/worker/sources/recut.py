@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from holdfast.schemas.cuts import NO_WATERMARK, Cut, Range, TaskCuts
+from holdfast.services.decisions.commits import Refuse
+from holdfast.services.decisions.recut import Recut
 from holdfast.services.kernel.dataflow.cut_records import Brought, CommitCuts
 from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
-from holdfast.services.kernel.logs.commits import Refuse
-from holdfast.services.kernel.logs.recut import Recut
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.sources.feed import Feed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from holdfast.schemas.cuts import Replaced, TaskCuts
-from holdfast.services.kernel.logs.cuts import CutLog
+from holdfast.services.decisions.cuts import CutLog
 from holdfast.services.worker.host.topic_watch import TopicWatch
 
 _STOPPED = (

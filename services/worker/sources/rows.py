@@ -13,10 +13,10 @@ import polars as pl
 
 from holdfast.schemas.cuts import Cut, Range, TaskCuts
 from holdfast.schemas.plans import SparkPlan
+from holdfast.services.decisions.commits import CommitLog
 from holdfast.services.kernel.codecs.marked import AT, REACHED, Refuse, RowReader
 from holdfast.services.kernel.dataflow import watermark
 from holdfast.services.kernel.dataflow.cut_records import Brought, LaneCuts
-from holdfast.services.kernel.logs.commits import CommitLog
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.sources.feed import Feed

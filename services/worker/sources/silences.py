@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 
 from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.cuts import CutLog
 from holdfast.services.kernel.dataflow.closing import closing_us
 from holdfast.services.kernel.dataflow.watermark import followed
-from holdfast.services.kernel.logs.cuts import CutLog
 from holdfast.services.worker.core.idling import ASK_MS, Idling, Question
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices

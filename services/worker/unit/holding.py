@@ -1,6 +1,6 @@
 """A copy's part in global checkpoints, and what it keeps for them.
 
-Source: MECHANISMS R1; docs/decisions/0085. The log of the unit says what is held (kernel/logs/checkpoint_log.py); here
+Source: MECHANISMS R1; docs/decisions/0085. The log of the unit says what is held (decisions/checkpoint_log.py); here
 it meets what the job has decided and how far the copy is.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.progress import MOST_MARKS
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.worker.host.job import JobView
 
 

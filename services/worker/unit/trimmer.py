@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from holdfast.schemas import checkpoints
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.core.trimming import acknowledged, consumed
 from holdfast.services.worker.host.job import JobView

@@ -15,7 +15,7 @@ from holdfast.schemas.assignments import Change, job_key
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.audit.replaying import replay
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.plans.upstream import upstream
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.planning.loading import load

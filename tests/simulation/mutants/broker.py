@@ -10,7 +10,7 @@ from unittest import mock
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller import ends
-from holdfast.services.kernel.logs.cuts import CutLog
+from holdfast.services.decisions.cuts import CutLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.worker.checkpoint import restoring
 from holdfast.services.worker.unit import beside

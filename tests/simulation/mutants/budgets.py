@@ -9,8 +9,8 @@ from unittest import mock
 import msgspec
 
 from holdfast.schemas import formats
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.fidelity.of_job import Planned
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.recovery.core.replication import answering, replanning
 from holdfast.services.recovery.core.replication.answering import Answer
 from holdfast.services.recovery.core.replication.replanning import Replication

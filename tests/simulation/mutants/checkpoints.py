@@ -11,7 +11,7 @@ from unittest import mock
 from msgspec import structs
 
 from holdfast.schemas.checkpoints import Anchor, Entry, Marker, unpack
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, Run
+from holdfast.services.decisions.checkpoint_log import CheckpointLog, Run
 from holdfast.services.kernel.state.keyed import StateTable
 from holdfast.services.worker.checkpoint import restoring
 from holdfast.services.worker.checkpoint.applier import Applier

@@ -14,11 +14,11 @@ from holdfast.schemas.plans import Retirement
 from holdfast.schemas.retired import Retired
 from holdfast.services.controller.core.goals import Goals
 from holdfast.services.controller.core.life import Phase
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.jobs import Jobs, Submissions
+from holdfast.services.decisions.snapshots import Trims
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.errors import PositionGone
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.jobs import Jobs, Submissions
-from holdfast.services.kernel.logs.snapshots import Trims
-from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.log.late import jobs as log_of_jobs
 from holdfast.services.log.late import start as late
 from holdfast.services.log.memory import MemoryReader

@@ -11,9 +11,9 @@ from unittest import mock
 from msgspec import structs
 
 from holdfast.schemas.heartbeats import At, Exit
+from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.hosting.copies import Copies
 from holdfast.services.kernel.liveness.detector import Detector
-from holdfast.services.kernel.logs.admitted import Admitted
 from holdfast.services.recovery.core.placement.balancing import _Load
 from holdfast.services.recovery.core.unit.facts.crashes import Crashes
 from holdfast.services.recovery.core.unit.rules import blame, moving

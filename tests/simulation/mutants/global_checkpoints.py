@@ -7,8 +7,8 @@ from unittest import mock
 
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.progress import Progress
-from holdfast.services.kernel.logs import global_checkpoints
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, restore
+from holdfast.services.decisions import global_checkpoints
+from holdfast.services.decisions.checkpoint_log import CheckpointLog, restore
 from holdfast.services.worker.checkpoint import restoring
 
 

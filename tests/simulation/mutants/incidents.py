@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from holdfast.services.kernel.logs.policies import ALIGNED
+from holdfast.services.decisions.policies import ALIGNED
 from holdfast.services.recovery.core.job import incident, recovery_plan
 from holdfast.services.recovery.core.job.incidents import Incidents
 from holdfast.services.recovery.core.placement.room import Room

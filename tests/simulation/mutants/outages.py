@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.outages import noting
 from holdfast.services.recovery.core.outages.noting import Outages
 from holdfast.services.recovery.core.unit.rules.stranding import without_leader

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from holdfast.schemas.assignments import CheckpointPolicy
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.protection.expected import Protected
 from holdfast.services.kernel.protection.merging import merged
 from holdfast.services.planning import checkpoints

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from holdfast.schemas.checkpoints import Marker, Position
-from holdfast.services.kernel.logs.buffering import lined
+from holdfast.services.decisions.buffering import lined
 from holdfast.services.recovery.core.job.incidents import Incidents, _Job
 from holdfast.services.worker.checkpoint import restoring
 from holdfast.services.worker.checkpoint.restoring import Rebuilt

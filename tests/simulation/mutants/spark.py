@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from holdfast.services.kernel.logs.commits import CommitLog
+from holdfast.services.decisions.commits import CommitLog
 from holdfast.services.recovery.core.unit.rules import moving
 from holdfast.services.spark import copy
 from holdfast.services.spark.core import lifecycle, taking_over

@@ -8,8 +8,8 @@ import msgspec
 
 from holdfast.schemas import delivered
 from holdfast.schemas.checkpoints import Anchor
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.recovery.core.job.wants import Wants
 from holdfast.services.worker.sinks.position import Positions
 from tests.simulation.mutants.bug import method

@@ -7,7 +7,7 @@ from collections import Counter
 from bench.replication import Holding
 from bench.turns import edges_of, plan_of
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, ReplicationPlan, unit_key
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.replication.replanning import REPLICA
 
 PLAN = plan_of(16)

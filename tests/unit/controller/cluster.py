@@ -25,9 +25,9 @@ from holdfast.services.controller.core.actions import Action
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.core.events import Failed, Outcome
 from holdfast.services.controller.polling import Polling
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.jobs import EVERY
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.jobs import EVERY
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.recovery.polling import Polling as Recovery
 

@@ -8,7 +8,7 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, enco
 from holdfast.schemas.retired import Retired
 from holdfast.services.controller.core import goals
 from holdfast.services.controller.core.actions import AppendDecision, AppendRetired
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 

@@ -12,10 +12,10 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flag
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Ended, Plan, Skip
 from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.decisions.admitted import Skipped
 from holdfast.services.hosting.copies import Copies
 from holdfast.services.hosting.decisions import Decisions
 from holdfast.services.hosting.identity import Identity
-from holdfast.services.kernel.logs.admitted import Skipped
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.planning.loading import load
 from holdfast.services.planning.plan import make_plan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.job_settings import CheckpointSettings
-from holdfast.services.kernel.logs.policies import READ
+from holdfast.services.decisions.policies import READ
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES

@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, unit_key
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Ended
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.recovery.core.observed import AssignmentRead, Began, CaughtUp, DecisionRead, Event
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.unit.facts.schemes import Rung

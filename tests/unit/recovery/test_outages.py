@@ -9,8 +9,8 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Snap
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.retired import Retired
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.standings import Standings, plausible
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.standings import Standings, plausible
 from tests.unit.recovery.test_replication import budgeted
 from tests.unit.recovery.world import G, Worker, World
 

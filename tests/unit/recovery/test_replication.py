@@ -14,9 +14,9 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Repl
 from holdfast.schemas.costs import Costs
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, UnitPlan
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.fidelity.of_job import Rates, budget_share
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.standings import Standings
 from holdfast.services.recovery.core.replication import measured, replanning
 from holdfast.services.recovery.core.replication.answering import Answer, Question, answer
 from holdfast.services.recovery.core.replication.replanning import REPLICA, holders

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, GlobalCheckpoint
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.job.rollbacks import Rollbacks
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 

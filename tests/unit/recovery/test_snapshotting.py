@@ -9,8 +9,8 @@ import pytest
 from holdfast.schemas import assignments, events
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, Standing
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.kernel.logs.snapshots import Pace
-from holdfast.services.kernel.logs.standings import MANY, Standings
+from holdfast.services.decisions.snapshots import Pace
+from holdfast.services.decisions.standings import MANY, Standings
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog

@@ -28,7 +28,7 @@ from holdfast.schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat, Hea
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import OperatorPlan, Plan, UnitPlan
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.protection.reassigning import HALF
 from holdfast.services.recovery.core.observed import (
     AssignmentRead,

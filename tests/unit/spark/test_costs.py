@@ -8,7 +8,7 @@ from holdfast.schemas.assignments import PRIMARY
 from holdfast.schemas.commits import Named
 from holdfast.schemas.costs import MicroBatches
 from holdfast.schemas.plans import REAL_TIME
-from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.decisions.decided import Author
 from holdfast.services.spark.copy import SparkCopy
 from holdfast.services.spark.core import lifecycle
 from holdfast.services.spark.engine import (

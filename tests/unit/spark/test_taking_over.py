@@ -11,8 +11,8 @@ import pytest
 from holdfast.schemas.commits import Commit, Fence
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.decided import Id
+from holdfast.services.decisions.commits import CommitLog
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.commits import CommitLog
 from holdfast.services.spark.checkpoint import FAR_WATERMARK_MS, Checkpoints, plan_last_batch, planned
 from holdfast.services.spark.core.taking_over import Takeover, Verdict, takeover, verdict
 

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.schemas.checkpoints import Entry, Part, decode, unpack
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
-from holdfast.services.kernel.logs.decided import Author
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
+from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore, bytes_of, decode_value
 from holdfast.services.worker.checkpoint import parts, pieces, unit_image

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.hosting.blocking import Call, Done
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog
 from holdfast.services.worker.unit.trimmer import ANCHOR_MS, OUTPUT_MS, PATIENCE, Trimmer
 
 P, Q = Partition("data", 0), Partition("data", 1)

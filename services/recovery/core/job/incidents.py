@@ -16,8 +16,8 @@ from holdfast.schemas.assignments import PRIMARY, Change, Copy, job_key, job_key
 from holdfast.schemas.incidents import Incident, Place
 from holdfast.schemas.job_settings import CorrelatedFailure
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.buffering import UPSTREAM, buffering, lined
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.buffering import UPSTREAM, buffering, lined
 from holdfast.services.kernel.plans.priorities import needed, priority
 from holdfast.services.kernel.plans.upstream import upstream
 from holdfast.services.recovery.core.job.consumption import Consumption

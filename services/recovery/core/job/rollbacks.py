@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.schemas.assignments import job_key_of
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Back:
     """Facts for a rollback of one unit.
 
     asked: offset of the last command in `jobs.submit`; -1: there was none.
-    complete: the newest global checkpoint of its job, as in services/kernel/logs/assigned.py.
+    complete: the newest global checkpoint of its job, as in services/decisions/assigned.py.
     line: that no unit of its job is on yet.
     ready: all that send to it, and are to go back before it, have.
     late: they have, and since then another global checkpoint is complete: what they have sent again may be trimmed.

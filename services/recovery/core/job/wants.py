@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.schemas.assignments import RUN, Assignment, job_key, job_key_of, unit_key
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.standings import Standings
 from holdfast.services.recovery.core.unit.facts.terms import Want
 
 

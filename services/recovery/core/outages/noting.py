@@ -23,11 +23,11 @@ from holdfast.schemas.assignments import job_key, job_key_of, unit_key
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Plan
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.fidelity.loss import of_queries
 from holdfast.services.kernel.fidelity.of_job import planned
 from holdfast.services.kernel.fidelity.topology import Topology
 from holdfast.services.kernel.liveness.detector import Detector
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.plans.priorities import needed, tentative
 from holdfast.services.recovery.core.replication.measured import Measured
 from holdfast.services.recovery.core.unit.rules import blame, stranding

@@ -25,8 +25,8 @@ from holdfast.schemas.assignments import ReplicationPlan, job_key, job_key_of, s
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.retired import submitted
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.fidelity.of_job import budget_share
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.recovery.core.replication.answering import Answer, Question
 from holdfast.services.recovery.core.replication.measured import Measured
 from holdfast.services.recovery.core.unit.facts.terms import Directed

@@ -12,7 +12,7 @@ from holdfast.schemas.assignments import unit_key
 from holdfast.schemas.incidents import Place
 from holdfast.schemas.job_settings import CALM_MS
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.gaps import skipping_units
+from holdfast.services.decisions.gaps import skipping_units
 from holdfast.services.kernel.plans.pinning import ANY, Pin, pins
 from holdfast.services.kernel.plans.priorities import LEAST, priorities
 from holdfast.services.recovery.core.adaptive.promise import Promise, promise

@@ -5,7 +5,7 @@ Source: PROTOCOL 8. A drill is asked for as a move is: drilling.py.
 
 from __future__ import annotations
 
-from holdfast.services.kernel.logs.policies import ALIGNED
+from holdfast.services.decisions.policies import ALIGNED
 from holdfast.services.kernel.plans.pinning import Fit
 from holdfast.services.kernel.protection import fitting
 from holdfast.services.recovery.core.unit.facts.terms import AskedMove

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.schemas.plans import Plan, UnitPlan
-from holdfast.services.kernel.logs.policies import ALIGNED, planned
-from holdfast.services.kernel.logs.raises import may_raise
+from holdfast.services.decisions.policies import ALIGNED, planned
+from holdfast.services.decisions.raises import may_raise
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import OperatorKind
 

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from holdfast.schemas.cuts import Control, Cut, CutRecord, CutsSnapshot, KnownSnapshot, Range, Snapshot, decode, encode
 from holdfast.schemas.decided import Id
-from holdfast.services.kernel.logs import cut_snapshots
-from holdfast.services.kernel.logs.cut_snapshots import base_of, newest_in
-from holdfast.services.kernel.logs.cuts import CutLog, beginning
+from holdfast.services.decisions import cut_snapshots
+from holdfast.services.decisions.cut_snapshots import base_of, newest_in
+from holdfast.services.decisions.cuts import CutLog, beginning
 
 START = beginning({"flights-0": {0: 100}, "weather-0": {0: 0}})
 

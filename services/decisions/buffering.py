@@ -11,8 +11,8 @@ from typing import Any
 
 from holdfast.schemas.assignments import job_key
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.policies import ALIGNED, in_force
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.policies import ALIGNED, in_force
 
 UPSTREAM = "upstream"
 """Every unit retains what it sends until the next global checkpoint."""

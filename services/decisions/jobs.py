@@ -20,8 +20,8 @@ from holdfast.schemas.job_settings import POLICY_NAMES, SCHEME_NAMES
 from holdfast.schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snapshot
 from holdfast.schemas.retired import Retired, submitted
 from holdfast.schemas.topics import generation
-from holdfast.services.kernel.logs.admitted import Admitted, decode
-from holdfast.services.kernel.logs.past import Past
+from holdfast.services.decisions.admitted import Admitted, decode
+from holdfast.services.decisions.past import Past
 
 EVERY, MANY = 200, 100
 """Records of both logs between two snapshots, at least, and jobs from which on it is more: see `Pace`."""

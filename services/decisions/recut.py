@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.schemas.commits import Commit, decode
+from holdfast.services.decisions.commits import CommitLog, CommitReader, Fits, Refuse
 from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.commits import CommitLog, CommitReader, Fits, Refuse
 
 
 class Recut:

@@ -20,7 +20,7 @@ from holdfast.schemas.cuts import (
     encode,
 )
 from holdfast.schemas.decided import Id
-from holdfast.services.kernel.logs.cuts import CutLog, beginning
+from holdfast.services.decisions.cuts import CutLog, beginning
 
 UNIT, OTHER = "checked-0", "scored-0"
 ROW = TaskRaised((RaisedRows(3, 4, 0),), ("ValueError: no",))

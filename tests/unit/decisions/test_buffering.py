@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, CheckpointPolicy, Copy, GlobalCheckpoint
 from holdfast.schemas.incidents import Incident
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.buffering import lined, only_sources_retain
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.buffering import lined, only_sources_retain
 from tests.unit.recovery.world import UNIT, G, plan
 
 

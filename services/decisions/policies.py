@@ -11,7 +11,7 @@ from holdfast.schemas.assignments import CheckpointPolicy, job_key
 from holdfast.schemas.job_settings import CheckpointSettings
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.retired import submitted
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 
 ALIGNED = "aligned"
 """The policy under which there are global checkpoints."""

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import PRIMARY, RUN, Assignment, Change, Copy, Goal
 from holdfast.schemas.retired import Retired, submitted
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.standings import Standings
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.standings import Standings
 
 GENERATIONS = [f"{offset}-{digits * 6}" for offset in range(4) for digits in "ab"]
 UNIT = "j@2-aaaaaa/u-0"

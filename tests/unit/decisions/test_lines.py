@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, CheckpointPolicy, Copy, GlobalCheckpoint, job_key
 from holdfast.schemas.retired import Retired
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 
 G = "4-abcdef"
 JOB, U, V = job_key("job", G), f"job@{G}/u-0", f"job@{G}/v-0"

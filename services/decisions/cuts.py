@@ -29,9 +29,9 @@ from holdfast.schemas.cuts import (
 )
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
-from holdfast.services.kernel.logs.cut_snapshots import Snapshots
-from holdfast.services.kernel.logs.decided import LastValid
-from holdfast.services.kernel.logs.raises import Raises, may_raise
+from holdfast.services.decisions.cut_snapshots import Snapshots
+from holdfast.services.decisions.decided import LastValid
+from holdfast.services.decisions.raises import Raises, may_raise
 from holdfast.services.kernel.plans.layout import commit_logs, task_name
 
 

@@ -16,12 +16,12 @@ from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.decided import Id
 from holdfast.schemas.frames import HEADER_BYTES
+from holdfast.services.decisions.commits import CommitLog
+from holdfast.services.decisions.recut import Recut
 from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.commits import CommitLog
-from holdfast.services.kernel.logs.recut import Recut
 
 FIRST = {"in": {0: 5, 1: 0}}
 FIELDS = {"x": "int"}

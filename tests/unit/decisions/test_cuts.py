@@ -19,7 +19,7 @@ from holdfast.schemas.cuts import (
     encode,
 )
 from holdfast.schemas.decided import Id
-from holdfast.services.kernel.logs.cuts import CutLog, Share, beginning
+from holdfast.services.decisions.cuts import CutLog, Share, beginning
 
 
 def start() -> CutsSnapshot:

@@ -14,7 +14,7 @@ from holdfast.schemas import plans
 from holdfast.schemas.plans import Ended, Plan, Record, Rejection, Retirement, Skip, Snapshot
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.decided import LastValid
+from holdfast.services.decisions.decided import LastValid
 from holdfast.services.kernel.plans.soundness import unsound
 
 Skipped = Mapping[Partition, frozenset[int]]

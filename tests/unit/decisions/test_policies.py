@@ -12,8 +12,8 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.job_settings import CheckpointSettings
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.retired import Retired
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.policies import READ, in_force, planned
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.policies import READ, in_force, planned
 
 G = "4-abcdef"
 FIRST = CheckpointPolicy("job", G, 7, "aligned", 500, 100, 10_000, 5, since=7)

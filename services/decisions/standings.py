@@ -1,6 +1,6 @@
 """The state of every unit, goal, policy and incident, folded so that a snapshot is written, checked and started from.
 
-Source: PROTOCOL 1 and 8. Reading, writing and trimming to snapshots: services/kernel/logs/snapshots.py.
+Source: PROTOCOL 1 and 8. Reading, writing and trimming to snapshots: services/decisions/snapshots.py.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from holdfast.schemas.formats import FIRST
 from holdfast.schemas.incidents import IncidentStanding
 from holdfast.schemas.outages import OutageStanding
 from holdfast.schemas.retired import Retired
-from holdfast.services.kernel.logs.assigned import Assigned
-from holdfast.services.kernel.logs.past import Past
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.decisions.past import Past
 
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""

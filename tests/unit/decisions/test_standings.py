@@ -28,9 +28,9 @@ from holdfast.schemas.assignments import (
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.kernel.logs.past import REMEMBERED
-from holdfast.services.kernel.logs.snapshots import base_of
-from holdfast.services.kernel.logs.standings import Standings, plausible
+from holdfast.services.decisions.past import REMEMBERED
+from holdfast.services.decisions.snapshots import base_of
+from holdfast.services.decisions.standings import Standings, plausible
 from holdfast.services.log.late.assignments import ASSIGNMENTS, FIRST_STRETCH, read_standings
 from holdfast.services.log.late.start import LAST_STRETCH, begun
 from holdfast.services.log.memory import MemoryLog

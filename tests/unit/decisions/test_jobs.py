@@ -13,9 +13,9 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snapshot
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import ClusterTopics, Partition, generation
-from holdfast.services.kernel.logs import jobs as folding
-from holdfast.services.kernel.logs.admitted import Admitted
-from holdfast.services.kernel.logs.jobs import Jobs, Submissions, plausible
+from holdfast.services.decisions import jobs as folding
+from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.jobs import Jobs, Submissions, plausible
 from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
 from holdfast.services.log.memory import MemoryLog
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
@@ -292,7 +292,7 @@ def test_records_are_decoded_as_they_were_written_and_refused_where_they_are_mal
 def test_controllers_keep_both_logs_short_and_start_above_what_was_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("KEPT_OVER", 1), ("EVERY", 4)):
         monkeypatch.setattr(folding, name, value)
-    monkeypatch.setattr("holdfast.services.kernel.logs.snapshots.TRIM_EVERY_US", 0)
+    monkeypatch.setattr("holdfast.services.decisions.snapshots.TRIM_EVERY_US", 0)
     cluster = Cluster(rooted=4)
     cluster.start("w")
     ended = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.logs.refusals import KIND, QUIET_MS, Refusals
+from holdfast.services.decisions.refusals import KIND, QUIET_MS, Refusals
 
 DATA, CUTS = Partition("t.job.0-abcdef.data.s.0", 3), Partition("t.job.0-abcdef.cuts", 0)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.progress import Progress
-from holdfast.services.kernel.logs.global_checkpoints import newest
+from holdfast.services.decisions.global_checkpoints import newest
 
 
 def unit(name: str, *marks: int, acked: int = 0, line: int = 0, ended: bool = False, since: int = 4) -> Progress:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback, pack, unpack
 from holdfast.schemas.decided import Id
+from holdfast.services.decisions.checkpoint_log import CheckpointLog, Run, restore
+from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
-from holdfast.services.kernel.logs.decided import Author
 from holdfast.services.kernel.state.image import MemoryImage
 
 

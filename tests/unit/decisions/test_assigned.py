@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
-from holdfast.services.kernel.logs.assigned import Assigned
+from holdfast.services.decisions.assigned import Assigned
 
 SUSPENDED = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 W1, W2 = Copy("w1", "1", PRIMARY), Copy("w2", "1", SUSPENDED)
