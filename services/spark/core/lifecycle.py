@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from holdfast.services.hosting.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
+from holdfast.services.kernel.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
 
 __all__ = ["Broke", "Placed", "Unlisted", "Unplaced"]
 

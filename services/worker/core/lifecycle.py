@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.heartbeats import FAULTED
-from holdfast.services.hosting.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
+from holdfast.services.kernel.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
 
 __all__ = ["Broke", "Placed", "Unlisted", "Unplaced"]
 
