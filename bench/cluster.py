@@ -25,7 +25,7 @@ from holdfast.services.log.kafka.client import Cluster
 from holdfast.services.log.kafka.reader import KafkaReader
 from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Log
-from holdfast.services.node.cluster_files import ClusterFiles
+from holdfast.services.node.machine.cluster_files import ClusterFiles
 from holdfast.services.planning.loading import load
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")

@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Appender, Reader
-from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.kafka.broker import EmbeddedKafka
 
 TRIES, RECORDS, AT = 25, 100, 50
 SETTLED_S, MOST_S = 3.0, 5.0

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from holdfast.services.node.artifacts import INFRA
+from holdfast.services.node.machine.artifacts import INFRA
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _STOLEN = 7

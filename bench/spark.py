@@ -27,7 +27,7 @@ from bench.scale import Scale
 from holdfast.schemas import events, heartbeats
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.node.artifacts import ensure
+from holdfast.services.node.machine.artifacts import ensure
 
 PARTITIONS = 2
 KEYS = 100

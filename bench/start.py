@@ -22,8 +22,8 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.decisions.snapshots import Pace
 from holdfast.services.decisions.standings import EVERY, MANY, Standings
-from holdfast.services.node.processes import Child
-from holdfast.services.node.readiness import NO_JOB
+from holdfast.services.node.machine.processes import Child
+from holdfast.services.node.members.readiness import NO_JOB
 
 PROCESSES = ("controller", "recovery", "worker", "command")
 UNITS = 40

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from holdfast.services.node.ports import RANGE, is_free
+from holdfast.services.node.machine.ports import RANGE, is_free
 
 COMPOSE = Path(__file__).parents[2] / "compose"
 BUILD_S, UP_S, PATIENCE_S = 1800, 600, 240.0

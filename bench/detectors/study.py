@@ -27,7 +27,7 @@ from bench.failover.rounds import WORKERS, record
 from bench.feeder import Feeder
 from bench.followed import Followed
 from holdfast.services.audit.replaying import replay
-from holdfast.services.node.processes import Child
+from holdfast.services.node.machine.processes import Child
 from holdfast.services.recovery.core.recovery import BEAT_US
 from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.recovery.replica import ECHO_MS

@@ -27,7 +27,7 @@ from bench.papers.rules import at_least, at_most
 from bench.quota import Quotas
 from bench.saying import say
 from holdfast.services.audit.replaying import replay
-from holdfast.services.node.processes import Child
+from holdfast.services.node.machine.processes import Child
 
 NONE, PASSIVE, HYBRID, ACTIVE = "none", "passive", "hybrid", "active standby"
 SCHEMES: Mapping[str, str] = {

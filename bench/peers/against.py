@@ -11,8 +11,8 @@ from bench.peers.measured import run_peer
 from bench.peers.peer import PEERS, Peer
 from bench.scale import Scale
 from bench.throughput import Throughput
-from holdfast.services.node.artifacts import ArtifactsMissing
-from holdfast.services.node.java import JavaMissing
+from holdfast.services.node.machine.artifacts import ArtifactsMissing
+from holdfast.services.node.machine.java import JavaMissing
 
 OURS = Throughput(jobs.EACH, keys=1_000, keyed=True)
 

@@ -17,7 +17,7 @@ from bench.peers.peer import kafka_streams
 from bench.spent import Spent
 from bench.tap import Tap
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.node.processes import Child, tail
+from holdfast.services.node.machine.processes import Child, tail
 
 SETTLING_S = 8.0
 """Java compiles what runs often in the first seconds."""

@@ -13,7 +13,7 @@ from bench.figures import Figures
 from bench.followed import DEADLINE_S, MeasureFailed
 from bench.machine import trees_cpu_s
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.node.processes import Child, tail
+from holdfast.services.node.machine.processes import Child, tail
 
 SAMPLE_S = 0.1
 CHECKED_ROWS = 10_000

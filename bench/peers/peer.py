@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.peers.environment import environment_of
-from holdfast.services.node.artifacts import INFRA, ensure, read_set
-from holdfast.services.node.java import find_java
+from holdfast.services.node.machine.artifacts import INFRA, ensure, read_set
+from holdfast.services.node.machine.java import find_java
 
 PROGRAMS = INFRA / "peers"
 KAFKA_STREAMS = "kafka-streams"

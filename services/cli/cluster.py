@@ -16,10 +16,10 @@ from holdfast.services.cli.whereabouts import data_directory, load_settings
 from holdfast.services.client.reaching import reach
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.node.service import Service
+from holdfast.services.node.members.service import Service
 
 if TYPE_CHECKING:
-    from holdfast.services.node.cluster_files import Cluster, ClusterFiles
+    from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles
     from holdfast.services.node.settings import Settings
 
 DOWN_S = 60.0
@@ -57,7 +57,7 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers."""
-    from holdfast.services.node.cluster_files import ClusterFiles
+    from holdfast.services.node.machine.cluster_files import ClusterFiles
 
     settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries, brokers=brokers)
     files = ClusterFiles(settings.home)
@@ -82,7 +82,7 @@ def up(
 
 def _fetch_kafka(*, quiet: bool) -> None:
     """The first `up` on a machine brings the jars of the embedded Kafka. Raises ArtifactsMissing or JavaMissing."""
-    from holdfast.services.node.artifacts import ensure, is_there, read_set
+    from holdfast.services.node.machine.artifacts import ensure, is_there, read_set
 
     if not is_there(read_set("kafka")):
         with waiting("fetching Kafka, 47 MB, once for this machine ...", quiet=quiet):
@@ -158,7 +158,7 @@ def down(
     as_json: Json = False,
 ) -> None:
     """Stop the cluster on this machine; its data stay, unless --purge."""
-    from holdfast.services.node.cluster_files import ClusterFiles
+    from holdfast.services.node.machine.cluster_files import ClusterFiles
 
     files = ClusterFiles(data_directory(data_dir))
     running = files.running()

@@ -341,10 +341,10 @@ class Commands(TyperGroup):
 def _told(error: Exception) -> bool:
     """Errors whose message says what to do; any other is a fault of ours and shows where it is."""
     from holdfast.services.kernel.errors import HoldfastError
-    from holdfast.services.node.artifacts import ArtifactsMissing
-    from holdfast.services.node.java import JavaMissing
+    from holdfast.services.node.machine.artifacts import ArtifactsMissing
+    from holdfast.services.node.machine.java import JavaMissing
 
-    broker = sys.modules.get("holdfast.services.node.broker")
+    broker = sys.modules.get("holdfast.services.node.kafka.broker")
     of_broker = (broker.BrokerFailed, broker.BrokerRunning) if broker is not None else ()
     return isinstance(error, (HoldfastError, ArtifactsMissing, JavaMissing, *of_broker))
 

@@ -12,7 +12,7 @@ from holdfast.services.cli.terminal import note, print_json, say
 from holdfast.services.kernel.errors import FAILED, CommandFailed
 
 if TYPE_CHECKING:
-    from holdfast.services.node.cluster_files import Cluster
+    from holdfast.services.node.machine.cluster_files import Cluster
 
 PORT = 8460
 SETTINGS = "HOLDFAST_CONSOLE_"
@@ -66,7 +66,7 @@ def console(
     from holdfast.services.cli.faults import kill_worker, stall_worker
     from holdfast.services.cli.whereabouts import connected, data_directory
     from holdfast.services.console.guarding import read_token
-    from holdfast.services.node.cluster_files import ClusterFiles
+    from holdfast.services.node.machine.cluster_files import ClusterFiles
 
     directory = data_directory(data_dir)
     cluster, own = ClusterFiles(directory).running(), inherited is not None or _asks_for_its_own(ctx)

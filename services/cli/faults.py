@@ -18,7 +18,7 @@ from holdfast.services.cli.whereabouts import data_directory
 from holdfast.services.kernel.errors import FAILED, CommandFailed
 
 if TYPE_CHECKING:
-    from holdfast.services.node.cluster_files import WorkerProcess
+    from holdfast.services.node.machine.cluster_files import WorkerProcess
 
 PERIOD_S = 0.1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -108,8 +108,8 @@ def _held(worker: str, data_dir: Path | None) -> Iterator[tuple[WorkerProcess, i
 
     Raises CommandFailed if there is none, also when it ends meanwhile.
     """
-    from holdfast.services.node.cluster_files import ClusterFiles
-    from holdfast.services.node.processes import parent_of
+    from holdfast.services.node.machine.cluster_files import ClusterFiles
+    from holdfast.services.node.machine.processes import parent_of
 
     files = ClusterFiles(data_directory(data_dir))
     if files.running() is None:

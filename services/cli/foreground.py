@@ -14,8 +14,8 @@ from rich.text import Text
 from holdfast.services.cli.terminal import coloured, console
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.seal.private import keep_private
-from holdfast.services.node.cluster_files import AlreadyRunning, Cluster
 from holdfast.services.node.daemon import stop_on_signals
+from holdfast.services.node.machine.cluster_files import AlreadyRunning, Cluster
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor
 

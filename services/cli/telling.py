@@ -80,7 +80,7 @@ def _read(door: Door, job: str, *, follow: bool, cluster: bool) -> Iterator[Even
     import msgspec
 
     from holdfast.schemas.events import decode
-    from holdfast.services.node.readiness import NO_JOB
+    from holdfast.services.node.members.readiness import NO_JOB
     from holdfast.services.view.tailing import read_topic
 
     for _, message in read_topic(door.log, door.topics.events, 1, follow=follow):

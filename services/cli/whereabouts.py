@@ -16,8 +16,8 @@ from holdfast.services.cli.options import DEFAULT_DATA_DIR
 from holdfast.services.cli.terminal import note
 from holdfast.services.client.reaching import reach
 from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
-from holdfast.services.node.cluster_files import ClusterFiles
-from holdfast.services.node.disk import shortage
+from holdfast.services.node.machine.cluster_files import ClusterFiles
+from holdfast.services.node.machine.disk import shortage
 from holdfast.services.view.door import Door, Whereabouts
 
 if TYPE_CHECKING:

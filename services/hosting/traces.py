@@ -1,6 +1,6 @@
 """Traces: what a process is at, in a page of memory that outlives it: its parent reads there what it died of.
 
-Source: PROTOCOL 5, docs/decisions/0061. The page is that of the lifeline (services/node/lifeline.py). A trace is
+Source: PROTOCOL 5, docs/decisions/0061. The page is the lifeline's (services/node/machine/lifeline.py). A trace is
 written by one copy of bytes and no call to the system, so it costs about a microsecond, once for each batch of a unit.
 """
 

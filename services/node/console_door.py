@@ -14,8 +14,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.services.node.log_limits import LogLimits
-from holdfast.services.node.processes import Child, service_command
+from holdfast.services.node.machine.log_limits import LogLimits
+from holdfast.services.node.machine.processes import Child, service_command
 
 ADDRESS = "127.0.0.1"
 LIBRARY = "nicegui"

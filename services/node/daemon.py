@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.services.diagnostics.service_log import keep_printing
 from holdfast.services.log.seal.private import keep_private
-from holdfast.services.node.cluster_files import Cluster
+from holdfast.services.node.machine.cluster_files import Cluster
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor
 

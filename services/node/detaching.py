@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from holdfast.services.kernel.errors import CommandFailed
-from holdfast.services.node.bytecode import of_children
-from holdfast.services.node.cluster_files import Cluster, ClusterFiles
 from holdfast.services.node.daemon import Answer
-from holdfast.services.node.processes import FAULTS, open_log, tail
+from holdfast.services.node.machine.bytecode import of_children
+from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles
+from holdfast.services.node.machine.processes import FAULTS, open_log, tail
 from holdfast.services.node.settings import Settings
 
 

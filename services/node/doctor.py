@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.log.kafka.login import Login
-from holdfast.services.node import ports
-from holdfast.services.node.artifacts import faults, read_set
-from holdfast.services.node.disk import shortage
-from holdfast.services.node.java import JavaMissing, find_java
+from holdfast.services.node.machine import ports
+from holdfast.services.node.machine.artifacts import faults, read_set
+from holdfast.services.node.machine.disk import shortage
+from holdfast.services.node.machine.java import JavaMissing, find_java
 from holdfast.services.node.settings import Settings, unknown_variables
 from holdfast.services.planning import spark_installation
 

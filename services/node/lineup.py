@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.services.node.artifacts import ArtifactSet
-from holdfast.services.node.members import Member
-from holdfast.services.node.metrics_ports import MetricsPorts
-from holdfast.services.node.naming import Naming
+from holdfast.services.node.machine.artifacts import ArtifactSet
+from holdfast.services.node.machine.metrics_ports import MetricsPorts
+from holdfast.services.node.members.members import Member
+from holdfast.services.node.members.naming import Naming
 from holdfast.services.node.settings import Settings
 
 Own = Callable[[str], dict[str, str]]

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from holdfast.services.diagnostics.service_log import keep_printing
 from holdfast.services.log.seal.private import keep_private
 from holdfast.services.node.daemon import stop_on_signals
-from holdfast.services.node.saying import say
-from holdfast.services.node.service import Service
+from holdfast.services.node.machine.saying import say
+from holdfast.services.node.members.service import Service
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import Stopped, Supervisor
 

@@ -16,8 +16,8 @@ from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
 from holdfast.services.log.kafka.client_settings import CLIENT_PREFIX, REGISTRY_PREFIX, client_settings, is_secret
 from holdfast.services.log.patience import PATIENCE_S
-from holdfast.services.node.log_limits import MIB, LogLimits
-from holdfast.services.node.metrics_ports import MOST
+from holdfast.services.node.machine.log_limits import MIB, LogLimits
+from holdfast.services.node.machine.metrics_ports import MOST
 from holdfast.services.recovery.settings import RecoverySettings
 from holdfast.services.spark.settings import SparkSettings
 from holdfast.services.worker.process.settings import WorkerSettings

@@ -24,29 +24,29 @@ from holdfast.services.kernel.errors import HoldfastError, Retriable
 from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.log.opening import expect_secret, open_log
 from holdfast.services.log.protocol import Log
-from holdfast.services.node.artifacts import ArtifactSet, ArtifactsMissing
-from holdfast.services.node.broker import BrokerFailed, BrokerRunning
-from holdfast.services.node.broker_keeper import BrokerEnded, BrokerKeeper, BrokerReturned
-from holdfast.services.node.brokers import Brokers, brokers_in
-from holdfast.services.node.claiming import Claim
-from holdfast.services.node.clashes import running_at
-from holdfast.services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
 from holdfast.services.node.console_door import ConsoleDoor
-from holdfast.services.node.disk import Disk, shortage
-from holdfast.services.node.java import JavaMissing
+from holdfast.services.node.kafka.broker import BrokerFailed, BrokerRunning
+from holdfast.services.node.kafka.brokers import Brokers, brokers_in
+from holdfast.services.node.kafka.keeper import BrokerEnded, BrokerKeeper, BrokerReturned
 from holdfast.services.node.lineup import Lineup, Own
-from holdfast.services.node.log_limits import MIB
-from holdfast.services.node.members import Member
-from holdfast.services.node.naming import Naming, machine_name
-from holdfast.services.node.notices import Notices
-from holdfast.services.node.processes import tail
-from holdfast.services.node.readiness import Readiness
-from holdfast.services.node.saying import say
-from holdfast.services.node.service import Service
+from holdfast.services.node.machine.artifacts import ArtifactSet, ArtifactsMissing
+from holdfast.services.node.machine.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.machine.disk import Disk, shortage
+from holdfast.services.node.machine.java import JavaMissing
+from holdfast.services.node.machine.log_limits import MIB
+from holdfast.services.node.machine.processes import tail
+from holdfast.services.node.machine.saying import say
+from holdfast.services.node.members.claiming import Claim
+from holdfast.services.node.members.clashes import running_at
+from holdfast.services.node.members.members import Member
+from holdfast.services.node.members.naming import Naming, machine_name
+from holdfast.services.node.members.notices import Notices
+from holdfast.services.node.members.readiness import Readiness
+from holdfast.services.node.members.service import Service
+from holdfast.services.node.members.spares import Spares
+from holdfast.services.node.members.spark_drivers import SparkDrivers
+from holdfast.services.node.members.start_limit import StartLimit
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.spares import Spares
-from holdfast.services.node.spark_drivers import SparkDrivers
-from holdfast.services.node.start_limit import StartLimit
 
 READY_S = 180.0
 """A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out,
@@ -292,7 +292,9 @@ class Supervisor:
         finally:
             readiness.close()
         if self._service in (None, Service.SPARK):
-            from holdfast.services.node.spark_demand import SparkDemand  # loads much, which other services do without
+            from holdfast.services.node.members.spark_demand import (
+                SparkDemand,  # loads much, which other services do without
+            )
 
             self._drivers.follow(SparkDemand(log, self.topics))
         if self._console is not None:

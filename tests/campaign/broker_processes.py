@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.kafka.broker import EmbeddedKafka
 from tests.campaign import partitioning
 from tests.campaign.partitioning import CannotPartition, Fence
 from tests.support.doomed_cluster import DoomedCluster

@@ -22,7 +22,7 @@ from holdfast.services.log.kafka.client import Cluster
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.kafka.transactor import COMMIT_S, START_S
 from holdfast.services.log.protocol import Message, Rows, Transactor
-from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.kafka.broker import EmbeddedKafka
 from tests.support.kafka import running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -154,7 +154,7 @@ def test_a_connection_lost_between_commits_ends_the_use_of_a_producer(broker: Em
 def test_transactions_that_were_being_ended_when_kafka_died_are_whole_afterwards(
     broker: EmbeddedKafka, log: KafkaLog
 ) -> None:
-    """Without the fencing of services/node/fencing.py Kafka skips the ends of some of them now and then."""
+    """Without the fencing of services/node/kafka/fencing.py Kafka skips the ends of some of them now and then."""
     rows, positions = ([Partition(topic, index) for index in range(24)] for topic in ("many", "positions"))
     log.create([TopicSpec("many", len(rows)), TopicSpec("positions", len(positions))])
     for number in (b"1", b"2"):

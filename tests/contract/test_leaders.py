@@ -19,7 +19,7 @@ from holdfast.services.kernel.errors import Indefinite, Retriable
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log, Rows
-from holdfast.services.node.brokers import brokers_in
+from holdfast.services.node.kafka.brokers import brokers_in
 
 TOPIC = TopicSpec("led", 6, {"min.insync.replicas": "1"}, replicas=1)
 DEADLINE_S = 60.0

@@ -14,8 +14,8 @@ import pytest
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.kafka.login import LoginRefused
-from holdfast.services.node.broker import EmbeddedKafka
-from holdfast.services.node.ports import choose_pair
+from holdfast.services.node.kafka.broker import EmbeddedKafka
+from holdfast.services.node.machine.ports import choose_pair
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

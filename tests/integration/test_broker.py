@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node import broker as broker_module
-from holdfast.services.node.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
-from holdfast.services.node.fencing import is_fenced
+from holdfast.services.node.kafka import broker as broker_module
+from holdfast.services.node.kafka.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
+from holdfast.services.node.kafka.fencing import is_fenced
 from tests.support.kafka import create_topic, read, running_kafka, write
 from tests.support.processes import parent_of_one
 
@@ -22,7 +22,7 @@ VALUES = [b"%d" % i for i in range(100)]
 PARENT = """
 import signal, sys
 from pathlib import Path
-from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.kafka.broker import EmbeddedKafka
 
 broker = EmbeddedKafka(Path(sys.argv[1]))
 broker.start()
@@ -54,7 +54,7 @@ def test_the_session_shares_a_broker(kafka: str) -> None:
 def test_acknowledged_records_survive_a_kill_and_a_stop_and_after_a_kill_the_former_broker_is_fenced(
     broker: EmbeddedKafka,
 ) -> None:
-    """services/node/fencing.py says what Kafka loses otherwise."""
+    """services/node/kafka/fencing.py says what Kafka loses otherwise."""
     servers, said, kept = broker.bootstrap_servers, broker.data_dir / "logs" / "fence.out", list[bytes]()
     said.unlink(missing_ok=True)
     create_topic(servers, "kept")

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.log.kafka.log import KafkaLog
-from holdfast.services.node.broker import BrokerFailed, EmbeddedKafka
-from holdfast.services.node.brokers import Brokers, brokers_in
+from holdfast.services.node.kafka.broker import BrokerFailed, EmbeddedKafka
+from holdfast.services.node.kafka.brokers import Brokers, brokers_in
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node.disk import shortage
-from holdfast.services.node.restarts import STEADY_S
+from holdfast.services.node.machine.disk import shortage
+from holdfast.services.node.machine.restarts import STEADY_S
 from tests.support.commands import run, until
 from tests.support.doomed_cluster import DoomedCluster, cluster_of
 from tests.support.running_job import NotReached, RunningJob

@@ -27,8 +27,8 @@ from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.kafka.requests import NotAllowed
 from holdfast.services.log.kafka.rights import Rights
 from holdfast.services.log.seal.secret import SECRET
-from holdfast.services.node.broker import EmbeddedKafka
-from holdfast.services.node.ports import choose_pair
+from holdfast.services.node.kafka.broker import EmbeddedKafka
+from holdfast.services.node.machine.ports import choose_pair
 from tests.support.cluster import Cluster
 from tests.support.commands import HOLDFAST, run
 from tests.support.processes import Watched

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.node.broker import EmbeddedKafka
-from holdfast.services.node.ports import choose_pair
+from holdfast.services.node.kafka.broker import EmbeddedKafka
+from holdfast.services.node.machine.ports import choose_pair
 from tests.support.commands import DEADLINE_S, until
 from tests.support.kafka import running_kafka
 

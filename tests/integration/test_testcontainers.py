@@ -21,7 +21,7 @@ from bench.compose.project import PATIENCE_S, Project, no_engine
 from bench.failover.observer import Observer
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.log.seal.secret import SECRET
-from holdfast.services.node.service import Service
+from holdfast.services.node.members.service import Service
 from tests.campaign.jobs import PROTECTED
 from tests.support.cluster import Cluster
 from tests.support.containers import build

@@ -26,8 +26,8 @@ from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Appender, Headers, Log
-from holdfast.services.node.cluster_files import ClusterFiles, WorkerProcess
-from holdfast.services.node.processes import tail
+from holdfast.services.node.machine.cluster_files import ClusterFiles, WorkerProcess
+from holdfast.services.node.machine.processes import tail
 from holdfast.services.worker.core.trimming import later
 from tests.support.commands import APART, DEADLINE_S, HOLDFAST, answered, run, until
 

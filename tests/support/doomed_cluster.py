@@ -16,9 +16,9 @@ from unittest import mock
 import msgspec
 
 from holdfast.services.kernel.operators.python import restrict
-from holdfast.services.node import restarts
 from holdfast.services.node.lineup import Own
-from holdfast.services.node.members import Member
+from holdfast.services.node.machine import restarts
+from holdfast.services.node.members.members import Member
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import Supervisor
 from tests.support.cluster import Cluster, logs_in

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from holdfast.services.node.broker import EmbeddedKafka
+from holdfast.services.node.kafka.broker import EmbeddedKafka
 
 TIMEOUT_S = 60.0
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from holdfast.services.node import ports
-from holdfast.services.node.broker import EmbeddedKafka
-from holdfast.services.node.brokers import Brokers
+from holdfast.services.node.kafka.broker import EmbeddedKafka
+from holdfast.services.node.kafka.brokers import Brokers
 from holdfast.services.node.lineup import Own
-from holdfast.services.node.members import Member
+from holdfast.services.node.machine import ports
+from holdfast.services.node.members.members import Member
 from holdfast.services.node.settings import Settings
 from tests.support.doomed_cluster import DoomedSupervisor
 

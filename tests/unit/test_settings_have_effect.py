@@ -239,7 +239,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "memory_mb": "node/lineup.py",
         "leave_s": "node/lineup.py",
         "trim_after_s": "node/lineup.py",
-        "log_format": "node/saying.py",
+        "log_format": "node/machine/saying.py",
         "balance_calm_s": "node/lineup.py",
         "grace": "node/lineup.py",
         "reassign": "node/lineup.py",

@@ -1,6 +1,6 @@
 """Takes hold of the lifeline that a parent process has given us, if it has: it learns at once when we die, and of what.
 
-The parent's part is services/node/lifeline.py. The thread that holds it must live as long as the process does.
+The parent's part is services/node/machine/lifeline.py. The thread that holds it must live as long as the process does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The worker's part of a spare: a process that has loaded everything waits until its parent says which worker it is.
 
-The parent's part is services/node/spares.py.
+The parent's part is services/node/members/spares.py.
 """
 
 from __future__ import annotations

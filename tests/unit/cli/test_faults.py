@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.node.cluster_files import Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles, WorkerProcess
 from tests.support.deadlines import HANG_S
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"

@@ -35,7 +35,7 @@ BEFORE = {
 WITHOUT_POLARS = (
     "holdfast.services.node.daemon",
     "holdfast.services.node.serving",
-    "holdfast.services.node.broker_keeper",
+    "holdfast.services.node.kafka.keeper",
     "holdfast.services.cli.commands",
 )
 
@@ -191,7 +191,7 @@ def test_every_entry_point_is_one_of_these() -> None:
     }
     through = {"worker/__main__.py", "cli/__main__.py", "spark/__main__.py"}
     alone = {f"{name.removeprefix('holdfast.services.').replace('.', '/')}.py" for name in WITHOUT_POLARS}
-    alone |= {"node/tether.py", "node/artifacts.py", "node/broker.py"}
+    alone |= {"node/machine/tether.py", "node/machine/artifacts.py", "node/kafka/broker.py"}
     assert mains - set(FIRST) - set(BEFORE) - through - alone == set()
 
 

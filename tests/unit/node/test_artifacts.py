@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.services.cli.cluster import _fetch_kafka
-from holdfast.services.node import artifacts
-from holdfast.services.node.artifacts import (
+from holdfast.services.node.machine import artifacts
+from holdfast.services.node.machine.artifacts import (
     ArtifactSet,
     ArtifactsMissing,
     Coordinate,

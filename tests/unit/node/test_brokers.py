@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node import ports
-from holdfast.services.node.broker import EmbeddedKafka
-from holdfast.services.node.broker_keeper import DEAF_S, BrokerKeeper
-from holdfast.services.node.brokers import Brokers
-from holdfast.services.node.disk import Disk
-from holdfast.services.node.processes import Child
+from holdfast.services.node.kafka.broker import EmbeddedKafka
+from holdfast.services.node.kafka.brokers import Brokers
+from holdfast.services.node.kafka.keeper import DEAF_S, BrokerKeeper
+from holdfast.services.node.machine import ports
+from holdfast.services.node.machine.disk import Disk
+from holdfast.services.node.machine.processes import Child
 from tests.support.deadlines import HANG_S
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node import bytecode
-from holdfast.services.node.bytecode import FORBIDDEN, PREFIX, is_compiled, of_children
-from holdfast.services.node.processes import Child
+from holdfast.services.node.machine import bytecode
+from holdfast.services.node.machine.bytecode import FORBIDDEN, PREFIX, is_compiled, of_children
+from holdfast.services.node.machine.processes import Child
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,7 +77,7 @@ def test_images_and_setup_compile_everything_with_our_own_sources() -> None:
     assert "compileall -q -j 2 .venv/lib services schemas holdfast bench" in setup
 
 
-@pytest.mark.parametrize("module", ["holdfast.services.node.processes", "holdfast.services.node.detaching"])
+@pytest.mark.parametrize("module", ["holdfast.services.node.machine.processes", "holdfast.services.node.detaching"])
 def test_each_way_to_start_a_process_goes_by_it(module: str) -> None:
     text = (ROOT / f"{module.replace('.', '/')}.py").read_text()
     assert "env={**of_children(), " in text
@@ -89,5 +89,5 @@ def test_nothing_else_starts_a_python_of_ours_with_an_environment_of_its_own() -
         ["grep", "-rln", "env={\\*\\*os.environ", str(ROOT / "services"), "--include=*.py"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    allowed = {"services/node/java.py", "services/node/broker.py", "services/node/artifacts.py"}
+    allowed = {"services/node/machine/java.py", "services/node/kafka/broker.py", "services/node/machine/artifacts.py"}
     assert {str(Path(line).relative_to(ROOT)) for line in found.stdout.split()} <= allowed

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
-from holdfast.services.node.metrics_ports import Target
-from holdfast.services.node.processes import open_log
-from holdfast.services.node.restarts import DELAYS_S, STEADY_S, Restarts
+from holdfast.services.node.machine.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.machine.metrics_ports import Target
+from holdfast.services.node.machine.processes import open_log
+from holdfast.services.node.machine.restarts import DELAYS_S, STEADY_S, Restarts
 from tests.support.processes import parent_of_one
 
 HOLDER = """
 import signal, sys
 from pathlib import Path
-from holdfast.services.node.cluster_files import ClusterFiles
+from holdfast.services.node.machine.cluster_files import ClusterFiles
 import os
 
 files = ClusterFiles(Path(sys.argv[1]))

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.services.node import console_door
 from holdfast.services.node.console_door import ADDRESS, ConsoleDoor
-from holdfast.services.node.processes import LIMITS
+from holdfast.services.node.machine.processes import LIMITS
 from tests.support.deadlines import HANG_S
 
 ANSWERS = """

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.node import disk, supervisor
-from holdfast.services.node.broker_keeper import BrokerKeeper, BrokerReturned
-from holdfast.services.node.brokers import Brokers
-from holdfast.services.node.disk import Disk, put, shortage
-from holdfast.services.node.log_limits import LogLimits
-from holdfast.services.node.members import Member
-from holdfast.services.node.processes import Child, open_log
-from holdfast.services.node.restarts import Restarts
-from holdfast.services.node.saying import say
+from holdfast.services.node import supervisor
+from holdfast.services.node.kafka.brokers import Brokers
+from holdfast.services.node.kafka.keeper import BrokerKeeper, BrokerReturned
+from holdfast.services.node.machine import disk
+from holdfast.services.node.machine.disk import Disk, put, shortage
+from holdfast.services.node.machine.log_limits import LogLimits
+from holdfast.services.node.machine.processes import Child, open_log
+from holdfast.services.node.machine.restarts import Restarts
+from holdfast.services.node.machine.saying import say
+from holdfast.services.node.members.members import Member
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import StartFailed, Supervisor
 from tests.support.commands import until

@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from holdfast.services.node.service import Service
+from holdfast.services.node.members.service import Service
 from holdfast.services.node.settings import Settings
 
 FOLDER = Path(__file__).parents[3] / "infra" / "kubernetes"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node.log_limits import MIB, LogLimits
-from holdfast.services.node.processes import open_log
+from holdfast.services.node.machine.log_limits import MIB, LogLimits
+from holdfast.services.node.machine.processes import open_log
 from holdfast.services.node.settings import Settings
 
 

@@ -13,10 +13,18 @@ from holdfast.schemas import heartbeats
 from holdfast.schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.node import clashes, naming
-from holdfast.services.node.clashes import CLAIM_MS, Clash, Neighbours, claim, living_stranger, look_around, running_at
-from holdfast.services.node.naming import Naming, machine_name
-from holdfast.services.node.readiness import Readiness
+from holdfast.services.node.members import clashes, naming
+from holdfast.services.node.members.clashes import (
+    CLAIM_MS,
+    Clash,
+    Neighbours,
+    claim,
+    living_stranger,
+    look_around,
+    running_at,
+)
+from holdfast.services.node.members.naming import Naming, machine_name
+from holdfast.services.node.members.readiness import Readiness
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import Supervisor
 

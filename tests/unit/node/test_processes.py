@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.schemas.heartbeats import At
-from holdfast.services.node.lifeline import Lifeline, lifeline
-from holdfast.services.node.log_limits import LogLimits
-from holdfast.services.node.processes import Child, dying_status, service_command, tail
+from holdfast.services.node.machine.lifeline import Lifeline, lifeline
+from holdfast.services.node.machine.log_limits import LogLimits
+from holdfast.services.node.machine.processes import Child, dying_status, service_command, tail
 from tests.support.deadlines import HANG_S
 from tests.support.processes import Watched, parent_of_one
 
@@ -28,8 +28,8 @@ MOST_TRIES = 5
 PARENT = """
 import signal, sys, threading
 from pathlib import Path
-from holdfast.services.node.lifeline import lifeline
-from holdfast.services.node.processes import Child
+from holdfast.services.node.machine.lifeline import lifeline
+from holdfast.services.node.machine.processes import Child
 
 def start():
     child = Child([sys.executable, "-c", "import signal; signal.pause()"], log=Path(sys.argv[1]))

@@ -14,14 +14,14 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.node import serving
-from holdfast.services.node.artifacts import read_set
-from holdfast.services.node.clashes import Neighbours
-from holdfast.services.node.members import STOP_S
-from holdfast.services.node.naming import Naming
-from holdfast.services.node.readiness import Readiness
-from holdfast.services.node.service import Service
+from holdfast.services.node.machine.artifacts import read_set
+from holdfast.services.node.members.clashes import Neighbours
+from holdfast.services.node.members.members import STOP_S
+from holdfast.services.node.members.naming import Naming
+from holdfast.services.node.members.readiness import Readiness
+from holdfast.services.node.members.service import Service
+from holdfast.services.node.members.spark_drivers import SparkDrivers
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.spark_drivers import SparkDrivers
 from holdfast.services.node.supervisor import FAREWELL_S, YIELD_S, Stopped, Supervisor
 
 TOPICS = ClusterTopics()
@@ -79,7 +79,7 @@ def test_a_served_driver_hands_over_as_a_worker_does(
         def drivers(self) -> int:
             return 1
 
-    monkeypatch.setattr("holdfast.services.node.spark_drivers.ensure", read_set)
+    monkeypatch.setattr("holdfast.services.node.members.spark_drivers.ensure", read_set)
     settings = Settings(home=tmp_path, kafka="k:1", leave_s=20)
     supervisor = Supervisor(settings, workers=0, service=service)
     supervisor._drivers.follow(Demand())  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_one_driver_at_most_runs_in_a_container(monkeypatch: pytest.MonkeyPatch)
             return 2
 
     def made(most: int | None) -> int:
-        monkeypatch.setattr("holdfast.services.node.spark_drivers.ensure", lambda name: None)
+        monkeypatch.setattr("holdfast.services.node.members.spark_drivers.ensure", lambda name: None)
         drivers = SparkDrivers(lambda number, jars: number, lambda: None, most)  # type: ignore[arg-type, return-value]
         drivers.follow(Demand())  # type: ignore[arg-type]
         drivers.provide()
@@ -143,7 +143,7 @@ def test_it_goes_on_once_kafka_is_there(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_output_of_a_child_without_a_log_is_that_of_its_parent() -> None:
     script = (
-        "from holdfast.services.node.processes import Child\n"
+        "from holdfast.services.node.machine.processes import Child\n"
         "Child(('sh', '-c', 'echo said; echo told >&2'), log=None).wait(300)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node.members import Member
-from holdfast.services.node.processes import service_command
-from holdfast.services.node.spares import Spare, Spares
+from holdfast.services.node.machine.processes import service_command
+from holdfast.services.node.members.members import Member
+from holdfast.services.node.members.spares import Spare, Spares
 from tests.support.commands import until
 from tests.support.deadlines import HANG_S
 
@@ -47,7 +47,7 @@ class Fleet:
         self.spares = Spares([self.member])
 
     def provided(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        monkeypatch.setattr("holdfast.services.node.spares.CALM_S", 0.0)
+        monkeypatch.setattr("holdfast.services.node.members.spares.CALM_S", 0.0)
         self.spares.provide()
         assert self.spares.pid is not None
         return self.spares.pid
@@ -110,7 +110,7 @@ def test_one_that_ends_by_itself_is_not_made_again_at_once(fleet: Fleet, monkeyp
     until(lambda: spare.gone, "it is so")
     fleet.spares.provide()
     assert fleet.spares.pid is None
-    monkeypatch.setattr("holdfast.services.node.restarts.DELAYS_S", (0.0,))
+    monkeypatch.setattr("holdfast.services.node.machine.restarts.DELAYS_S", (0.0,))
     fleet.spares._due_s = 0.0
     assert fleet.provided(monkeypatch) != first
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.services.node.processes import processor_s
-from holdfast.services.node.start_limit import LOADS_S, MOST, StartLimit
+from holdfast.services.node.machine.processes import processor_s
+from holdfast.services.node.members.start_limit import LOADS_S, MOST, StartLimit
 
 HUNG, LOADING = 0.0, LOADS_S
 

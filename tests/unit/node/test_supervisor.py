@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from holdfast.services.cli.foreground import _draw
-from holdfast.services.node.restarts import DELAYS_S
-from holdfast.services.node.service import Service
+from holdfast.services.node.machine.restarts import DELAYS_S
+from holdfast.services.node.members.service import Service
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import YIELD_S, Supervisor
 

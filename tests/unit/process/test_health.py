@@ -18,7 +18,7 @@ from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.node.ports import choose_pair
+from holdfast.services.node.machine.ports import choose_pair
 from holdfast.services.process import metrics_server
 from holdfast.services.process.health import STUCK_S, Check, Health, answering, reading
 from holdfast.services.process.metrics_server import registry_of, serve

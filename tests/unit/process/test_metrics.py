@@ -25,8 +25,8 @@ from holdfast.services.hosting.lags import Taken, of_lags
 from holdfast.services.hosting.metrics import OF_COPIES, of_copies
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.node.metrics_ports import MetricsPorts
-from holdfast.services.node.ports import choose_pair
+from holdfast.services.node.machine.metrics_ports import MetricsPorts
+from holdfast.services.node.machine.ports import choose_pair
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import Supervisor
 from holdfast.services.process.asking import Asking

@@ -19,7 +19,7 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.liveness.detector import OVERHEARD
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.node.ports import choose_pair
+from holdfast.services.node.machine.ports import choose_pair
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.replica import Replica
 from tests.unit.recovery import test_replication

@@ -14,7 +14,7 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import At, Exit
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.protocol import Log
-from holdfast.services.node.clashes import claim
+from holdfast.services.node.members.clashes import claim
 
 CLAIM_S = 5.0
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.services.node.processes import Child, tail
+from holdfast.services.node.machine.processes import Child, tail
 
 SETTINGS = ("fence.properties", "log4j2-fence.properties")
 LOOK_AGAIN_S = 0.01

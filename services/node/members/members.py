@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.schemas.heartbeats import At
-from holdfast.services.node.lifeline import Lifeline, lifeline
-from holdfast.services.node.log_limits import LogLimits
-from holdfast.services.node.processes import (
+from holdfast.services.node.machine.lifeline import Lifeline, lifeline
+from holdfast.services.node.machine.log_limits import LogLimits
+from holdfast.services.node.machine.processes import (
     ENVIRONMENT,
     LIMITS,
     Child,
@@ -19,8 +19,8 @@ from holdfast.services.node.processes import (
     processor_s,
     service_command,
 )
-from holdfast.services.node.restarts import Restarts
-from holdfast.services.node.spares import Spare
+from holdfast.services.node.machine.restarts import Restarts
+from holdfast.services.node.members.spares import Spare
 
 STOP_S = 10.0
 

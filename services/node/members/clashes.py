@@ -16,7 +16,7 @@ from holdfast.schemas.heartbeats import Echo, Exit, Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.log.protocol import Log
-from holdfast.services.node.naming import Naming
+from holdfast.services.node.members.naming import Naming
 
 RECENT_MS = 60_000
 RECENT_RECORDS = 2_000

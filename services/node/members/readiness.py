@@ -13,7 +13,7 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.protocol import Log
-from holdfast.services.node.clashes import Neighbours
+from holdfast.services.node.members.clashes import Neighbours
 
 CONTROLLER = "controller"
 NO_JOB = "?"

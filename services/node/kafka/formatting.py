@@ -13,7 +13,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.services.node.disk import put
+from holdfast.services.node.machine.disk import put
 
 LEVELS, IDENTITY = "bootstrap.checkpoint", "meta.properties"
 

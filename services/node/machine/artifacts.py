@@ -1,8 +1,9 @@
 """Artifacts: sets of jars from Maven Central, resolved by Ivy, checked against recorded sums.
 
 A set is a folder of `infra` with two files: `artifacts.txt` (coordinates, the first one names the version) and
-`artifacts.sha256` (the sum of every jar that follows from them). `python -m holdfast.services.node.artifacts kafka`
-brings the set into the cache; `--record` writes the sums of what was resolved instead of checking them.
+`artifacts.sha256` (the sum of every jar that follows from them).
+`python -m holdfast.services.node.machine.artifacts kafka` brings the set into the cache; `--record` writes the sums of
+what was resolved instead of checking them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.services.node.java import JavaMissing, find_java
+from holdfast.services.node.machine.java import JavaMissing, find_java
 
-INFRA = Path(__file__).parents[2] / "infra"
+INFRA = Path(__file__).parents[3] / "infra"
 IVY = INFRA / "ivy" / "ivy-2.5.3.jar"
 RESOLVE_TIMEOUT_S = 900
 
@@ -90,7 +91,7 @@ def require(name: str) -> ArtifactSet:
     """
     wanted = read_set(name)
     if not is_there(wanted):
-        how = f"run `{sys.executable} -m holdfast.services.node.artifacts {name}`, which fetches them"
+        how = f"run `{sys.executable} -m holdfast.services.node.machine.artifacts {name}`, which fetches them"
         raise ArtifactsMissing(f"the jars of {name} are not in {wanted.directory}: {how}")
     return wanted
 
@@ -188,7 +189,7 @@ def _sha256(path: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m holdfast.services.node.artifacts", description="Bring jars into the cache."
+        prog="python -m holdfast.services.node.machine.artifacts", description="Bring jars into the cache."
     )
     parser.add_argument("name", choices=sorted(path.parent.name for path in INFRA.glob("*/artifacts.txt")))
     parser.add_argument("--record", action="store_true", help="write the sums of what is resolved now")

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.node import fencing
-from holdfast.services.node.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum
-from holdfast.services.node.formatting import new_id
+from holdfast.services.node.kafka import fencing
+from holdfast.services.node.kafka.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum
+from holdfast.services.node.kafka.formatting import new_id
 
 
 class Brokers:
@@ -97,7 +97,7 @@ class Brokers:
             node.quorum = quorum
 
     def _fence_former(self, deadline: float) -> None:
-        """All have ended, and one did not end by itself: services/node/fencing.py says what that could lose.
+        """All have ended, and one did not end by itself: services/node/kafka/fencing.py says what that could lose.
 
         The controllers run alone until they have fenced every broker.
         """

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.services.log.seal.private import make_private
-from holdfast.services.node.metrics_ports import Target
+from holdfast.services.node.machine.metrics_ports import Target
 
 _T = TypeVar("_T")
 

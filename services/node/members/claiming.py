@@ -7,9 +7,9 @@ import time
 
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.log.protocol import Log
-from holdfast.services.node.clashes import Clash, Neighbours, living_stranger, look_around, running_at
-from holdfast.services.node.naming import Naming
-from holdfast.services.node.notices import Notices
+from holdfast.services.node.members.clashes import Clash, Neighbours, living_stranger, look_around, running_at
+from holdfast.services.node.members.naming import Naming
+from holdfast.services.node.members.notices import Notices
 
 
 class Claim:

@@ -1,8 +1,8 @@
 """Broker: one KRaft node of an embedded Kafka, which lives and dies with the process that started it.
 
-Usually it is the only one; services/node/brokers.py starts several that replicate each other.
+Usually it is the only one; services/node/kafka/brokers.py starts several that replicate each other.
 
-`python -m holdfast.services.node.broker` starts one for a moment to record which classes it loads (see `train`).
+`python -m holdfast.services.node.kafka.broker` starts one for a moment to record which classes it loads (see `train`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from holdfast.services.node import fencing, formatting, ports
-from holdfast.services.node.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
-from holdfast.services.node.disk import put
-from holdfast.services.node.java import Java, JavaMissing, find_java
-from holdfast.services.node.processes import Child, tail
+from holdfast.services.node.kafka import fencing, formatting
+from holdfast.services.node.machine import ports
+from holdfast.services.node.machine.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
+from holdfast.services.node.machine.disk import put
+from holdfast.services.node.machine.java import Java, JavaMissing, find_java
+from holdfast.services.node.machine.processes import Child, tail
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
@@ -39,7 +40,7 @@ REPLICAS = 3
 
 ALONE_SESSION_MS, ALONE_HEARTBEAT_MS = 60_000, 400
 """Nobody could take over from a broker that is alone: one that was only starved must find itself leading still. After
-a crash services/node/fencing.py ends its session at once."""
+a crash services/node/kafka/fencing.py ends its session at once."""
 
 SESSION_MS, HEARTBEAT_MS = 1_000, 200
 """Kafka's own default is 9 s: for so long nobody leads the partitions of a broker that was killed."""

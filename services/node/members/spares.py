@@ -15,9 +15,9 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.services.node.lifeline import Lifeline, lifeline
-from holdfast.services.node.processes import ENVIRONMENT, Child
-from holdfast.services.node.restarts import Restarts
+from holdfast.services.node.machine.lifeline import Lifeline, lifeline
+from holdfast.services.node.machine.processes import ENVIRONMENT, Child
+from holdfast.services.node.machine.restarts import Restarts
 from holdfast.services.worker.process.spare import TOLD_BY, Run
 
 CALM_S = 2.0

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.node.artifacts import ArtifactSet, ArtifactsMissing, ensure
-from holdfast.services.node.java import JavaMissing
-from holdfast.services.node.members import Member
-from holdfast.services.node.saying import say
+from holdfast.services.node.machine.artifacts import ArtifactSet, ArtifactsMissing, ensure
+from holdfast.services.node.machine.java import JavaMissing
+from holdfast.services.node.machine.saying import say
+from holdfast.services.node.members.members import Member
 from holdfast.services.planning import spark_installation
 
 if TYPE_CHECKING:
-    from holdfast.services.node.spark_demand import SparkDemand
+    from holdfast.services.node.members.spark_demand import SparkDemand
 
 LOOK_S = 0.25
 AGAIN_S = 30.0

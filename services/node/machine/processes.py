@@ -13,8 +13,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.services.node.bytecode import of_children
-from holdfast.services.node.log_limits import LogLimits
+from holdfast.services.node.machine.bytecode import of_children
+from holdfast.services.node.machine.log_limits import LogLimits
 
 TETHER = Path(__file__).with_name("tether.py")
 LIMITS = LogLimits()

@@ -1,0 +1,1 @@
+"""This machine: its programs, disk, ports and processes."""
