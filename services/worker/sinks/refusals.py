@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from holdfast.services.kernel.errors import HoldfastError, Indefinite, InvalidRecord, Refused, Retriable, TopicGone
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.log.cluster_seen import TRANSACTIONS
+from holdfast.services.log.kafka.cluster_seen import TRANSACTIONS
 from holdfast.services.log.protocol import Described, Log
 
 MOST_REFUSALS = 20

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.schemas.topics import TopicSpec
 from holdfast.services.kernel.errors import Indefinite, Retriable
-from holdfast.services.log.cluster_seen import TRANSACTIONS
+from holdfast.services.log.kafka.cluster_seen import TRANSACTIONS
 from holdfast.services.log.memory import MemoryTransactor
 from holdfast.services.log.protocol import Described, Rows
 from holdfast.services.worker.sinks.refusals import SAID_MS
