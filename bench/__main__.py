@@ -36,6 +36,10 @@ def main() -> int:
         from bench.promises.command import main as promises
 
         return promises(sys.argv[2:])
+    if sys.argv[1:2] == ["outages"]:
+        from bench.outages.command import main as outages
+
+        return outages(sys.argv[2:])
     if sys.argv[1:2] == ["against"]:
         from bench.against.command import main as against
 

@@ -171,6 +171,28 @@ fault_tolerance: {hybrid: {inputs: $inputs}, default: {scheme: $scheme}}
 )
 """Source, two units that pass every row on, and one with state, on a worker each."""
 
+OUTAGES = Template(
+    _EVENTS.replace("sources:", "batch_interval_ms: $interval_ms\nsources:")
+    + """
+operators:
+  seconds:
+    aggregate: {n: "count()", total: "sum(amount)"}
+    key: [user]
+    window: {size_s: 1}
+    emit: final
+    input: events
+    parallelism: 2
+  even: {filter: "total % 2 = 0", input: seconds}
+queries: {all: {input: even, results: tentative, sink: {topic: $topic-out}}}
+placement: {units: [[events], [seconds], [even, all]]}
+fault_tolerance:
+  default: {scheme: passive}
+  checkpoint: {interval_ms: 500}
+  correlated_failure: {workers: 1}
+"""
+)
+"""Rows of windows of a second, also while units are out; of a row of incomplete input the final one may be none."""
+
 
 def merging(sources: int) -> Template:
     """Sources that merge two and two down to one aggregate, a unit each, half of which may have a replica that

@@ -1,0 +1,86 @@
+"""Records of a query with tentative results, as a read_committed reader gets them."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+
+from bench.cluster import now_ms
+from holdfast.newest import Newest
+from holdfast.schemas.topics import Partition
+from holdfast.services.kernel.dataflow.sink_records import FINAL, TENTATIVE, RowsOf
+from holdfast.services.kernel.errors import Retriable
+from holdfast.services.log.protocol import Log, Message
+
+POLL_S = 0.02
+
+
+class Rows:
+    """Follows a topic of one partition in a thread of its own, from entering to leaving."""
+
+    def __init__(self, log: Log, topic: str, ours: RowsOf) -> None:
+        self._reader = log.reader("rows")
+        self._reader.assign({Partition(topic, 0): 0})
+        self._ours, self._newest = ours, Newest()
+        self._told: dict[bytes | None, bytes | None] = {}
+        self._final: dict[bytes | None, bytes | None] = {}
+        self._counts = Counter[str]()
+        self._tentative_ms: list[float] = []
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rows", daemon=True)
+
+    def __enter__(self) -> Rows:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._reader.close()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            with suppress(Retriable):  # Kafka is killed now and then
+                for chunk in self._reader.poll(POLL_S):
+                    with self._lock:
+                        for message in chunk.messages:
+                            self._take(message, now_ms())
+
+    def _take(self, message: Message, at_ms: float) -> None:
+        key, value, headers = message.key(), message.value(), message.headers()
+        if (status := self._ours.status(headers)) is None:
+            return
+        self._counts[status] += 1
+        if (row := self._newest.read(key, value, headers)) is not None:
+            self._told[key] = row.value
+        if status == FINAL:
+            self._final[key] = value
+        elif status == TENTATIVE:
+            self._tentative_ms.append(at_ms)
+
+    # -- what they say ------------------------------------------------------------------------------------------------
+
+    def first_after(self, at_ms: float) -> float | None:
+        """Time at which the first tentative row since then came."""
+        with self._lock:
+            return next((one for one in self._tentative_ms if one >= at_ms), None)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """By status."""
+        with self._lock:
+            return Counter(self._counts)
+
+    @property
+    def open(self) -> int:
+        """Keys whose newest row is tentative."""
+        with self._lock:
+            return self._newest.open
+
+    def untrue(self) -> int:
+        """Keys for which the reader has another row than the last final one."""
+        with self._lock:
+            told = {key: value for key, value in self._told.items() if value is not None}
+            return sum(told.get(key) != self._final.get(key) for key in told.keys() | self._final.keys())
