@@ -20,9 +20,13 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The output's type text by column, and fields of a SparkPlan; or what is wrong, with paths below the operator."""
+    """The output's type text by column, and fields of a SparkPlan; or what is wrong, with paths below the operator.
+
+    outputs: the columns of each output, of a function that has several.
+    """
 
     output: dict[str, str] = {}
+    outputs: dict[str, dict[str, str]] = {}
     time: str = ""
     timed: bool = False
     holds: bool = False

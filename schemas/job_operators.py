@@ -328,6 +328,8 @@ class Hosted(OperatorSpec):
     """Columns by which its state and its input are divided; none: any row may go to any task."""
     params: dict[str, Any] = Field(default={})
     """Handed to the code as it is."""
+    outputs: list[Name] = Field(default=[])
+    """Names of its outputs, where its code has several; others read one as `operator.output`."""
 
 
 class Python(Hosted):
@@ -339,22 +341,20 @@ class Python(Hosted):
     """`package.module:Class`."""
     input: Input
     """Source or operator that it reads."""
-    outputs: list[Name] = Field(default=[])
-    """Names of its outputs, where its code has several; others read one as `operator.output`."""
     isolation: Literal["none", "process"] = "none"
     """none: the code runs in the worker. process: each task's code has a process of its own, and a crash costs that
     process alone."""
 
 
 class Output(OperatorSpec):
-    """One of the outputs of a Python operator, under a name of its own."""
+    """One of the outputs of an operator with code, under a name of its own."""
 
     kind: ClassVar[str] = "output"
 
     output: Name
     """Name of the output."""
     input: Name
-    """Python operator that has it."""
+    """Operator with `outputs` that has it."""
 
 
 def _one_or_several(value: Any) -> str:

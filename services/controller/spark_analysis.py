@@ -74,6 +74,7 @@ def _question(params: Mapping[str, Any], inputs: Sequence[Stream], allow: Sequen
         params=params.get("params") or {},
         emit=params.get("emit") or "final",
         conf=texts(params.get("conf") or {}),
+        outputs={name: {} for name in params.get("outputs") or ()},
         more=tuple(more),
         **msgspec.structs.asdict(own),
     )
@@ -86,4 +87,5 @@ def _stream(params: Mapping[str, Any], found: Answer) -> Stream:
     windowed = params.get("emit") != "updates" and found.holds and all(name in found.output for name in bounds)
     key = tuple(params.get("key") or ())
     whole = windowed and all(name in found.output for name in key)
-    return Stream(dict(found.output), (*key, *bounds) if key and whole else (), windowed, found.hosted)
+    row_key = (*key, *bounds) if key and whole else ()
+    return Stream(dict(found.output), row_key, windowed, found.hosted, outputs=found.outputs)

@@ -99,6 +99,7 @@ def spark_plans(
                 operator=name,
                 unit=unit_name(name),
                 output=dict(checked.streams[name].fields),
+                outputs={output: dict(fields) for output, fields in checked.streams[name].outputs.items()},
                 entry="" if isinstance(operator.spark, SparkSql) else operator.spark,
                 sql=sql,
                 params=operator.params,

@@ -1,7 +1,7 @@
 """Outputs of an operator that has several: each that is read becomes an operator of its own, which takes its rows out.
 
 So routing, units and plans know one output an operator, as before. `scored.late` is read from an operator `scored-late`
-of the kind `output`, in the unit of `scored`. Source: JOBS "Python operators".
+of the kind `output`, in the unit of `scored` if that is a Python operator. Source: JOBS "Python operators".
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.schemas.job_operators import Output, Python
+from holdfast.schemas.job_operators import Hosted, Output, Spark, SparkSql
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.suggestions import suggest
@@ -24,7 +24,7 @@ _STEPS = re.compile(r"[^.\[\]]+")
 
 def whole(spec: JobSpec) -> Whole:
     """The job with an operator for each output that is read as `operator.output`."""
-    several = {name: one.outputs for name, one in spec.operators.items() if isinstance(one, Python) and one.outputs}
+    several = {name: one.outputs for name, one in spec.operators.items() if isinstance(one, Hosted) and one.outputs}
     slots = [(name, slot) for name, some in Graph.of(spec).slots.items() for slot in some]
     read = [slot for _, slot in slots if "." in slot.producer]
     problems = [*_problems(spec, several, slots)]
@@ -53,6 +53,11 @@ def whole(spec: JobSpec) -> Whole:
 
 
 def _problems(spec: JobSpec, several: dict[str, list[str]], slots: list[tuple[str, Slot]]) -> Iterator[Problem]:
+    for name in several:
+        one = spec.operators[name]
+        if isinstance(one, Spark) and isinstance(one.spark, SparkSql):
+            path = f"operators.{name}.outputs"
+            yield Problem(path, "a query has one output", "write an operator for each query, or a function")
     for name, slot in slots:
         producer, _, output = slot.producer.partition(".")
         outputs = several.get(producer)

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,22 @@ from pyspark.sql import functions as F
 from holdfast.schemas.analysis import ANSWER_S, LENGTH_BYTES, Answer, decode_question, encode, framed
 from holdfast.schemas.plans import Problem, SparkPlan
 from holdfast.services.kernel import lazy_modules
+from holdfast.services.kernel.codecs.fields import TIME
 from holdfast.services.kernel.codecs.marked import travels
+from holdfast.services.kernel.operators.side_output import together
 from holdfast.services.spark import class_data
 from holdfast.services.spark.columns import field_type
 from holdfast.services.spark.core.modes import STATIC_JOIN, Shape, choice, output_mode, shape
-from holdfast.services.spark.operator import OperatorFault, apply, describe, first_line, made_up, time_column
+from holdfast.services.spark.operator import (
+    ONLY,
+    OperatorFault,
+    apply,
+    describe,
+    first_line,
+    made_up,
+    time_column,
+    united,
+)
 from holdfast.services.spark.session import open_session, own_session
 from holdfast.services.spark.settings import SparkSettings
 
@@ -43,42 +55,59 @@ def answer(spark: SparkSession, plan: SparkPlan, allow: list[str] | None) -> Ans
         given = {one.name: made_up(spark, one) for one in plan.inputs}
         if plan.more:
             given = {name: made.observe(name, F.count(F.lit(1))) for name, made in given.items()}
-        result = apply(plan, given, allow)
+        outputs = apply(plan, given, allow)
+        result = united(plan, outputs)
         if unused := sorted(one.name for one in plan.inputs if plan.more and not _uses(result, one.name)):
             return _refused(f"it does not use its input {', '.join(unused)}")
-        found = _shape(result)
         _check(spark, result, plan.emit)
-        return _described(plan, result, found)
+        return _described(plan, outputs, result)
     except OperatorFault as error:
         return _refused(str(error))
     except (PySparkException, Py4JJavaError) as error:
         return _refused(f"Spark refuses its plan: {_reason(error)}")
 
 
-def _described(plan: SparkPlan, result: DataFrame, found: Shape) -> Answer:
-    problems, output = [], {}
-    for name, kind, nullable in describe(result):
-        if name.startswith("_") or name in output:
-            what = "begins with an underscore" if name.startswith("_") else "comes out twice"
-            problems.append(Problem("spark", f"column '{name}' {what}", "rename it"))
-            continue
-        try:
-            output[name] = field_type(kind) + ("?" if nullable else "")
-        except ValueError as error:
-            problems.append(Problem("spark", f"column '{name}': {error}"))
+def _described(plan: SparkPlan, outputs: Mapping[str, DataFrame], result: DataFrame) -> Answer:
+    """result: the rows of all outputs."""
+    problems, columns, found = list[Problem](), dict[str, dict[str, str]](), _shape(result)
+    for name, one in outputs.items():
+        columns[name], wrong = _columns(one, f"output '{name}': " if name else "")
+        problems += wrong
+    times = {name: time_column(one, plan.event_time, found.watermark) for name, one in outputs.items()}
+    untimed = [name for name, one in times.items() if not one.name]
+    if untimed and len(untimed) < len(times):
+        message = f"output '{untimed[0]}' has no event time, and others have"
+        problems.append(Problem("spark", message, "keep the column with the event time in it"))
+    output = together(columns) if plan.outputs else columns[ONLY]
     plain = all(travels(text) for text in output.values())
     mode, reason = choice(found, sql=bool(plan.sql), steady=_steady(result), plain=plain)
-    time = time_column(result, plan.event_time, found.watermark)
+    timed = TIME if plan.outputs and not untimed else ""
     return Answer(
         output=output,
-        time=time.name,
-        timed=time.timed,
+        outputs=columns if plan.outputs else {},
+        time=timed if plan.outputs else times[ONLY].name,
+        timed=any(one.timed for one in times.values()),
         holds=found.holds(plan.emit),
         closes=found.holds(plan.emit) and found.watermark,
         mode=mode,
         reason=reason,
         problems=tuple(problems),
     )
+
+
+def _columns(result: DataFrame, where: str) -> tuple[dict[str, str], list[Problem]]:
+    """Type text by column of an output, and what is wrong with columns. where: begins each message."""
+    problems, columns = [], dict[str, str]()
+    for name, kind, nullable in describe(result):
+        if name.startswith("_") or name in columns:
+            what = "begins with an underscore" if name.startswith("_") else "comes out twice"
+            problems.append(Problem("spark", f"{where}column '{name}' {what}", "rename it"))
+            continue
+        try:
+            columns[name] = field_type(kind) + ("?" if nullable else "")
+        except ValueError as error:
+            problems.append(Problem("spark", f"{where}column '{name}': {error}"))
+    return columns, problems
 
 
 def _check(spark: SparkSession, result: DataFrame, emit: str) -> None:

@@ -5,6 +5,7 @@ Source: JOBS "A job file", PROTOCOL 12.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 import traceback
@@ -20,6 +21,7 @@ from holdfast.schemas.plans import SparkInput, SparkPlan
 from holdfast.services.kernel.codecs.fields import TIME, required
 from holdfast.services.kernel.codecs.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
 from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.operators.side_output import WHICH, column_of
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import did_you_mean
 from holdfast.services.spark.columns import spark_type
@@ -30,35 +32,60 @@ _NAMING = threading.Lock()
 
 WINDOW, START, END = "window", "window_start", "window_end"
 
+ONLY = ""
+"""Name of the output of an operator that has one."""
+
 
 class OperatorFault(HoldfastError):
     """The user's code is no operator; the message says why, in words a person can act on."""
 
 
 def result_of(plan: SparkPlan, records: Callable[[SparkInput], DataFrame], allow: Sequence[str] | None) -> DataFrame:
-    """Output of the operator for Kafka records of its inputs, as `apply` says."""
+    """Rows of all outputs of the operator for Kafka records of its inputs, as `apply` says."""
     given = {one.name: decoded(one, records(one), observed(index)) for index, one in enumerate(plan.inputs)}
-    return apply(plan, given, allow)
+    return united(plan, apply(plan, given, allow))
 
 
-def apply(plan: SparkPlan, given: Mapping[str, DataFrame], allow: Sequence[str] | None) -> DataFrame:
-    """Output of the operator for its inputs, by name.
+def apply(plan: SparkPlan, given: Mapping[str, DataFrame], allow: Sequence[str] | None) -> dict[str, DataFrame]:
+    """Outputs of the operator for its inputs, both by name; an only output has the name ONLY.
 
     Raises:
-        OperatorFault: the function raises, or returns no streaming DataFrame.
+        OperatorFault: the function raises, returns no streaming DataFrame, or not the outputs that the plan names.
     """
     if plan.sql:
-        return queried(plan.sql, {one.name: _with_watermark(one, given[one.name]) for one in plan.inputs})
+        return {ONLY: queried(plan.sql, {one.name: _with_watermark(one, given[one.name]) for one in plan.inputs})}
     function = _load(plan.entry, allow)
     try:
         result = function(**given, **plan.params) if plan.more else function(given[plan.name], **plan.params)
     except Exception as error:
         raise OperatorFault(_raised(plan.entry, error)) from error
-    if not isinstance(result, DataFrame):
-        raise OperatorFault(f"{plan.entry} returned {_kind(result)}, not a DataFrame: does it lack a return?")
-    if not result.isStreaming:
-        raise OperatorFault(f"{plan.entry} returned a DataFrame that does not come from its input")
-    return result
+    found = _by_name(plan, result)
+    for name, one in found.items():
+        what = f"{plan.entry} returned for '{name}'" if name else f"{plan.entry} returned"
+        if not isinstance(one, DataFrame):
+            raise OperatorFault(f"{what} {_kind(one)}, not a DataFrame: does it lack a return?")
+        if not one.isStreaming:
+            raise OperatorFault(f"{what} a DataFrame that does not come from its input")
+    return found
+
+
+def _by_name(plan: SparkPlan, result: Any) -> dict[str, Any]:
+    """The returned outputs, in the order of the job file."""
+    if not plan.outputs:
+        if isinstance(result, Mapping):
+            own = f"[{', '.join(map(str, result))}]"
+            raise OperatorFault(f"{plan.entry} returned a dict: name its outputs in the job file, `outputs: {own}`")
+        return {ONLY: result}
+    if not isinstance(result, Mapping):
+        names = ", ".join(f"'{name}': ..." for name in plan.outputs)
+        raise OperatorFault(
+            f"{plan.entry} returned {_kind(result)}, and the job file names outputs: return {{{names}}}"
+        )
+    if set(result) != set(plan.outputs):
+        own = f"[{', '.join(map(str, result))}]"
+        wanted = ", ".join(plan.outputs)
+        raise OperatorFault(f"{plan.entry} returned the outputs {own}, and the job file names [{wanted}]")
+    return {name: result[name] for name in plan.outputs}
 
 
 def queried(sql: str, given: Mapping[str, DataFrame]) -> DataFrame:
@@ -161,23 +188,39 @@ def _is_time(result: DataFrame, name: str) -> bool:
     return name in result.columns and isinstance(result.schema[name].dataType, TimestampType | TimestampNTZType)
 
 
+def united(plan: SparkPlan, outputs: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of all outputs: a column with the output's name, the columns of each under names that begin with it, and
+    the event time. An only output is returned as it is.
+    """
+    if ONLY in outputs:
+        return outputs[ONLY]
+    parts = []
+    for output, result in outputs.items():
+        flat, time = flattened(result), time_column(result, plan.event_time, False).name
+        columns = [F.col(f"`{name}`").alias(column_of(output, name)) for name in flat.columns]
+        parts.append(flat.select(F.lit(output).alias(WHICH), *columns, _micros(time).alias(TIME)))
+    return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+
 def output(plan: SparkPlan, result: DataFrame) -> DataFrame:
     """The columns as the plan declares them, then the event time (null where the row has none), microseconds."""
     flat = flattened(result)
     columns = [F.col(f"`{name}`").cast(spark_type(text)).alias(name) for name, text in plan.output.items()]
-    if not plan.time:
-        return flat.select(*columns, F.lit(None).cast("long").alias(TIME))
-    time = F.unix_micros(F.col(f"`{plan.time}`").cast("timestamp"))
-    return flat.select(*columns, (time - 1 if plan.time == END else time).alias(TIME))
+    return flat.select(*columns, F.col(TIME) if plan.outputs else _micros(plan.time).alias(TIME))
+
+
+def _micros(time: str) -> Column:
+    """The event time of rows, by the column that carries it; null where none does."""
+    if not time:
+        return F.lit(None).cast("long")
+    micros: Column = F.unix_micros(F.col(f"`{time}`").cast("timestamp"))
+    return micros - 1 if time == END else micros
 
 
 def written(plan: SparkPlan, rows: DataFrame, mark: str) -> DataFrame:
     """Rows of real-time mode as Kafka records, as kernel/marked reads them. mark: column that says of which record."""
     columns = [_as_json(F.col(f"`{name}`"), text).alias(f"c{i}") for i, (name, text) in enumerate(plan.output.items())]
-    time = F.col(f"{mark}.{STAMP}")
-    if plan.time:
-        own = F.unix_micros(F.col(f"`{plan.time}`").cast("timestamp"))
-        time = F.coalesce(own - 1 if plan.time == END else own, time)
+    time = F.coalesce(_micros(plan.time), F.col(f"{mark}.{STAMP}"))
     said = [F.col(f"{mark}.offset").alias(ORIGIN), *(F.col(f"{mark}.{name}") for name in (REACHED, RAW, BEAT, STAMP))]
     value = F.to_json(F.struct(*said, time.alias(TIME), *columns))
     return rows.select(value.alias("value"), (F.col(f"{mark}.partition") + 1).alias("partition"))

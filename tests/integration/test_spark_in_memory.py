@@ -132,6 +132,50 @@ def test_a_query_joins_a_source_with_what_an_operator_gives_and_a_function_gets_
     assert sorted(found.dead_letters["origin"]) == ["bags", "flights", "flights"]
 
 
+SPLIT = {"spark": "tests.support.heavy:split", "input": "flights", "params": {"least": 50}}
+
+
+def test_a_function_has_several_outputs_each_with_its_own_columns_and_all_with_their_event_time() -> None:
+    raw = job(
+        split={**SPLIT, "outputs": ["late", "hourly"]},
+        daily={"aggregate": {"n": "count()"}, "key": ["why"], "input": "split.late", "window": {"size_s": 86_400}},
+    ).as_plain()
+    raw["queries"]["hourly"] = {"input": "split.hourly", "sink": {"topic": "hourly"}}
+    raw["queries"]["late"] = {"input": "split.late", "sink": {"topic": "late"}}
+    flights = [flight(number) for number in range(6_000)]
+    found = attempt(interpret(raw), {"flights": flights})
+    late = [one for one in flights if one["delay"] >= 50]
+    assert windows(found["hourly"].to_dicts()) == hourly(flights)
+    assert Counter(found["late"].select("number", "why").rows()) == Counter((one["number"], "late") for one in late)
+    days = Counter(datetime.fromisoformat(one["time"]).replace(hour=0, minute=0, second=0) for one in late)
+    assert len(days) == 2
+    assert dict(found["q"].select("window_start", "n").rows()) == days
+
+
+@pytest.mark.parametrize(
+    ("operator", "cause"),
+    [
+        (SPLIT, r"returned a dict: name its outputs in the job file, `outputs: \[hourly, late\]`"),
+        (
+            {**SPLIT, "outputs": ["late", "hour"]},
+            r"returned the outputs \[hourly, late\], and the job file names \[late, hour\]",
+        ),
+        (
+            {**HOURLY, "outputs": ["late"]},
+            "returned a DataFrame, and the job file names outputs: return {'late': ...}",
+        ),
+        (
+            {"spark": "tests.support.heavy:half_timed", "input": "flights", "outputs": ["number", "time"]},
+            "output 'number' has no event time, and others have .keep the column",
+        ),
+    ],
+)
+def test_outputs_that_are_not_those_of_the_job_file_are_refused(operator: dict[str, Any], cause: str) -> None:
+    reads = f"h.{operator['outputs'][0]}" if "outputs" in operator else "h"
+    with pytest.raises(hf.JobRejected, match=cause):
+        attempt(job(h=operator, some={"filter": "true", "input": reads}), {"flights": []})
+
+
 def test_an_operator_has_its_own_settings_of_spark_and_those_of_another_one_do_not_reach_it() -> None:
     settings = ["spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch"]
     shows = {"spark": "tests.support.heavy:with_settings", "input": "flights", "params": {"settings": settings}}

@@ -51,6 +51,17 @@ def failing_once(flights: DataFrame, mark: str) -> DataFrame:
     return flights.select("origin", "number", "time").mapInArrow(fail, "origin string, number long, time timestamp")
 
 
+def split(flights: DataFrame, least: int) -> dict[str, DataFrame]:
+    """Late flights with a text, and counts by window and origin."""
+    late = flights.where(F.col("delay") >= least).select("number", "time", F.lit("late").alias("why"))
+    return {"hourly": hourly(flights), "late": late}
+
+
+def half_timed(flights: DataFrame) -> dict[str, DataFrame]:
+    """An output without an event time beside one with it."""
+    return {"number": flights.select("number"), "time": flights.select("time")}
+
+
 def labelled(flights: DataFrame, bags: DataFrame, label: str) -> DataFrame:
     """Numbers of two inputs in one stream."""
     of_flights = flights.select(F.lit(f"{label} flight").alias("label"), "number", "time")

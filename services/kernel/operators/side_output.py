@@ -44,7 +44,7 @@ class SideOutputKind(OperatorKind):
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, outputs = Problems(), inputs[0].outputs
         if not outputs:
-            problems.add("input", "has not several outputs", "a Python operator with `outputs` has")
+            problems.add("input", "has not several outputs", "an operator with `outputs` has")
         elif params["output"] not in outputs:
             problems.add("output", f"there is no output '{params['output']}'", suggest(params["output"], outputs))
         problems.check()

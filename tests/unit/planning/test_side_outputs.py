@@ -113,6 +113,11 @@ def test_an_output_that_is_read_is_an_operator_of_the_unit() -> None:
             "has not several",
         ),
         (written(late={"filter": "haf > 1", "input": "split.odd"}), "operators.late.filter", "'half'"),
+        (
+            written(split={"spark": {"sql": "SELECT * FROM input"}, "input": "s", "outputs": ["odd"]}),
+            "operators.split.outputs",
+            "a query has one output",
+        ),
     ],
 )
 def test_a_mistake_stands_where_it_was_written(given: dict[str, Any], path: str, words: str) -> None:
