@@ -25,9 +25,9 @@ from bench.outages.strikes import BROKER, FORK, FREEZE, UNIT, Outcome, Strike
 from holdfast.schemas import formats
 from holdfast.schemas.assignments import job_key
 from holdfast.services.audit.replaying import replay
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, RowsOf
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.kernel.logs.assigned import Assigned
 from holdfast.services.kernel.plans.layout import below, unit_layouts
 
 WORKERS, SLOTS, SOURCES = 3, 2, 3
