@@ -41,8 +41,8 @@ def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
         return "a record of format arrow has no key by which it could be corrected"
     if sink is not None and sink.delete_when is not None:
         return "a record without a value takes a tentative row back, and `delete_when` makes such records, too"
-    if not (rows.row_key and rows.windowed):
-        return "only rows of windows that come once (`emit: final`, no sessions, all key columns) can be corrected"
+    if not (rows.row_key and (rows.windowed or rows.once)):
+        return "only rows of windows that come once (`emit: final`, all key columns) can be corrected"
     if column and rows.row_key != (column,):
         return f"the key of its records, '{column}', does not identify a row"
     if hosted or code:

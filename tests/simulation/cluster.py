@@ -93,7 +93,8 @@ class Cluster:
         self._starts = 0
         profile = PROFILES[profile_of(seed)]
         self.broker.short_lived = profile.short_lived
-        self._slots, self._reassigns = profile.slots, profile.reassigns
+        self._slots = max(1, len(job.units) // len(workers)) if profile.fork else profile.slots
+        self._reassigns = profile.reassigns
         self._costing = profile.reassigns or profile.adaptive or profile.budget
         most = Random(f"{seed}/standbys")
         self._standbys = {role: most.choice(profile.standbys or (-1,)) for role in workers}

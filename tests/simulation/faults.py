@@ -17,6 +17,7 @@ from holdfast.schemas.heartbeats import At
 from holdfast.schemas.job_settings import POLICY_NAMES
 from holdfast.schemas.topics import Partition
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
+from holdfast.services.worker.core.tentative import State
 from tests.simulation import losses, midway, renewals, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import HostProcess, WorkerProcess
@@ -27,7 +28,7 @@ from tests.simulation.profiles import Profile
 from tests.simulation.retention import felled_at_the_end
 from tests.support.odd import ODD
 
-MIN_RESTART_MS, UPGRADE_MS = 30, 200
+MIN_RESTART_MS, UPGRADE_MS, FORK_DEAD_MS = 30, 200, 300
 ACCEPTED_US = 2_000_000
 """By then a command `accept` is answered."""
 LEAVE_MS, LOOK_US = 600, 5_000
@@ -440,6 +441,28 @@ def _grown(cluster: Cluster, fault: Fault) -> None:
         cluster.timeline.at(max(one.at_ms * 1000, cluster.timeline.now_us), lambda one=one: cluster.feed(one))  # type: ignore[misc]
 
 
+def _fork_dies(cluster: Cluster, fault: Fault) -> None:
+    """The first worker that is seen with a fork, within ms, dies count ms later."""
+    until_us = cluster.timeline.now_us + fault.ms * 1000
+
+    def look() -> None:
+        forked = next((one for one in cluster.workers() if _forked(one)), None)
+        if forked is not None:
+            cluster.story.tell(f"{forked.name} has forked {' '.join(_forked(forked))}")
+            cluster.timeline.after(fault.count * 1000, lambda: cluster.crash(forked.name, FORK_DEAD_MS, notice=True))
+        elif cluster.timeline.now_us < until_us:
+            cluster.timeline.after(1_000, look)
+
+    look()
+
+
+def _forked(process: WorkerProcess) -> list[str]:
+    """The units that work at tentative batches there."""
+    copies = process.worker._copies.here if process.worker is not None and process.alive and not process.frozen else {}
+    running = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
+    return [unit for unit, one in running if one._line._state.state is State.FORKED]
+
+
 def _leaderless(cluster: Cluster, fault: Fault) -> None:
     """Nobody leads some partitions for ms; a target is on the machine of the broker that did, and goes with it.
 
@@ -532,6 +555,8 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "sink-gone": renewals.sink_gone,
     "retention": losses.retention,
     "unplaced": _crash,
+    "away": _crash,
+    "fork-dies": _fork_dies,
     "felled": _felled,
     "felled-at-the-end": felled_at_the_end,
 }
@@ -683,6 +708,8 @@ def _aimed(
                 kind, _draw_felled(random, roles), min(ms, 1_500), random.choice(("1", "1", "2", "3")), 100
             ),
         ),
+        (0, "away", lambda kind: of(kind, worker, random.randint(500, 3_000), random.choice(("", "", "", "silent")))),
+        (0, "fork-dies", lambda kind: of(kind, (), random.randint(500, 3_000), "", random.randint(1, 400))),
         (0, "retention", lambda kind: of(kind, (), ms, random.choice(roles.topics))),
         (0, "left-behind", lambda kind: of(kind, (), ms)),
         (0, "leave", lambda kind: of(kind, worker, ms)),

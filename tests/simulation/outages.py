@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 from holdfast.newest import Newest
 from holdfast.schemas import assignments, heartbeats
@@ -22,7 +23,7 @@ from holdfast.services.log.protocol import Log
 from holdfast.services.recovery.core.unit.table.moves import Move
 from holdfast.services.recovery.core.unit.table.reasons import FAILURES
 from tests.simulation.broker import Written
-from tests.simulation.jobs import DrawnJob
+from tests.simulation.jobs import NAME, SOURCE_FIELDS, DrawnJob, planned
 from tests.simulation.names import TOPICS
 
 PLACED = tuple(f"{sign.value}: {move.value}" for sign in FAILURES for move in (Move.PLACE, Move.RESTORE))
@@ -39,6 +40,62 @@ def draw_results(random: Random, job: DrawnJob) -> None:
     queries = list(job.spec["queries"].values())
     for query in [random.choice(queries), *(one for one in queries if random.random() < 0.5)]:
         query["results"] = "tentative"
+
+
+def draw_fork(random: Random) -> DrawnJob:
+    """Tasks of one source or two, and windows or sessions that none of them feeds alone; a query has tentative results,
+    another one of the same rows may have final ones.
+    """
+    sources, topics = dict[str, Any](), dict[str, int]()
+    for name in ("s0", "s1")[: random.choice((1, 2))]:
+        tasks = random.choice((2, 3, 3)) if not sources else 1
+        topics[f"in-{name}"] = tasks
+        sources[name] = {
+            "topic": f"in-{name}",
+            "fields": SOURCE_FIELDS,
+            "event_time": "at",
+            "unit": "ms",
+            "allowed_lateness_s": random.choice((0, 0.2)),
+            "parallelism": tasks,
+        }
+    operators: dict[str, Any] = {"all": {"union": list(sources)}} if len(sources) > 1 else {}
+    operators["rows"] = {
+        "aggregate": {"n": "count()", "x": "sum(x)"},
+        "key": ["k"],
+        "window": random.choice(({"size_s": 0.2}, {"size_s": 0.5}, {"gap_s": 0.1}, {"gap_s": 0.3})),
+        "emit": "final",
+        "input": "all" if len(sources) > 1 else "s0",
+        "parallelism": random.choice((1, 2)),
+    }
+    read = "rows"
+    if random.random() < 0.7:
+        operators["some"] = {
+            "filter": random.choice(("n <= 2", "x < 60", "x > 40")),
+            "input": "rows",
+            "parallelism": random.choice((1, 2)),
+        }
+        read = "some"
+    queries = {"q0": {"input": read, "sink": {"topic": "out-0"}, "results": "tentative"}}
+    if random.random() < 0.5:
+        queries["q1"] = {"input": "rows", "sink": {"topic": "out-1"}}
+    topics |= {f"out-{name[1:]}": random.choice((1, 2)) for name in queries}
+    tolerance = {
+        "default": {"scheme": random.choice(("none", "passive"))},
+        "checkpoint": {"interval_ms": random.choice((50, 100, 300, 500))},
+        "fail_stop_timeout_s": random.choice((2, 4)),
+        "correlated_failure": {"workers": 1},
+    }
+    spec = {
+        "name": NAME,
+        "keep_cuts": True,
+        "sources": sources,
+        "operators": operators,
+        "queries": queries,
+        "batch_interval_ms": random.choice((20, 50, 100)),
+        "fault_tolerance": tolerance,
+        "dead_letter_share": 1.0,
+    }
+    return planned(spec, topics)
 
 
 class _Outages:

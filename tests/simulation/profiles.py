@@ -87,6 +87,9 @@ class Profile:
     """Copies that take over skip what came since the newest checkpoint."""
     tentative: bool = False
     """Queries have tentative results, so that outages of units are noted."""
+    fork: bool = False
+    """Every job is one whose windows, or sessions, continue while some of its sources are out; workers have no
+    more slots than there are units, so that units wait for their worker."""
     incidents: bool = False
     """Jobs say how units that failed together are restored."""
 
@@ -435,6 +438,17 @@ PROFILES: Mapping[str, Profile] = {
         replicas=2,
         incidents=True,
         tentative=True,
+    ),
+    "forks": Profile(
+        {"away": 40, "fork-dies": 15, "strike": 3, "lag": 3, "stale": 2, "outage": 1, "rollback": 1, "cut": 0.3}
+        | dict.fromkeys(("crash", "crash-at", "stall", "command", "resubmit", "clock"), 0),
+        schemes=("none", "passive"),
+        strikes=("delivered dies", "delivered stalls", "assignments dies", "checkpoints dies", "data dies"),
+        lags=("assignments in", "assignments in", "data in", "data out", "progress in"),
+        pause_ms=600,
+        replicas=2,
+        tentative=True,
+        fork=True,
     ),
     "memories": Profile(
         {"strike": 4, "lag": 4, "crash": 2},

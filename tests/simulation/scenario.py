@@ -11,7 +11,7 @@ from tests.simulation.budgets import draw_budget, draw_surges
 from tests.simulation.faults import Fault, Roles, draw_faults
 from tests.simulation.incidents import draw_incidents
 from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
-from tests.simulation.outages import draw_results
+from tests.simulation.outages import draw_fork, draw_results
 from tests.simulation.profiles import PROFILES, Profile
 
 FIRST_FAULT_MS = 300
@@ -44,9 +44,9 @@ class Scenario:
 
 
 def _workers(random: Random, profile: Profile) -> int:
-    """Number of workers; a standby moves only where there is a third."""
+    """Number of workers; a standby moves only where there is a third, and a fork needs workers that are left."""
     drawn = random.choice((2, 3, 3, 4))
-    return drawn + 1 if profile.reassigns else drawn
+    return drawn + 1 if profile.reassigns or profile.fork else drawn
 
 
 def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
@@ -54,7 +54,7 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     drawn_under = PROFILES[profile]
     seed_ = f"{seed}{profile and f'-{profile}'}"
     random = Random(f"{seed_}/scenario")
-    job = draw_job(random, Random(f"{seed_}/dedup"), drawn_under)
+    job = draw_fork(random) if drawn_under.fork else draw_job(random, Random(f"{seed_}/dedup"), drawn_under)
     if drawn_under.calm_ms is not None or drawn_under.reassigns:
         job.spec["fault_tolerance"]["rebalance_period_s"] = REBALANCE_S
     if drawn_under.continues:
@@ -84,7 +84,7 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         job.spec["fault_tolerance"] |= draw_promise(Random(f"{seed_}/promise"))
     if drawn_under.budget:
         draw_budget(Random(f"{seed_}/budget"), job)
-    if drawn_under.tentative:
+    if drawn_under.tentative and not drawn_under.fork:
         draw_results(Random(f"{seed_}/results"), job)
     if drawn_under.gaps:
         job.spec["fault_tolerance"]["precision"] = "gap"

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
-from tests.unit.planning.jobs import job, plan, query, source
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
+from tests.unit.planning.jobs import GENERATION, job, plan, query, source
 
 WINDOWS = {"aggregate": {"n": "count()"}, "key": ["k"], "window": {"size_s": 1}, "input": "s", "parallelism": 2}
 
@@ -23,6 +26,27 @@ def test_windows_that_come_once_have_tentative_rows() -> None:
     assert made().warnings == ()
     (sink,) = (one for one in made().operators if one.kind == "sink")
     assert sink.params["tentative"] is True
+
+
+def test_sessions_have_tentative_rows() -> None:
+    """Described by the operators themselves: the rows of a session come once, though not all of a time in one batch."""
+    text = """
+name: visits
+sources: {s: {topic: clicks, fields: {t: timestamp, page: string}, event_time: t, unit: ms, parallelism: 2}}
+operators: {visits: {aggregate: {n: "count()"}, key: [page], window: {gap_s: 1}, input: s, parallelism: 2}}
+queries: {all: {input: visits, results: tentative}}
+"""
+    made = make_plan(
+        load(text, "job.yaml"),
+        generation=GENERATION,
+        id=Id("c", 1),
+        topics=None,
+        first={},
+        prefix="h",
+        versions={},
+        allow=(),
+    )
+    assert [one for one in made.warnings if "tentative" in one] == []
 
 
 @pytest.mark.parametrize(
