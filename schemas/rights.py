@@ -15,13 +15,14 @@ from holdfast.schemas.topics import ClusterTopics, JobTopics
 
 
 class Role(StrEnum):
-    """The role of a process towards Kafka. operator: of a person's commands."""
+    """The role of a process towards Kafka. operator: of a person's commands. console: shows, and writes nothing."""
 
     CONTROLLER = "controller"
     RECOVERY = "recovery"
     WORKER = "worker"
     SPARK = "spark"
     OPERATOR = "operator"
+    CONSOLE = "console"
 
 
 SERVICES = tuple(role for role in Role if role is not Role.OPERATOR)
@@ -69,13 +70,14 @@ READERS_GROUP = "holdfast-"
 SPARKS_GROUP = "spark-kafka-"
 
 _C, _R, _W, _S, _O = Role.CONTROLLER, Role.RECOVERY, Role.WORKER, Role.SPARK, Role.OPERATOR
+_SHOWS = Role.CONSOLE
 SHARED_WRITERS = {
     "jobs.submit": (_O, _C),  # a controller's parent asks there whether it answers
     "jobs.plans": (_C, _O),  # `holdfast repair` decides to skip a record
     "jobs.status": (_C,),
     "assignments": (_C, _R),
     "heartbeats": (_R, _W, _S),  # a replica of recovery hears itself there
-    "events": tuple(Role),
+    "events": tuple(role for role in Role if role is not _SHOWS),
 }
 """By the end of the name of each topic that all jobs share."""
 SHARED_TRIMMERS = {"jobs.submit": (_C,), "jobs.plans": (_C,), "assignments": (_R,)}
@@ -147,12 +149,14 @@ def _of_job(job: JobTopics) -> Iterator[Right]:
 
 def _on_sources(names: Iterable[str]) -> Iterator[Right]:
     may = ((_W, Do.READ), (_S, Do.READ), (_C, Do.READ), (_C, Do.DESCRIBE_CONFIGS), (_W, Do.DESCRIBE_CONFIGS))
-    yield from _on(names, (*may, (_O, Do.READ), (_O, Do.WRITE), (_O, Do.CREATE), (_O, Do.DESCRIBE_CONFIGS)))
+    yield from _on(
+        names, (*may, (_O, Do.READ), (_O, Do.WRITE), (_O, Do.CREATE), (_O, Do.DESCRIBE_CONFIGS), (_SHOWS, Do.DESCRIBE))
+    )
 
 
 def _on_sinks(names: Iterable[str]) -> Iterator[Right]:
     may = ((_W, Do.WRITE), (_W, Do.DESCRIBE_CONFIGS), (_C, Do.DESCRIBE), (_C, Do.DESCRIBE_CONFIGS))
-    yield from _on(names, (*may, (_O, Do.READ), (_O, Do.CREATE), (_O, Do.DESCRIBE_CONFIGS)))
+    yield from _on(names, (*may, (_O, Do.READ), (_O, Do.CREATE), (_O, Do.DESCRIBE_CONFIGS), (_SHOWS, Do.READ)))
 
 
 def _on(names: Iterable[str], may: Iterable[tuple[Role, Do]]) -> Iterator[Right]:

@@ -22,17 +22,19 @@ from bench.failover.observer import Observer
 from holdfast.schemas.plans import Ended
 from holdfast.schemas.rights import Do, On, Right, Role, of_cluster, of_job, user
 from holdfast.schemas.topics import ClusterTopics, JobTopics, TopicSpec
-from holdfast.services.kernel.errors import Retriable
+from holdfast.services.kernel.errors import HoldfastError, Retriable
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.kafka.requests import NotAllowed
 from holdfast.services.log.kafka.rights import Rights
 from holdfast.services.log.seal.secret import SECRET
 from holdfast.services.node.kafka.broker import EmbeddedKafka
 from holdfast.services.node.machine.ports import choose_pair
+from holdfast.services.view.door import Door, Whereabouts
 from tests.support.cluster import Cluster
 from tests.support.commands import HOLDFAST, run
 from tests.support.processes import Watched
 from tests.support.running_job import RunningJob
+from tests.support.shown_job import show
 from tests.support.struck import tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -223,6 +225,14 @@ def test_kafka_refuses_writes_that_a_role_has_no_right_to(site: Site, running: R
     assert tried >= 30
 
 
+def test_the_console_shows_the_job_by_a_login_that_writes_nothing(site: Site, running: RunningJob) -> None:
+    log = KafkaLog(site.kafka.for_users, site.login(Role.CONSOLE), "console")
+    where = Whereabouts(site.folder, site.kafka.for_users, PREFIX, local=False)
+    with pytest.raises(HoldfastError, match=r"uthor|does not let"):
+        show(Door(log, TOPICS, log.topics(), where), running.name)
+    log.close()
+
+
 def test_the_controller_alone_makes_and_deletes_topics(site: Site, running: RunningJob) -> None:
     own = names(site, running)
     for role in set(Role) - {Role.CONTROLLER}:
@@ -237,7 +247,7 @@ def test_the_controller_alone_makes_and_deletes_topics(site: Site, running: Runn
 def test_transactions_of_a_unit_are_its_workers_and_the_controllers(site: Site, running: RunningJob) -> None:
     own = names(site, running)
     unit = next(unit.name for unit in site.plan(running.name).units if unit.delivers)
-    for role in (Role.RECOVERY, Role.SPARK, Role.OPERATOR):
+    for role in (Role.RECOVERY, Role.SPARK, Role.OPERATOR, Role.CONSOLE):
         log = KafkaLog(site.kafka.for_users, site.login(role), "thief")
         with pytest.raises(Retriable, match="uthorization"):
             log.transactor(own.transactional_id(unit)).start()

@@ -33,7 +33,7 @@ WRITERS = {
     CLUSTER.status: {Role.CONTROLLER},
     CLUSTER.assignments: {Role.CONTROLLER, Role.RECOVERY},
     CLUSTER.heartbeats: {Role.RECOVERY, Role.WORKER, Role.SPARK},
-    CLUSTER.events: EVERYBODY,
+    CLUSTER.events: EVERYBODY - {Role.CONSOLE},
     JOB.cuts: {Role.WORKER, Role.CONTROLLER},
     JOB.checkpoints: {Role.WORKER, Role.CONTROLLER},
     JOB.progress: {Role.WORKER, Role.SPARK, Role.CONTROLLER},
@@ -98,10 +98,24 @@ def test_transactions_belong_to_those_who_deliver() -> None:
 
 def test_users_topics_are_read_and_written_as_a_person_says() -> None:
     rights = of_users_topics(["orders", "clicks-*"], ["totals"])
-    assert {role for role in Role if may(role, Do.READ, "clicks-eu", rights)} == EVERYBODY - {Role.RECOVERY}
+    assert {role for role in Role if may(role, Do.READ, "clicks-eu", rights)} == EVERYBODY - {
+        Role.RECOVERY,
+        Role.CONSOLE,
+    }
     assert {role for role in Role if may(role, Do.WRITE, "totals", rights)} == {Role.WORKER}
     assert {role for role in Role if may(role, Do.WRITE, "orders", rights)} == {Role.OPERATOR}
     assert not any(may(role, Do.READ, "orders-of-others", rights) for role in Role)
+
+
+def test_the_console_reads_and_nothing_else() -> None:
+    """It shows rows of results; of what jobs read it knows the ends alone."""
+    users = of_users_topics(["orders"], ["totals"])
+    own = [one for one in RIGHTS + users if one.role is Role.CONSOLE]
+    assert {one.do for one in own} == {Do.READ, Do.DESCRIBE, Do.DESCRIBE_CONFIGS}
+    assert {one.on for one in own} == {On.TOPIC, On.GROUP}
+    assert all(may(Role.CONSOLE, Do.READ, topic) for topic in every_topic(JOB))
+    assert may(Role.CONSOLE, Do.READ, "totals", users)
+    assert not may(Role.CONSOLE, Do.READ, "orders", users)
 
 
 def test_a_right_is_an_acl_for_the_user_of_the_role() -> None:

@@ -8,7 +8,11 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from typer import Context
+from typer.main import get_command
 
+from holdfast.services.cli.commands import app
+from holdfast.services.cli.consoles import PORT
 from holdfast.services.node.members.service import Service
 from holdfast.services.node.settings import Settings
 
@@ -16,6 +20,7 @@ FOLDER = Path(__file__).parents[3] / "infra" / "kubernetes"
 VERSIONS = ("1.29.0", "1.37.0")
 """The oldest that a cloud still serves, and the newest that there is a schema of."""
 SERVICES = ("controller", "recovery", "worker")
+CONSOLE = "console"
 
 
 def kustomization() -> dict[str, Any]:
@@ -27,9 +32,21 @@ def documents() -> list[dict[str, Any]]:
     return [one for name in kustomization()["resources"] for one in yaml.safe_load_all((FOLDER / name).read_text())]
 
 
-def pods() -> dict[str, dict[str, Any]]:
-    """By service: the template of its pods."""
+def specs() -> dict[str, dict[str, Any]]:
+    """What runs, by name, with the template of its pods."""
     return {one["metadata"]["name"]: one["spec"] for one in documents() if "template" in one.get("spec", {})}
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    """Of the services alone."""
+    return {name: spec for name, spec in specs().items() if name != CONSOLE}
+
+
+def options(command: str) -> tuple[set[str], set[str]]:
+    """Options of a command of holdfast, and variables that give them."""
+    group: Any = get_command(app)
+    found = group.get_command(Context(group), command).params
+    return {word for one in found for word in one.opts}, {str(one.envvar) for one in found if one.envvar}
 
 
 def test_every_file_is_named() -> None:
@@ -74,12 +91,31 @@ def test_each_budget_and_each_spread_is_that_of_its_service() -> None:
 
 
 def test_every_container_has_the_probes_of_the_images_and_no_privileges() -> None:
-    for spec in pods().values():
+    for name, spec in specs().items():
         (container,) = spec["template"]["spec"]["containers"]
-        paths = {kind: container[kind]["httpGet"]["path"] for kind in ("readinessProbe", "livenessProbe")}
-        assert paths == {"readinessProbe": "/readyz", "livenessProbe": "/healthz"}
+        if name != CONSOLE:
+            paths = {kind: container[kind]["httpGet"]["path"] for kind in ("readinessProbe", "livenessProbe")}
+            assert paths == {"readinessProbe": "/readyz", "livenessProbe": "/healthz"}
         secured = container["securityContext"]
         assert secured["readOnlyRootFilesystem"]
         assert secured["capabilities"] == {"drop": ["ALL"]}
         assert not secured["allowPrivilegeEscalation"]
         assert "memory" in container["resources"]["limits"]
+
+
+def test_the_console_is_asked_for_its_port_and_given_settings_that_it_has() -> None:
+    spec = specs()[CONSOLE]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["image"] in {one["name"] for one in kustomization()["images"]}
+    words, variables = options("console")
+    command, *given = container["args"]
+    assert command == "console"
+    assert {word for word in given if word.startswith("-")} <= words
+    assert {one["name"] for one in container["env"]} <= variables
+    assert {"name": "HOLDFAST_CONSOLE_READ_ONLY", "value": "true"} in container["env"], "its rights are to read"
+    (port,) = container["ports"]
+    assert port["containerPort"] == PORT
+    assert all(container[f"{kind}Probe"]["tcpSocket"] == {"port": port["name"]} for kind in ("readiness", "liveness"))
+    (service,) = [one["spec"] for one in documents() if one["kind"] == "Service" and one["metadata"]["name"] == CONSOLE]
+    assert service["selector"] == spec["selector"]["matchLabels"]
+    assert [one["targetPort"] for one in service["ports"]] == [port["name"]]

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "compose"
 PAIRS = {"compose.yaml": "compose.secure.yaml", "compose.small.yaml": "compose.small.secure.yaml"}
 ROLES = {"controller": Role.CONTROLLER, "recovery": Role.RECOVERY, "worker": Role.WORKER, "cli": Role.OPERATOR}
+READ_ONLY = {"HOLDFAST_CONSOLE_READ_ONLY": "true"}
 
 
 def services(name: str) -> dict[str, dict[str, Any]]:
@@ -38,10 +39,11 @@ def test_each_service_has_the_login_of_its_role(base: str, overlay: str) -> None
         target = of.get("build", {}).get("target")
         if target is None:
             continue
-        role, found = ROLES[target], secured[name]
+        role, found = Role.CONSOLE if name == Role.CONSOLE else ROLES[target], secured[name]
         assert found["environment"] == {
             f"{CLIENT_PREFIX}SASL_USERNAME": user("holdfast", role),
             f"{CLIENT_PREFIX}SASL_PASSWORD_FILE": f"/run/secrets/{role}",
+            **(READ_ONLY if role is Role.CONSOLE else {}),
         }
         assert found["secrets"] == ["ca.pem", role]
         assert found["env_file"] == ["secure/services.env"]
