@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.services.cli.terminal import print_table
 from holdfast.services.view.costs import CopyCosts, EdgeCosts, JobCosts, Recovery
+from holdfast.services.view.latencies import QueryLatency
 
 _LOAD = ("unit", "role", "worker", "load", "records/s", "throughput/s")
 _STATE = ("unit", "role", "worker", "unsaved", "keys", "state", "capture ms", "apply ms", "run", "age ms")
@@ -11,6 +12,7 @@ _PHASES = ("unit", "role", "worker", "deploy", "restore", "its CPU", "restored",
 _RECOVERY = ("unit", "worker", "backup", "expected ms", "last takeover ms")
 _DELIVERIES = ("unit", "role", "worker", "transactions", "aborted", "mean ms", "mean CPU ms")
 _MICRO_BATCHES = ("unit", "worker", "micro-batches", "rows out", "late", "last ms", "of it")
+_LATENCIES = ("query", "batches", "half within ms", "99 of 100 within ms")
 _EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
 
 
@@ -19,7 +21,7 @@ _PARTS = 3
 
 
 def draw_costs(found: JobCosts) -> None:
-    """Load and state, then expected recovery, phases, transactions and edges."""
+    """Load and state, then expected recovery, phases, transactions, latencies and edges."""
     print_table(_LOAD, map(_load, found.copies), title="load", empty="no copy has reported its costs yet")
     if found.copies:
         print_table(_STATE, map(_state, found.copies), title="state, and its newest checkpoint")
@@ -32,6 +34,8 @@ def draw_costs(found: JobCosts) -> None:
         print_table(_DELIVERIES, map(_deliveries, found.copies), title="transactions")
     if any(one.micro_batches for one in found.copies):
         print_table(_MICRO_BATCHES, filter(None, map(_micro_batches, found.copies)), title="micro-batches on Spark")
+    if found.latencies:
+        print_table(_LATENCIES, map(_latency, found.latencies), title="latency of the last minute")
     if found.edges:
         print_table(_EDGES, map(_edge, found.edges), title="edges")
 
@@ -73,6 +77,10 @@ def _micro_batches(one: CopyCosts) -> tuple[object, ...] | None:
     longest = sorted(found.parts_ms.items(), key=lambda part: part[1], reverse=True)[:_PARTS]
     parts = ", ".join(f"{part} {took_ms:,.0f}" for part, took_ms in longest)
     return (one.unit, one.worker, found.written, found.rows, found.late, _ms(found.trigger_ms), parts)
+
+
+def _latency(one: QueryLatency) -> tuple[object, ...]:
+    return (one.query, one.batches, _ms(one.p50_ms), _ms(one.p99_ms))
 
 
 def _edge(one: EdgeCosts) -> tuple[object, ...]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from holdfast.schemas.commands import Command
+from holdfast.schemas.job_settings import POLICY_NAMES
 from holdfast.services.client import submitting
+from holdfast.services.client.checkpointing import change_policy
 from holdfast.services.client.drilling import drill_unit, running
 from holdfast.services.client.moving import move_unit, placed
 from holdfast.services.client.planning import missing_topics
@@ -23,7 +26,7 @@ from holdfast.services.view.reading import named_job, read_jobs
 READ_ONLY = "this console is read-only"
 PATIENCE_S = {"pause": 60.0, "resume": 60.0, "drain": 300.0, "cancel": 300.0}
 DRILL_S = MOVE_S = 90.0
-SCHEME_S = 60.0
+SCHEME_S = POLICY_S = 60.0
 STALL_S = 5.0
 
 
@@ -87,6 +90,17 @@ class Actions:
         job = running(self._door, name, unit)
         submitting.change_scheme(self._door, job, unit, wanted, SCHEME_S)
         return f"{unit} is under {wanted}."
+
+    def checkpoint(self, name: str, policy: str, interval_ms: int | None = None) -> str:
+        """Changes the checkpoint policy of a job. interval_ms: None: as it is."""
+        self._check()
+        if policy not in POLICY_NAMES:
+            raise CommandFailed(f"there is no policy '{policy}'", f"one of {', '.join(POLICY_NAMES)}", USAGE)
+        job = named_job(read_jobs(self._door), name)
+        if job.state in OVER:
+            raise CommandFailed(f"job {job.job} is {job.state}: it captures nothing")
+        command = Command("checkpoint", job.job, policy=policy, interval_ms=interval_ms)
+        return f"Job {job.job} captures by {change_policy(self._door, job, command, POLICY_S)}."
 
     def replay(self, name: str) -> str:
         """Sends the dead letters of a job back to their topics, each once."""

@@ -142,10 +142,6 @@ def _acting(actions: Actions) -> APIRouter:
     ) -> Response:
         return await _done(actions, lambda: actions.submit(file.decode(), create_topics=create_topics))
 
-    @router.post("/jobs/{job}/{action}", summary="Pause, resume, drain or cancel a job")
-    async def command(job: Job, action: Literal["pause", "resume", "drain", "cancel"]) -> Response:
-        return await _done(actions, lambda: actions.command(action, job))
-
     @router.post("/jobs/{job}/units/{unit}/drill", summary="Make a takeover of a unit, as `holdfast drill`")
     async def drill(job: Job, unit: str) -> Response:
         return await _done(actions, lambda: actions.drill(job, unit))
@@ -158,11 +154,20 @@ def _acting(actions: Actions) -> APIRouter:
     async def scheme(job: Job, unit: str, wanted: str) -> Response:
         return await _done(actions, lambda: actions.scheme(job, unit, wanted))
 
+    @router.post("/jobs/{job}/checkpoint", summary="Change the checkpoint policy of a job, as `holdfast checkpoint`")
+    async def checkpoint(job: Job, policy: str, interval_ms: Annotated[int | None, Query(ge=0)] = None) -> Response:
+        return await _done(actions, lambda: actions.checkpoint(job, policy, interval_ms))
+
     @router.post(
         "/jobs/{job}/dead-letters/replay", summary="Send dead letters back, as `holdfast dead-letters --replay`"
     )
     async def replay(job: Job) -> Response:
         return await _done(actions, lambda: actions.replay(job))
+
+    # After all whose paths begin like it: the first that fits answers.
+    @router.post("/jobs/{job}/{action}", summary="Pause, resume, drain or cancel a job")
+    async def command(job: Job, action: Literal["pause", "resume", "drain", "cancel"]) -> Response:
+        return await _done(actions, lambda: actions.command(action, job))
 
     @router.post("/workers/{worker}/{action}", summary="Kill or stall a worker of the cluster on this machine")
     async def strike(worker: str, action: Literal["kill", "stall"]) -> Response:

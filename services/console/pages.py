@@ -300,7 +300,7 @@ def _theme_button(dark: Any) -> None:
             "Quasar.Dark.set(dark);"
         )
 
-    button = ui.button(icon="contrast", on_click=toggle).props("flat round dense size=sm color=grey-7")
+    button = ui.button(icon="contrast", on_click=toggle).props("flat round dense size=sm color=none")
     button.props('aria-label="Light or dark"').tooltip("Light or dark")
 
 

@@ -29,16 +29,17 @@ def submit_form(actions: Actions, door: Door, talking: Talking, live: Callable[[
             editor = ui.codemirror(drafts.EXAMPLE, language="YAML", theme="basicLight", line_wrapping=True)
             editor.classes("card editor").style("height:420px").props('aria-label="Job file"')
             with ui.row().classes("items-center"):
-                create = ui.checkbox("Create topics that do not exist", value=True)
                 submit = ui.button("Submit").props("unelevated no-caps")
+                create = ui.checkbox("Create topics that do not exist", value=True)
+        with ui.element("div").classes("stack"):
             sample = ui.textarea("A sample to try, a JSON object a line", value=drafts.SAMPLE)
             sample.props("outlined dense autogrow input-class=mono").style("width:100%")
             with ui.row().classes("items-center"):
                 source = ui.select([], label="Source").props("outlined dense").style("min-width:160px")
                 attempt = ui.button("Try").props("outline no-caps")
-        with ui.element("div").classes("stack"):
-            said = live(card("Check", nothing("The file is checked while you write.")))
-            rows = live("")
+            rows = live(card("Rows", nothing("The job runs on the sample in memory: nothing is submitted.")))
+    said = live(card("Check", nothing("The file is checked while you write.")))
+    said.classes("said-of-draft")
 
     def look() -> drafts.Draft:
         present = replace(door, present=door.log.topics()).present

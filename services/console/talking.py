@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from nicegui import run, ui
 
+from holdfast.schemas.job_settings import POLICY_NAMES
 from holdfast.services.console.actions import STALL_S, Actions
 from holdfast.services.console.feed import Feed
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError
@@ -43,7 +45,8 @@ class Talking:
         Args:
             chooses: makes what is chosen in the dialog.
         """
-        with ui.dialog(value=True) as dialog, ui.card().props('role="alertdialog"').style("max-width:440px"):
+        with ui.dialog(value=True) as dialog, ui.card().style("max-width:440px"):
+            dialog.props["role"], dialog.props["aria-label"] = "alertdialog", title
             ui.label(title).style("font-size:17px;font-weight:650")
             ui.label(words).classes("muted")
             if chooses is not None:
@@ -99,6 +102,7 @@ class Talking:
             ui.separator()
             ui.menu_item("Move a unit", lambda: self._ask_move(job, feed))
             ui.menu_item("Change a scheme", lambda: self._ask_scheme(job, feed))
+            ui.menu_item("Change the checkpoint policy", lambda: self._ask_policy(job, feed))
             ui.menu_item("Replay dead letters", lambda: self._ask_replay(job))
 
     def _ask_move(self, job: str, feed: Feed) -> None:
@@ -111,6 +115,27 @@ class Talking:
         words = "The unit runs on while its copies change. Without a standby a failure takes longer to recover."
         schemes = sorted(SCHEMES)
         self._ask_choice("Change a scheme", words, "Change", job, feed, "Scheme", schemes, self._actions.scheme)
+
+    def _ask_policy(self, job: str, feed: Feed) -> None:
+        picture = feed.look()
+        found = None if picture is None else picture.job(job)
+        now = None if found is None else found.status.checkpoint
+        chosen: dict[str, Any] = {"policy": POLICY_NAMES[0] if now is None else now.policy, "interval": None}
+
+        def chooses() -> None:
+            policy = ui.select(list(POLICY_NAMES), label="Policy", value=chosen["policy"])
+            policy.props("outlined dense").style("width:100%")
+            policy.on_value_change(lambda event: chosen.update(policy=event.value))
+            interval = ui.number("Interval, ms; empty: as it is", min=0, precision=0, step=100)
+            interval.props("outlined dense").style("width:100%")
+            interval.on_value_change(lambda event: chosen.update(interval=event.value))
+
+        def act() -> str:
+            interval = chosen["interval"]
+            return self._actions.checkpoint(job, chosen["policy"], None if interval is None else int(interval))
+
+        words = "Units follow it once they have read the decision; a capture under way is finished."
+        self.ask("Change the checkpoint policy", words, "Change", act, chooses=chooses)
 
     def _ask_replay(self, job: str) -> None:
         words = "Each record goes back to its topic, once; the job takes it in again. Mend the job or its data first."

@@ -18,6 +18,7 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.fidelity.of_job import Rates, edge_rates
 from holdfast.services.kernel.protection.expected import of_workers
+from holdfast.services.view.latencies import Growth, QueryLatency, of_queries
 from holdfast.services.view.lines import Uncorrected
 
 RATE_MS = 15_000
@@ -105,13 +106,14 @@ class EdgeCosts(msgspec.Struct, frozen=True):
 class JobCosts(msgspec.Struct, frozen=True):
     """Output of `holdfast units --costs`. edges: as the leader of each unit counts them.
 
-    recovery: of the units whose leader has reported.
+    recovery: of the units whose leader has reported. latencies: of the queries of which one was measured.
     """
 
     copies: tuple[CopyCosts, ...]
     edges: tuple[EdgeCosts, ...]
     recovery: tuple[Recovery, ...] = ()
     workers: tuple[WorkerRecovery, ...] = ()
+    latencies: tuple[QueryLatency, ...] = ()
 
 
 class _Sample(NamedTuple):
@@ -124,10 +126,13 @@ class _Counted:
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
+        self.latencies = Growth()
 
     def add(self, sample: _Sample) -> None:
         if self._samples and sample.time_ms <= self._samples[-1].time_ms:
             return
+        if self._samples:
+            self.latencies.add(sample.time_ms, self.last, sample.costs)
         self._samples.append(sample)
         while sample.time_ms - self._samples[0].time_ms > RATE_MS:
             self._samples.popleft()
@@ -167,6 +172,7 @@ class CostsView:
         """Costs of the copies that these changes name, by unit."""
         copies: list[CopyCosts] = []
         edges: list[EdgeCosts] = []
+        latencies: dict[str, Growth] = {}
         between = {edge_of(one.topic) for one in plan.edges if one.topic is not None}
         for unit, change in changes.items():
             key = unit_key(plan.job, plan.generation, unit)
@@ -178,8 +184,9 @@ class CostsView:
                 copies.append(_copy(unit, copy.worker, copy.incarnation, role, counted))
                 if copy.flags.commit:
                     edges += _edges(unit, counted, between)
+                    latencies[unit] = counted.latencies
         recovery = tuple(_recovery(unit, copies) for unit in dict.fromkeys(one.unit for one in copies if _leads(one)))
-        return JobCosts(tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)))
+        return JobCosts(tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)), of_queries(plan, latencies))
 
     def tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, Uncorrected]:
         """Open tentative rows by query, of the queries that have some, as the leaders of the units count them."""

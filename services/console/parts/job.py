@@ -32,12 +32,10 @@ NO_TIME = ("end", "loaded")
 
 
 def job_page(job: LiveJob, rates: Sequence[float]) -> Node:
-    latencies = [one.latency_ms for one in job.status.queries if one.latency_ms is not None]
-    latency = milliseconds(max(latencies)) if latencies else unknown()
     return element(
         "div",
         *_notices(job),
-        summary(job, rates, latency),
+        summary(job, rates),
         _incident(job),
         card("Graph", graph(job.plan, job.units, job.costs), aside=_key(), class_="wide"),
         _queries(job),
@@ -78,24 +76,27 @@ def _key() -> Node:
 def _queries(job: LiveJob) -> Node:
     sinks = {one.params["query"]: one for one in job.plan.operators if one.kind == "sink"}
     rates = {one.edge: one.records_per_s for one in job.costs.edges if one.direction == "out"}
+    latencies = {one.query: one for one in job.costs.latencies}
     rows = []
     for one in job.status.queries:
         sink = sinks.get(one.query)
         topic = "" if sink is None else str(sink.params["topic"])
+        latency = latencies.get(one.query)
         rows.append([
             link(one.query, f"/jobs/{job.line.job}/results/{one.query}", "link strong"),
             chip(job.status.state_of(one)),
             moment(one.since_ms),
-            milliseconds(one.latency_ms),
+            milliseconds(None if latency is None else latency.p50_ms),
+            milliseconds(None if latency is None else latency.p99_ms),
             milliseconds(one.before_ms),
             per_s(None if sink is None else rates.get(sink.name)),
             text(topic),
             *([_fidelity(job.status.fidelity.get(one.query))] if job.status.out else []),
         ])  # fmt: skip
     out = ("fidelity",) if job.status.out else ()
-    heads = ("query", "state", "since", "latency", "usual latency", "rows out", "topic", *out)
-    inner = table(heads, rows, empty="Nothing is known of the queries yet.", label="Queries", numbers="lllnnnln")
-    return card("Queries", inner)
+    heads = ("query", "state", "since", "latency p50", "p99", "usual mean", "rows out", "topic", *out)
+    inner = table(heads, rows, empty="Nothing is known of the queries yet.", label="Queries", numbers="lllnnnnln")
+    return card("Queries", inner, aside=text("latency from arrival to result, of the last minute"))
 
 
 def _fidelity(share: float | None) -> Node:

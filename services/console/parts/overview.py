@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from holdfast.services.console.markup import (
     DASH,
@@ -14,6 +15,7 @@ from holdfast.services.console.markup import (
     figure,
     figures,
     link,
+    milliseconds,
     moment,
     muted,
     nothing,
@@ -30,11 +32,12 @@ from holdfast.services.view.happenings import Happening
 from holdfast.services.view.lines import WorkerLine
 from holdfast.services.view.live import LiveJob, Picture
 from holdfast.services.view.protection import said
+from holdfast.services.view.takeovers import Takeover
 
 Rates = Mapping[str, Sequence[float]]
 """Records a second that a job took in, by generation, the newest last."""
 LAST = 8
-_FREQUENT = frozenset({"query-available", "query-unavailable", "takeover-judged"})
+_FREQUENT = frozenset({"query-available", "query-unavailable", "takeover-judged", "scheme-chosen"})
 """Kinds of events that come by the dozen with each failure: the pages of takeovers and events have them."""
 
 
@@ -42,6 +45,7 @@ def overview(picture: Picture, rates: Rates, *, may_act: bool) -> Node:
     return element(
         "div",
         _health(picture),
+        _at_a_glance(picture, rates),
         _jobs(picture, rates),
         _workers(picture, may_act=may_act),
         _lately(picture.happenings),
@@ -49,30 +53,57 @@ def overview(picture: Picture, rates: Rates, *, may_act: bool) -> Node:
     )
 
 
-def health(picture: Picture) -> tuple[str, list[str]]:
+class Wrong(NamedTuple):
+    """Something that is not as it should be, and what to do about it; empty: wait, it heals by itself."""
+
+    said: str
+    advice: str = ""
+
+
+def health(picture: Picture) -> tuple[str, list[Wrong]]:
     """A tone, and what is wrong in words; nothing: all is well."""
     bad, warn = [], []
     for job in picture.jobs:
         name, state = job.line.job, job.line.state
         if state == "failed":
-            bad.append(f"job {name} has failed: {job.line.error}")
+            bad.append(
+                Wrong(f"job {name} has failed: {job.line.error}", "Mend what the error names, and submit it again.")
+            )
         elif state in ("stopped", "waiting"):
-            warn.append(f"job {name} is {state}: {job.line.error or 'see its page'}")
+            warn.append(
+                Wrong(f"job {name} is {state}: {job.line.error or 'see its page'}", "It continues once that is there.")
+            )
         elif down := job.line.units - job.line.available:
-            warn.append(f"{plural(down, 'unit')} of {name} {'is' if down == 1 else 'are'} not up")
+            warn.append(
+                Wrong(f"{plural(down, 'unit')} of {name} {'is' if down == 1 else 'are'} not up", _soon(picture))
+            )
         if behind := [one.query for one in job.status.queries if not one.available]:
-            warn.append(f"{plural(len(behind), 'query', 'queries')} of {name} {_lag(behind, job)}: {', '.join(behind)}")
+            warn.append(
+                Wrong(f"{plural(len(behind), 'query', 'queries')} of {name} {_lag(behind, job)}: {', '.join(behind)}")
+            )
         if job.status.out:
             shares = ", ".join(f"{query} {share:.0%}" for query, share in job.status.fidelity.items())
-            warn.append(f"job {name}: out: {', '.join(job.status.out)}; the other units give, of all rows: {shares}")
-        warn += [f"job {name}: {risk}" for risk in job.status.retention]
-        warn += [f"job {name}: {one}" for one in said(job.line.unprotected, job.line.units)]
+            said_of = f"job {name}: out: {', '.join(job.status.out)}; the other units give, of all rows: {shares}"
+            warn.append(Wrong(said_of, "Rows are tentative until they are back: the page of incidents has the plan."))
+        longer = "Give the topic a longer retention, or let the job catch up."
+        warn += [Wrong(f"job {name}: {risk}", longer) for risk in job.status.retention]
+        room = "A worker with free slots takes standbys: `holdfast up --workers N`."
+        warn += [Wrong(f"job {name}: {one}", room) for one in said(job.line.unprotected, job.line.units)]
     for worker in picture.workers:
         if worker.state not in ("live", "leaving"):
-            warn.append(f"{worker.worker} is {worker.state}{': ' + worker.turn if worker.turn else ''}")
+            turn = f": {worker.turn}" if worker.turn else ""
+            again = "Its parent starts it again; its log says why it ended: `holdfast logs`."
+            warn.append(Wrong(f"{worker.worker} is {worker.state}{turn}", again))
     if not picture.workers:
-        bad.append("no worker was heard of in the last minute")
+        bad.append(Wrong("no worker was heard of in the last minute", "`holdfast up` starts some."))
     return ("bad" if bad else "warn" if warn else "good"), [*bad, *warn]
+
+
+def _soon(picture: Picture) -> str:
+    """Advice about units that are down."""
+    if any(one.state == "live" and one.copies < one.slots for one in picture.workers):
+        return ""
+    return "No worker has a free slot: `holdfast up --workers N` starts more."
 
 
 def _lag(behind: Sequence[str], job: LiveJob) -> str:
@@ -90,12 +121,47 @@ def _health(picture: Picture) -> Node:
         words = f"All is well: {runs} on {plural(live, 'worker')}." if picture.jobs else (
             f"The cluster is ready: {plural(live, 'worker')}, no job."
         )  # fmt: skip
-        return element("p", element("span", class_="dot", aria_hidden="true"), text(words), class_=f"health {kind}")
-    lines = "".join(element("li", text(one)) for one in wrong)
+        head = element("p", element("span", class_="dot", aria_hidden="true"), text(words))
+        return element("div", head, class_=f"health {kind}", role="status")
+    lines = "".join(element("li", text(one.said), _advice(one)) for one in wrong)
     head = element("span", class_="dot", aria_hidden="true") + text(
         "Something is broken:" if kind == "bad" else "The cluster needs a look:"
     )
     return element("div", element("p", head), element("ul", lines), class_=f"health {kind}", role="status")
+
+
+def _advice(one: Wrong) -> Node:
+    if not one.advice:
+        return element("span", text(" It heals by itself; nothing to do."), class_="muted")
+    parts = one.advice.split("`")  # what stands between two of them is a command
+    shown = "".join(element("code", text(part)) if at % 2 else text(part) for at, part in enumerate(parts))
+    return element("span", text(" "), shown, class_="muted")
+
+
+def _at_a_glance(picture: Picture, rates: Rates) -> Node:
+    """Figures of the whole cluster."""
+    now = [rates[one.line.generation][-1] for one in picture.jobs if rates.get(one.line.generation)]
+    queries = [one for job in picture.jobs for one in job.status.queries]
+    up = sum(one.available for one in queries)
+    units = sum(len(one.plan.units) for one in picture.jobs)
+    bare = sum(len(names) for one in picture.jobs for names in one.line.unprotected.values())
+    live = [one for one in picture.workers if one.state == "live"]
+    slots, copies = sum(one.slots for one in live), sum(one.copies for one in live)
+    last = next((one for one in picture.takeovers if one.total_ms is not None), None)
+    return figures(
+        figure("Jobs", number(str(len(picture.jobs)), " running")),
+        figure("Taken in", per_s(sum(now) if now else None), muted("records, all jobs")),
+        figure("Queries up", number(str(up), f" of {len(queries)}"), tone="" if up == len(queries) else "warn"),
+        figure("Units protected", number(str(units - bare), f" of {units}"), tone="warn" if bare else ""),
+        figure("Slots in use", number(str(copies), f" of {slots}"), muted(plural(len(live), "worker"))),
+        figure("Last takeover", milliseconds(None if last is None else last.total_ms), _when(last)),
+    )
+
+
+def _when(one: Takeover | None) -> Node:
+    if one is None:
+        return muted("none yet")
+    return text(f"{one.unit} ") + moment(one.time_ms)
 
 
 def _jobs(picture: Picture, rates: Rates) -> Node:
@@ -136,10 +202,9 @@ def _job(job: LiveJob, rates: Sequence[float]) -> list[Node]:
 
 
 def _workers(picture: Picture, *, may_act: bool) -> Node:
-    live = [one for one in picture.workers if one.state == "live"]
-    slots, copies = sum(one.slots for one in live), sum(one.copies for one in live)
-    heads = ("worker", "state", "zone", "slots", "memory", "processor time", "process", *(("",) if may_act else ()))
-    rows = [_worker(one, may_act=may_act) for one in picture.workers]
+    load = _load(picture)
+    heads = ("worker", "state", "zone", "slots", "load", "memory", "process", *(("",) if may_act else ()))
+    rows = [_worker(one, load.get(one.worker), may_act=may_act) for one in picture.workers]
     inner = table(
         heads,
         rows,
@@ -147,10 +212,20 @@ def _workers(picture: Picture, *, may_act: bool) -> Node:
         label="Workers",
         numbers="lllnnnnn",
     )
-    return card("Workers", inner, aside=text(f"{copies} of {plural(slots, 'slot')} in use"))
+    return card("Workers", inner, aside=text("load: of batches and checkpoints, in parts of a core"))
 
 
-def _worker(one: WorkerLine, *, may_act: bool) -> list[Node]:
+def _load(picture: Picture) -> dict[str, float]:
+    """Share of a core that the copies on each worker take, as far as it is known."""
+    found: dict[str, float] = {}
+    for job in picture.jobs:
+        for one in job.costs.copies:
+            if one.load is not None:
+                found[one.worker] = found.get(one.worker, 0.0) + one.load
+    return found
+
+
+def _worker(one: WorkerLine, load: float | None, *, may_act: bool) -> list[Node]:
     share = min(1.0, one.copies / one.slots) if one.slots else 0.0
     bar = element("span", element("span", style=f"width:{share:.0%}"), class_="meter", aria_hidden="true")
     row = [
@@ -158,8 +233,8 @@ def _worker(one: WorkerLine, *, may_act: bool) -> list[Node]:
         chip(one.state, one.turn),
         text(one.zone) if one.zone else unknown(),
         element("span", bar, number(str(one.copies), f" of {one.slots}"), class_="used", title=", ".join(one.units)),
+        unknown() if load is None else number(f"{100 * load:.1f}", " %"),
         size(one.rss_bytes),
-        number(f"{one.cpu_s:,.1f}", " s"),
         text(one.pid),
     ]
     if may_act:
@@ -177,35 +252,44 @@ def _worker(one: WorkerLine, *, may_act: bool) -> list[Node]:
 def _lately(happenings: Sequence[Happening]) -> Node:
     return card(
         "What happened last",
-        story([one for one in happenings if one.kind not in _FREQUENT][-LAST:], "Nothing has happened yet."),
+        story(
+            [one for one in happenings if one.kind not in _FREQUENT][-LAST:], "Nothing has happened yet.", short=True
+        ),
         aside=link("Takeovers, phase by phase", "/takeovers"),
     )
 
 
-def story(happenings: Sequence[Happening], empty: str) -> Node:
-    """Lines as `holdfast events` tells them, the newest first."""
+def story(happenings: Sequence[Happening], empty: str, *, short: bool = False) -> Node:
+    """Lines as `holdfast events` tells them, the newest first. short: the beginning of long ones, the rest on hover."""
     if not happenings:
         return nothing(empty)
     lines = [
-        element("li", moment(one.time_ms), element("span", text(str(one))), class_="failure" if failed(one) else None)
+        element(
+            "li",
+            moment(one.time_ms),
+            element("span", text(str(one)), title=str(one) if short else None),
+            class_="failure" if failed(one) else None,
+        )
         for one in reversed(happenings)
     ]
-    return element("ol", *lines, class_="story")
+    return element("ol", *lines, class_="story short" if short else "story")
 
 
 def failed(one: Happening) -> bool:
     return one.kind in ("failure", "job-failed", "promise-broken")
 
 
-def summary(job: LiveJob, rates: Sequence[float], latency: Node) -> Node:
+def summary(job: LiveJob, rates: Sequence[float]) -> Node:
     """The figures of a job."""
     status, unprotected = job.status, sum(map(len, job.line.unprotected.values()))
     queries = status.queries
     up, units = sum(one.available for one in queries), len(job.plan.units)
     lag = sum(job.lags.values())
+    slowest = max(job.costs.latencies, key=lambda one: one.p50_ms, default=None)
+    p50, p99 = (None, None) if slowest is None else (slowest.p50_ms, slowest.p99_ms)
     return figures(
         figure("Taken in", per_s(rates[-1] if rates else None), spark_line(rates)),
-        figure("Latency, slowest query", latency, muted("from arrival to result")),
+        figure("Latency p50, slowest query", milliseconds(p50), muted("p99 ") + milliseconds(p99)),
         figure("Queries up", number(str(up), f" of {len(queries)}"), tone="" if up == len(queries) else "warn"),
         figure("Units protected", number(str(units - unprotected), f" of {units}"), tone="warn" if unprotected else ""),
         figure("Lag", number(f"{lag:,}" if job.lags else DASH, " records"), muted("not yet taken in")),

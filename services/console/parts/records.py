@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.services.console.drafts import Draft, Tried, pretty
 from holdfast.services.console.graph import graph
-from holdfast.services.console.markup import Node, card, chip, count, element, link, moment, muted, nothing, table, text
+from holdfast.services.console.markup import (
+    DASH,
+    Node,
+    card,
+    chip,
+    count,
+    element,
+    link,
+    moment,
+    muted,
+    nothing,
+    table,
+    text,
+)
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.view.live import LiveJob
 
 Record = Mapping[str, Any]
+MOST_FIELDS = 12
+"""With more of them a row is shown as the text that it is."""
 
 
 def results(job: LiveJob, query: str, rows: Sequence[Record]) -> Node:
@@ -23,24 +39,60 @@ def results(job: LiveJob, query: str, rows: Sequence[Record]) -> Node:
         )
         for name in names
     ]
+    heads, cells, kinds = _columns([bytes(one["row"]).decode(errors="replace") for one in rows])
     shown = [
         [
-            element("code", text(pretty(bytes(one["row"]).decode(errors="replace")))),
+            *cells[at],
             moment(one["timestamp_ms"]),
             count(one["batch"]),
             chip(one["status"]) if one["status"] != "final" else text("final"),
             text(f"{one['partition']}·{one['offset']}"),
         ]
-        for one in rows
+        for at, one in enumerate(rows)
     ]
     inner = table(
-        ("row", "written", "batch", "status", "partition·offset"),
+        (*heads, "written", "batch", "status", "partition·offset"),
         shown,
         empty="No row yet: a query with a window gives rows once event time has passed the window's end.",
         label=f"Rows of {query}",
-        numbers="wlnln",
+        numbers=f"{kinds}lnln",
     )
     return card(f"Newest rows of {query}", inner, aside=muted("queries: ") + text(" · ").join(others), class_="wide")
+
+
+def _columns(rows: Sequence[str]) -> tuple[list[str], list[list[Node]], str]:
+    """Heads, the cells of each row, and kinds of columns: a column for each field, or one for rows that are none."""
+    read = [_fields(one) for one in rows]
+    names = list(dict.fromkeys(name for fields in read if fields is not None for name in fields))
+    if not names or len(names) > MOST_FIELDS or None in read:
+        return ["row"], [[element("code", text(pretty(one)))] for one in rows], "w"
+    known = [fields for fields in read if fields is not None]
+    numeric = [all(_is_number(fields.get(name)) for fields in known) for name in names]
+    cells = [[_cell(fields, name) for name in names] for fields in known]
+    return names, cells, "".join("n" if one else "v" for one in numeric)
+
+
+def _fields(row: str) -> dict[str, Any] | None:
+    """Fields of a JSON object; None: it is none."""
+    try:
+        found = json.loads(row)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _cell(fields: Mapping[str, Any], name: str) -> Node:
+    """A value as JSON has it: nothing is rounded; a string without its quotes."""
+    if name not in fields:
+        return muted(DASH)
+    value = fields[name]
+    if value is None:
+        return muted("null")
+    return element("code", text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
 
 
 def dead_letters(job: str, letters: Sequence[Record]) -> Node:
@@ -84,9 +136,9 @@ def draft(found: Draft) -> Node:
 
 
 def tried(found: Tried) -> Node:
-    rows = [[element("code", text(pretty(one)))] for one in found.rows]
+    heads, rows, kinds = _columns(found.rows)
     said = element("pre", text(found.said), class_="record said")
-    inner = table(("row",), rows, empty="The sample gives no row.", label="Rows of the try", numbers="w")
+    inner = table(heads, rows, empty="The sample gives no row.", label="Rows of the try", numbers=kinds)
     return card("Rows", inner, said, aside=chip("available" if found.well else "failed"))
 
 

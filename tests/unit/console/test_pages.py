@@ -197,8 +197,10 @@ def test_health_is_said_in_words(cluster: ShownCluster, live: LiveView) -> None:
     seen = picture(cluster, live)
     tone, wrong = health(seen)
     assert tone == "warn", "the job in memory has no controller: its state is accepted, its units are not counted as up"
-    assert health(Picture(1, 0, "t")) == ("bad", ["no worker was heard of in the last minute"])
     assert wrong
+    tone, (nobody,) = health(Picture(1, 0, "t"))
+    assert (tone, nobody.said) == ("bad", "no worker was heard of in the last minute")
+    assert "<code>holdfast up</code> starts some." in overview(Picture(1, 0, "t"), {}, may_act=False), "what to do"
 
 
 def test_units_that_are_out_are_named_with_the_fidelity_of_each_query(cluster: ShownCluster, live: LiveView) -> None:
@@ -209,7 +211,9 @@ def test_units_that_are_out_are_named_with_the_fidelity_of_each_query(cluster: S
     begins = Outage(plan.job, plan.generation, unit, 1, job.units[0].epoch, 5, {"all": 0.5})
     assign(cluster, outages=(begins,))
     seen = picture(cluster, live)
-    assert f"job counted: out: {unit}; the other units give, of all rows: all 50%" in health(seen)[1]
+    assert f"job counted: out: {unit}; the other units give, of all rows: all 50%" in [
+        one.said for one in health(seen)[1]
+    ]
     status = replace(seen.jobs[0].status, queries=(QueryState("all", available=False),))
     said = words(job_page(replace(seen.jobs[0], status=status), []))
     assert f"out, and not recovered yet: {unit}; the other units give tentative results" in said

@@ -13,6 +13,7 @@ from holdfast.services.cli.costs import draw_costs
 from holdfast.services.cli.looking import status_parts
 from holdfast.services.cli.watching import line_of
 from holdfast.services.view.costs import RATE_MS, JobCosts, Recovery, _workers
+from holdfast.services.view.latencies import WINDOW_MS
 from holdfast.services.view.lines import Uncorrected
 from tests.unit.view.test_cluster_view import NOW, RUN, TOPICS, Cluster
 
@@ -108,6 +109,28 @@ def test_a_query_with_open_tentative_rows_is_tentative_until_its_leader_says_tha
     assert "query late is tentative" in line_of(status)
     beat(cluster, 1_000, Costs(UNIT, leads=True, tentative={"late": TentativeCounts(9, 8, 1, 0, 0.75)}))
     assert tentative() == {}
+
+
+def test_the_latency_of_a_query_is_known_by_its_median_and_its_tail(cluster: Cluster) -> None:
+    total_ms = 0
+    for batch in range(101):
+        total_ms += 900 if batch == 70 else batch
+        beat(cluster, batch * 100, Costs(UNIT, leads=True, latencies=batch + 1, latency_ms=total_ms))
+    (one,) = found(cluster).latencies
+    assert (one.query, one.batches, one.p50_ms, one.p99_ms) == ("out", 100, 50, 100), "what was before is not known"
+    beat(cluster, 10_100, Costs(UNIT, leads=True, latencies=103, latency_ms=total_ms + 4_000))
+    assert found(cluster).latencies[0].p99_ms == 2_000, "the mean of what came between two heartbeats"
+    beat(cluster, 10_100 + WINDOW_MS, Costs(UNIT, leads=True, latencies=104, latency_ms=total_ms + 4_007))
+    (one,) = found(cluster).latencies
+    assert (one.batches, one.p50_ms, one.p99_ms) == (3, 2_000, 2_000)
+
+
+def test_counters_that_begin_again_and_those_of_a_standby_are_no_latency(cluster: Cluster) -> None:
+    beat(cluster, 0, Costs(UNIT, leads=True, latencies=50, latency_ms=5_000))
+    beat(cluster, 100, Costs(UNIT, leads=True, latencies=2, latency_ms=20))
+    beat(cluster, 100, Costs(UNIT, latencies=50, latency_ms=5_000), "w2")
+    beat(cluster, 200, Costs(UNIT, latencies=51, latency_ms=5_100), "w2")
+    assert found(cluster).latencies == ()
 
 
 def test_a_standby_has_costs_and_no_edges_of_its_own(cluster: Cluster) -> None:
