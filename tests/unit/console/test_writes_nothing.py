@@ -67,7 +67,13 @@ def test_nothing_is_written_for_what_is_looked_at() -> None:
     try:
         assert feed.wait(HANG_S) is not None
         reads = [path for path, of in app.openapi()["paths"].items() if "get" in of]
-        given = {"{job}": "counted", "{query}": "all", "{unit}": cluster.unit, "{worker}": "worker-1"}
+        given = {
+            "{job}": "counted",
+            "{query}": "all",
+            "{operator}": "counts",
+            "{unit}": cluster.unit,
+            "{worker}": "worker-1",
+        }
         for name, value in given.items():
             reads = [path.replace(name, value) for path in reads]
         assert len(reads) > 8
