@@ -32,6 +32,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     newest: input positions of the marker `marked`, where intermediate topics may be trimmed to it; read: the offset of
     `assignments` up to which their author had read: whoever has read less does not go by them. leap: the record that
     moved the watermark of a source of the unit furthest.
+    rests: of a unit with source tasks, the batch at which the job is paused, once every source has come to it.
     """
 
     unit: str
@@ -57,6 +58,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     newest: tuple[Position, ...] = ()
     read: Whole = -1
     leap: Leap | None = None
+    rests: Count = 0
 
     @property
     def durable(self) -> int:

@@ -227,6 +227,11 @@ class CutLog:
         """Every source task that has not ended has cut the newest batch."""
         return all(cuts.final or cuts.batch == self.newest_batch for cuts in self._tasks.values())
 
+    @property
+    def rests(self) -> int:
+        """The batch at which the job is paused, once every source task has come to it; 0: not yet, or it is not."""
+        return self.newest_batch if self.paused and self.level and self.is_level else 0
+
     def admits(self, batch: int) -> bool:
         """False if no cut of this batch can be valid now. A pause that levels lets those of the newest batch and of
         earlier ones through, every other pause none.

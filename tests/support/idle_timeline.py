@@ -43,6 +43,7 @@ class Timed:
     every_batches: int = 10
     swept_ms: float = 0.0
     captured_batch: int = -1
+    rests: bool = False
     batch: int = 1
     batches: int = 1
     still: bool = False

@@ -87,4 +87,5 @@ def later(a: Progress, b: Progress) -> Progress:
         arrived_ms=b.arrived_ms if b.arrived >= a.arrived else a.arrived_ms,
         newest=durable.newest,
         read=durable.read,
+        rests=max(a.rests, b.rests),
     )

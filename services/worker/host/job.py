@@ -58,6 +58,7 @@ class JobView:
     senders: by data partition and writer number.
     read: how far `assignments` was read.
     spacing: of its batches, as the copies here read them.
+    rests: newest batch at which it was paused with all its sources, as units that read them say; 0: none.
     """
 
     plan: Plan
@@ -77,6 +78,7 @@ class JobView:
     senders: dict[Partition, dict[int, str]] = field(default_factory=dict)
     read: Callable[[], int] = lambda: -1
     spacing: Spacing = field(default_factory=Spacing)
+    rests: int = 0
     _here: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
@@ -207,6 +209,7 @@ class JobView:
         """Takes in the progress of a copy here."""
         known = self.progress.get(record.unit)
         self.progress[record.unit] = record if known is None else later(known, record)
+        self.rests = max(self.rests, record.rests)
 
     def read_published(self, record: Progress) -> None:
         """Takes in the progress that a unit published. Raises msgspec.ValidationError when no unit of the job can have

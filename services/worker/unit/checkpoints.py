@@ -56,19 +56,15 @@ class Checkpointed(Protocol):
 
     def moment(self) -> Moment:
         """A marker's statements about it as of its batch."""
-        ...
 
     def acked(self, marker: Marker, kind: Kind) -> None:
         """Its own marker was read back as valid."""
-        ...
 
     def marked(self, marker: Marker) -> None:
         """A marker that it has reached is valid, whoever wrote it."""
-        ...
 
     def jumped(self, marker: Marker) -> None:
         """Its state is as of another copy's marker, which is ahead."""
-        ...
 
 
 class Checkpoints:
@@ -166,6 +162,10 @@ class Checkpoints:
     @property
     def batches(self) -> int:
         return self._of.batch - (0 if self.marker is None else self.marker.b)
+
+    @property
+    def rests(self) -> bool:
+        return self._of.batch == self._job.rests
 
     @property
     def still(self) -> bool:

@@ -52,12 +52,14 @@ class ProgressPublisher:
         self._batch = -1
         self._kept: dict[str, int] = {}
         self._cutter = cutter
-        self._arrival, self._over = (0, 0), False
+        self._arrival, self._over, self._rests = (0, 0), False, 0
 
     def due_ms(self, now_ms: float) -> float:
         """The time to publish: never, if the last batch has been published, and what readers have not acknowledged."""
         if not self._commits():
             return math.inf
+        if self._cutter.log.rests > self._rests:
+            return now_ms  # somebody waits for the checkpoints of all units
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
         published &= self._arrival[0] >= self._cutter.arrived()[0]
         return math.inf if published else self._next_ms
@@ -69,14 +71,14 @@ class ProgressPublisher:
 
     def look(self, now_ms: float) -> None:
         """Publishes if that is due."""
-        if now_ms >= self._next_ms and now_ms >= self.due_ms(now_ms):
+        if now_ms >= self.due_ms(now_ms):
             self.publish(now_ms)
 
     def publish(self, now_ms: float) -> None:
         """Publishes what the leader has done."""
         progress = self.progress()
         self._last_ms, self._batch, self._kept = now_ms, progress.processed, self._outputs.retained
-        self._arrival = progress.arrived, progress.arrived_ms
+        self._arrival, self._rests = (progress.arrived, progress.arrived_ms), progress.rests
         self._cutter.arrivals.published()
         self._append(progress)
         self._steps.restart()
@@ -121,6 +123,7 @@ class ProgressPublisher:
             arrived_ms=arrived_ms,
             newest=newest,
             read=self._job.read() if newest else -1,
+            rests=self._cutter.log.rests,
         )
 
     def _needed(self, marker: Marker) -> tuple[Position, ...]:

@@ -101,10 +101,10 @@ class Running:
         )
 
     def _watched(self) -> tuple[Watched, ...]:
-        """Values that Kafka's answers change between two turns, and that no record brings."""
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
             Watched("acks of readers", lambda: self.outputs.bounded and self.commits, lambda: self.outputs.retained),
+            Watched("a pause", lambda: self.commits, lambda: self.job.rests),
             Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
         )
 

@@ -14,7 +14,7 @@ from holdfast.schemas import commands
 from holdfast.schemas.commands import Command
 from holdfast.schemas.plans import Plan, Rejection, Status
 from holdfast.schemas.savepoints import Start
-from holdfast.schemas.topics import ClusterTopics
+from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.audit.replaying import replay
 from holdfast.services.client.holding import Holding
 from holdfast.services.client.savepoint_files import read_manifest, read_pieces
@@ -354,6 +354,20 @@ def test_updates_lose_and_double_nothing_whatever_ends_amid_them(undisturbed: di
     assert report.exact
     seen |= {name for name in site.cluster.log.topics() if ".savepoints." in name}
     assert seen == {site.plan.seed.topic if site.plan.seed else ""}, "those of former generations went with them"
+
+
+def test_an_update_of_a_job_at_rest_waits_for_no_timer() -> None:
+    site = Site(SMALL)
+    feed(site, 0, 30)
+    began_ms = list[int]()
+
+    def paused() -> None:
+        cuts = site.door.topics.job(site.plan.job, site.plan.generation).cuts
+        if not began_ms and any(b"pause" in (one.value() or b"") for one in site.cluster.log.scan(Partition(cuts, 0))):
+            began_ms.append(site.cluster._now_ms)
+
+    site.update(site.raw, meanwhile=paused)
+    assert site.cluster._now_ms - began_ms[0] < 300
 
 
 def test_an_update_that_is_refused_leaves_the_job_running_as_it_was() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.policies.refresh import (
     MAX_REPEATED,
@@ -40,6 +41,7 @@ class Unit:
     every_batches: int = 10
     batch: int = 3
     captured_batch: int = -1
+    rests: bool = False
     leads: bool = True
     resting: bool = True
     capturing: bool = False
@@ -89,6 +91,24 @@ def test_a_sweep_that_is_waited_for_is_due_then_and_not_before(unit: Unit, now_m
         return
     assert Sweep().wait_ms(U, {U: unit}, now_ms + wait_ms) == 0
     assert wait_ms == 0 or Sweep().wait_ms(U, {U: unit}, now_ms + wait_ms - 1) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES.keys() - {"aligned"})
+def test_a_unit_captures_at_once_where_a_paused_job_rests_and_not_again(policy: str) -> None:
+    scheduler = Scheduler()
+    for unit, kind in (
+        (Unit(policy, rests=True, still=True), Kind.SWEEP),
+        (Unit(policy, rests=True, batches=0), None),
+        (Unit(policy, still=True), None),
+    ):
+        scheduler.join(U, unit)
+        assert scheduler.capture(U, 1) is kind
+
+
+def test_under_aligned_a_pause_makes_no_capture_of_another_batch() -> None:
+    scheduler = Scheduler()
+    scheduler.join(U, Unit("aligned", rests=True))
+    assert scheduler.capture(U, 1) is None
 
 
 def test_only_a_unit_with_a_standby_is_refreshed() -> None:

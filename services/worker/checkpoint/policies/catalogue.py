@@ -8,6 +8,7 @@ from holdfast.services.worker.checkpoint.policies.aligned import Aligned
 from holdfast.services.worker.checkpoint.policies.idle_minmax import IdleMinMax
 from holdfast.services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
 from holdfast.services.worker.checkpoint.policies.individual import Individual
+from holdfast.services.worker.checkpoint.policies.paused import Paused
 from holdfast.services.worker.checkpoint.policies.policy import Policy
 from holdfast.services.worker.checkpoint.policies.refresh import Refresh
 from holdfast.services.worker.checkpoint.policies.sweep import Sweep
@@ -17,12 +18,13 @@ from holdfast.services.worker.checkpoint.policies.whole_worker import WholeWorke
 DEFAULT = "sweep"
 
 POLICIES: Mapping[str, Callable[[], tuple[Policy, ...]]] = {
-    DEFAULT: lambda: (Sweep(), Refresh()),
-    "synchronous": lambda: (Synchronous(),),
-    "individual": lambda: (Individual(),),
+    DEFAULT: lambda: (Paused(), Sweep(), Refresh()),
+    "synchronous": lambda: (Paused(), Synchronous()),
+    "individual": lambda: (Paused(), Individual()),
     "aligned": lambda: (Aligned(),),
-    IdleMinMax.name: lambda: (IdleMinMax(),),
-    IdleRoundRobin.name: lambda: (IdleRoundRobin(),),
-    WholeWorker.name: lambda: (WholeWorker(),),
+    IdleMinMax.name: lambda: (Paused(), IdleMinMax()),
+    IdleRoundRobin.name: lambda: (Paused(), IdleRoundRobin()),
+    WholeWorker.name: lambda: (Paused(), WholeWorker()),
 }
-"""Under `sweep` a unit with a suspended copy also captures between two sweeps; the others alone say when."""
+"""All but `aligned`, under which captures are of the same batches everywhere, capture where a paused job rests. Under
+`sweep` a unit with a suspended copy also captures between two sweeps; the others alone say when."""
