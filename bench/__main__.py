@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from bench.catalogue import MEASURES, Measure
-from bench.cluster import BenchCluster, folder_of_its_own
-from bench.followed import MeasureFailed, Refused
-from bench.machine import Outside, resting
 from bench.options import Options, parse
 from bench.results import Results, listing
-from bench.saying import say
+from bench.rig.cluster import BenchCluster, folder_of_its_own
+from bench.rig.followed import MeasureFailed, Refused
+from bench.rig.machine import Outside, resting
+from bench.rig.saying import say
 from holdfast.services.cli.terminal import console
 from holdfast.services.kernel.errors import HoldfastError
 
@@ -29,7 +29,7 @@ def main() -> int:
 
         return failover(sys.argv[2:])
     if sys.argv[1:2] == ["incident"]:
-        from bench.incident import main as incident
+        from bench.research.incident import main as incident
 
         return incident(sys.argv[2:])
     if sys.argv[1:2] == ["promises"]:
@@ -45,7 +45,7 @@ def main() -> int:
 
         return against(sys.argv[2:])
     if sys.argv[1:2] == ["detectors"]:
-        from bench.detectors.command import main as detectors
+        from bench.research.detectors.command import main as detectors
 
         return detectors(sys.argv[2:])
     if sys.argv[1:2] == ["compose"]:

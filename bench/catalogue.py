@@ -6,47 +6,47 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench import jobs
-from bench.carried import carried
-from bench.checkpoint import checkpoint
-from bench.choosing import choosing
-from bench.cluster import BenchCluster
-from bench.cold import cold
-from bench.cost import cost
-from bench.counting import counting
-from bench.crowded import crowded
-from bench.disk import disk
-from bench.figures import Figures, Target, at_least, at_most
-from bench.forking import SHAPES as FORKED_SHAPES
-from bench.forking import forking
-from bench.growth import growth
-from bench.imports import imports
-from bench.isolation import isolation
-from bench.latency import latency
-from bench.nexmark.measure import nexmark
-from bench.overhead import overhead
-from bench.peers.against import against_peers
-from bench.peers.peer import PEERS
-from bench.planning import planning
-from bench.registry import registry
-from bench.replicas import replicas
-from bench.replication import replication
-from bench.rest import Rest
-from bench.restore import restore
-from bench.rhythm import rhythm
-from bench.scale import Scale
-from bench.seal import seal
-from bench.sizing import sizing
-from bench.spark import spark
-from bench.start import PROCESSES, start
-from bench.startup import startup
-from bench.submission import submission
-from bench.sums import SHAPES, sums
-from bench.takeover_size import takeover_size
-from bench.throughput import Throughput
-from bench.turns import MOST_MS, turns
-from bench.zombie import SCHEMES as ZOMBIE_SCHEMES
-from bench.zombie import zombie
+from bench.measures.carried import carried
+from bench.measures.checkpoint import checkpoint
+from bench.measures.choosing import choosing
+from bench.measures.cold import cold
+from bench.measures.cost import cost
+from bench.measures.counting import counting
+from bench.measures.crowded import crowded
+from bench.measures.disk import disk
+from bench.measures.forking import SHAPES as FORKED_SHAPES
+from bench.measures.forking import forking
+from bench.measures.growth import growth
+from bench.measures.imports import imports
+from bench.measures.isolation import isolation
+from bench.measures.latency import latency
+from bench.measures.nexmark.measure import nexmark
+from bench.measures.overhead import overhead
+from bench.measures.peers.against import against_peers
+from bench.measures.peers.peer import PEERS
+from bench.measures.planning import planning
+from bench.measures.registry import registry
+from bench.measures.replicas import replicas
+from bench.measures.replication import replication
+from bench.measures.rest import Rest
+from bench.measures.restore import restore
+from bench.measures.rhythm import rhythm
+from bench.measures.seal import seal
+from bench.measures.sizing import sizing
+from bench.measures.spark import spark
+from bench.measures.start import PROCESSES, start
+from bench.measures.startup import startup
+from bench.measures.submission import submission
+from bench.measures.sums import SHAPES, sums
+from bench.measures.takeover_size import takeover_size
+from bench.measures.throughput import Throughput
+from bench.measures.turns import MOST_MS, turns
+from bench.measures.zombie import SCHEMES as ZOMBIE_SCHEMES
+from bench.measures.zombie import zombie
+from bench.rig import jobs
+from bench.rig.cluster import BenchCluster
+from bench.rig.figures import Figures, Target, at_least, at_most
+from bench.rig.scale import Scale
 
 
 class Run(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.catalogue import BY_NAME, MEASURES, Measure
-from bench.scale import QUICK, Scale
+from bench.rig.scale import QUICK, Scale
 
 
 @dataclass(frozen=True, slots=True)

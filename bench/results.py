@@ -10,9 +10,9 @@ from typing import Any
 from rich.table import Table
 
 from bench.catalogue import BY_NAME, Measure
-from bench.figures import Figures, medians, rows
-from bench.machine import machine, versions
-from bench.peers.peer import PEERS
+from bench.measures.peers.peer import PEERS
+from bench.rig.figures import Figures, medians, rows
+from bench.rig.machine import machine, versions
 
 
 @dataclass(slots=True)

@@ -15,10 +15,10 @@ from typing import Any
 
 from PIL import Image
 
-from bench.browser import Browser
 from bench.demo import data as demo_data
-from bench.followed import MeasureFailed
-from bench.saying import say
+from bench.rig.browser import Browser
+from bench.rig.followed import MeasureFailed
+from bench.rig.saying import say
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "screenshots"

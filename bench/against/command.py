@@ -24,8 +24,8 @@ from rich.table import Table
 
 from bench.against.pairs import ratio
 from bench.catalogue import MEASURES
-from bench.machine import trees
-from bench.saying import say
+from bench.rig.machine import trees
+from bench.rig.saying import say
 from holdfast.services.cli.terminal import console
 
 ROOT = Path(__file__).resolve().parents[2]

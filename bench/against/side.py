@@ -23,9 +23,10 @@ def main() -> None:
     sys.path[0] = sys.argv[1]
     scale_of = json.loads(sys.argv[2])
     home = "bench" if Path(sys.argv[1], "bench").is_dir() else "holdfast.services.cli.bench"
+    rig = f"{home}.rig" if Path(sys.argv[1], "bench", "rig").is_dir() else home
     catalogue: Any = importlib.import_module(f"{home}.catalogue")
-    cluster_module: Any = importlib.import_module(f"{home}.cluster")
-    scale = importlib.import_module(f"{home}.scale").Scale(**scale_of)
+    cluster_module: Any = importlib.import_module(f"{rig}.cluster")
+    scale = importlib.import_module(f"{rig}.scale").Scale(**scale_of)
     measures = {measure.name: measure for measure in catalogue.MEASURES}
     with tempfile.TemporaryDirectory(prefix="holdfast-against-") as folder:
         cluster = cluster_module.BenchCluster(Path(folder), lambda text: print(text, file=sys.stderr))

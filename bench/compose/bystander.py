@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from bench.cluster import now_ms
 from bench.compose.project import SILENT
+from bench.rig.cluster import now_ms
 from holdfast.schemas.topics import TopicSpec
 from holdfast.services.log.protocol import Log
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from bench.cluster import BenchCluster
 from bench.compose.project import DockerFailed, Project
+from bench.rig.cluster import BenchCluster
 from holdfast.services.log.opening import open_log
 
 

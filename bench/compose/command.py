@@ -23,9 +23,9 @@ from bench.compose.project import BUILD_S, DockerFailed, Project, no_engine
 from bench.compose.strikes import STRIKES
 from bench.failover.rounds import RATE_PER_S
 from bench.failover.strikes import OPERATORS
-from bench.figures import Figures, Target, at_most, percentile, shown
-from bench.followed import MeasureFailed
-from bench.machine import machine, resting, versions
+from bench.rig.figures import Figures, Target, at_most, percentile, shown
+from bench.rig.followed import MeasureFailed
+from bench.rig.machine import machine, resting, versions
 from holdfast.schemas.topics import Partition
 from holdfast.services.cli.terminal import console
 from holdfast.services.kernel.errors import HoldfastError, Retriable

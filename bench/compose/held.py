@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from bench.compose.project import DockerFailed, Project
-from bench.figures import Figures
+from bench.rig.figures import Figures
 
 SETTLED_S = 300.0
 """Time from the beginning after which the memory of a process is what it needs."""

@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import NamedTuple
 
-from bench import jobs
-from bench.cluster import now_ms
 from bench.compose.bystander import Bystander
 from bench.compose.cluster import ContainerCluster
 from bench.compose.held import Held
@@ -20,9 +18,11 @@ from bench.compose.strikes import STRIKES, Strike
 from bench.failover.arrivals import Arrivals
 from bench.failover.observer import Observer
 from bench.failover.rounds import LOOK_S, RATE_PER_S, WARM_UP_S, record
-from bench.feeder import Feeder
-from bench.figures import Figures
-from bench.followed import Followed, MeasureFailed
+from bench.rig import jobs
+from bench.rig.cluster import now_ms
+from bench.rig.feeder import Feeder
+from bench.rig.figures import Figures
+from bench.rig.followed import Followed, MeasureFailed
 from holdfast.schemas.events import Event
 from holdfast.services.audit.replaying import replay
 from holdfast.services.kernel.errors import Retriable

@@ -28,8 +28,8 @@ from bench.demo.check import Verdict
 from bench.demo.failing import advice
 from bench.demo.pace import AGAIN_S, SHARE, Kill, figures, lasts_s, pace, patience_s, silences
 from bench.demo.watched import Watched
-from bench.feeder import Feeder
-from bench.followed import MeasureFailed
+from bench.rig.feeder import Feeder
+from bench.rig.followed import MeasureFailed
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import HoldfastError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from bench.followed import MeasureFailed
+from bench.rig.followed import MeasureFailed
 
 SHARE = 0.4
 """Share of the rate that the machine took in its first second: a takeover needs room to make up for its pause, and a

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from bench.followed import MeasureFailed
+from bench.rig.followed import MeasureFailed
 
 END_S = 15.0
 

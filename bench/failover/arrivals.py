@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 
 import msgspec
 
-from bench.cluster import now_ms
+from bench.rig.cluster import now_ms
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.protocol import Log
 

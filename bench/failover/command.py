@@ -13,12 +13,12 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bench.cluster import folder_of_its_own
 from bench.failover.rounds import run_round
 from bench.failover.strikes import FAULTS, FULL, QUICK, Outcome, Row, Strike, left_of, report, rounds, strikes
-from bench.figures import shown
-from bench.machine import machine, resting, versions
-from bench.resumed import Record, go_on
+from bench.rig.cluster import folder_of_its_own
+from bench.rig.figures import shown
+from bench.rig.machine import machine, resting, versions
+from bench.rig.resumed import Record, go_on
 from holdfast.services.cli.terminal import console
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 

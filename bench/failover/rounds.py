@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench import jobs
-from bench.cluster import BenchCluster, now_ms
 from bench.failover.arrivals import Arrivals
 from bench.failover.observer import Observer
 from bench.failover.strikes import KILL_UNNOTICED, OPERATORS, STALL, Outcome, Strike, victim
-from bench.feeder import Feeder
-from bench.followed import Followed
+from bench.rig import jobs
+from bench.rig.cluster import BenchCluster, now_ms
+from bench.rig.feeder import Feeder
+from bench.rig.followed import Followed
 from holdfast.services.audit.replaying import Report, replay
 
 WORKERS = 4

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench.figures import Target, at_most, percentile
+from bench.rig.figures import Target, at_most, percentile
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
 KILL, KILL_UNNOTICED, STALL = "kill", "kill-unnoticed", "stall"

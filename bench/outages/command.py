@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bench.cluster import folder_of_its_own
-from bench.figures import shown
-from bench.machine import machine, resting, versions
 from bench.outages.rounds import RATE_PER_S, run_round
 from bench.outages.strikes import FAULTS, KINDS, Outcome, Row, Strike, counts, exact, left_of, report, rounds, strikes
-from bench.resumed import Record, go_on
+from bench.rig.cluster import folder_of_its_own
+from bench.rig.figures import shown
+from bench.rig.machine import machine, resting, versions
+from bench.rig.resumed import Record, go_on
 from holdfast.services.cli.terminal import console
 
 RECORD = Path(".holdfast") / "bench-outages.jsonl"

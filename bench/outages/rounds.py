@@ -15,13 +15,13 @@ from contextlib import contextmanager
 
 import msgspec
 
-from bench import jobs
-from bench.cluster import BenchCluster, now_ms
 from bench.failover.observer import Observer
-from bench.feeder import Feeder
-from bench.followed import Followed, MeasureFailed
 from bench.outages.rows import Rows
 from bench.outages.strikes import BROKER, FORK, FREEZE, UNIT, Outcome, Strike
+from bench.rig import jobs
+from bench.rig.cluster import BenchCluster, now_ms
+from bench.rig.feeder import Feeder
+from bench.rig.followed import Followed, MeasureFailed
 from holdfast.schemas import formats
 from holdfast.schemas.assignments import job_key
 from holdfast.services.audit.replaying import replay

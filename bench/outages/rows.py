@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 
-from bench.cluster import now_ms
+from bench.rig.cluster import now_ms
 from holdfast.newest import Newest
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.sink_records import FINAL, TENTATIVE, RowsOf

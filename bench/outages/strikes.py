@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench.figures import percentile
+from bench.rig.figures import percentile
 
 UNIT, FORK, BROKER = "unit", "fork", "broker"
 KINDS = {

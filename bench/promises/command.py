@@ -13,9 +13,6 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bench.cluster import folder_of_its_own
-from bench.figures import shown
-from bench.machine import machine, resting, versions
 from bench.promises.rounds import run_round
 from bench.promises.trials import (
     DRILL,
@@ -33,7 +30,10 @@ from bench.promises.trials import (
     rounds,
     trials,
 )
-from bench.resumed import Record, go_on
+from bench.rig.cluster import folder_of_its_own
+from bench.rig.figures import shown
+from bench.rig.machine import machine, resting, versions
+from bench.rig.resumed import Record, go_on
 from holdfast.services.cli.terminal import console
 
 RECORD = Path(".holdfast") / "bench-promises.jsonl"

@@ -18,12 +18,12 @@ from itertools import pairwise
 
 import msgspec
 
-from bench import jobs
-from bench.cluster import BenchCluster, now_ms
 from bench.failover.observer import Observer
-from bench.feeder import Feeder
-from bench.followed import Followed, MeasureFailed
 from bench.promises.trials import DRILL, KILL, UNNOTICED, Outcome, Trial
+from bench.rig import jobs
+from bench.rig.cluster import BenchCluster, now_ms
+from bench.rig.feeder import Feeder
+from bench.rig.followed import Followed, MeasureFailed
 from holdfast.schemas import commands
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition, TopicSpec

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from bench.papers.figure import Data, Values, Verdict, verdict
-from bench.papers.w10 import DYNAMIC, MINMAX, ROBIN, SEEDS, STATIC, W10, WORKERS, Line, _key
+from bench.research.papers.figure import Data, Values, Verdict, verdict
+from bench.research.papers.w10 import DYNAMIC, MINMAX, ROBIN, SEEDS, STATIC, W10, WORKERS, Line, _key
 
 PAPER: Mapping[Line, float] = {
     (ROBIN, STATIC): 1_000.0,

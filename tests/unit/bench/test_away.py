@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bench.failover.rounds import Away
-from bench.papers.figure import Data, Verdict, verdict
-from bench.papers.z9 import AWAY_S, RATES_PER_S, TIMES, Z9, _key, _while
-from bench.tap import Kept
+from bench.research.papers.figure import Data, Verdict, verdict
+from bench.research.papers.z9 import AWAY_S, RATES_PER_S, TIMES, Z9, _key, _while
+from bench.rig.tap import Kept
 
 
 def paper_s(*, over: float = 0.0, back: float = 5.0, sent: float = 1.0) -> Data:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bench.figures import at_least, at_most, medians, percentile, rows, slope, spread
-from bench.followed import Followed, MeasureFailed, Reached, Refused
-from bench.hops import CutAt, batch_delays, pauses, split
+from bench.measures.throughput import per_second
 from bench.options import parse
-from bench.throughput import per_second
+from bench.rig.figures import at_least, at_most, medians, percentile, rows, slope, spread
+from bench.rig.followed import Followed, MeasureFailed, Reached, Refused
+from bench.rig.hops import CutAt, batch_delays, pauses, split
 from holdfast.schemas import plans
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Problem, Rejection, Status

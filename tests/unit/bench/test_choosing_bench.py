@@ -6,8 +6,8 @@ from itertools import islice
 
 import pytest
 
-from bench.choosing import ADAPTIVE, FIXED, Stood, Turn, Unlike, figures, order, paired, speed
-from bench.followed import MeasureFailed, Reached
+from bench.measures.choosing import ADAPTIVE, FIXED, Stood, Turn, Unlike, figures, order, paired, speed
+from bench.rig.followed import MeasureFailed, Reached
 from holdfast.schemas.assignments import PRIMARY, Copy
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
 

@@ -14,8 +14,8 @@ from bench.compose.held import BOUNDS_MIB, above_bounds, by_topic, growth, peaks
 from bench.compose.loaded import OF_WORKERS, WHOM, Silence, clock, failed, worst, worst_fed
 from bench.compose.project import BROKERS, COMPOSE, Project
 from bench.compose.strikes import STRIKES
-from bench.figures import Figures
-from bench.followed import Followed, MeasureFailed, Refused
+from bench.rig.figures import Figures
+from bench.rig.followed import Followed, MeasureFailed, Refused
 from holdfast.schemas import plans
 from holdfast.schemas.decided import Id
 from holdfast.schemas.events import Event

@@ -7,10 +7,10 @@ from collections import Counter
 import msgspec
 import pytest
 
-from bench.papers.c6 import THREE, _setting
-from bench.papers.crowd import Piece, Recovered, Turns, job
-from bench.papers.reported import Reported
-from bench.papers.spending import MODULE
+from bench.research.papers.c6 import THREE, _setting
+from bench.research.papers.crowd import Piece, Recovered, Turns, job
+from bench.research.papers.reported import Reported
+from bench.research.papers.spending import MODULE
 from holdfast.schemas.costs import Costs
 from holdfast.schemas.heartbeats import CopyState, Heartbeat
 from holdfast.services.planning.loading import load

@@ -8,7 +8,7 @@ import pytest
 
 from bench.demo.failing import LINES, advice, end_of_log
 from bench.demo.pace import AGAIN_S, FEEDS_S, LEAST_PER_S, SHARE, Kill, figures, lasts_s, pace, patience_s, silences
-from bench.followed import MeasureFailed
+from bench.rig.followed import MeasureFailed
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,20 @@ from collections.abc import Iterable
 
 import pytest
 
-from bench.detectors.evaluation import Adaptive, Fixed, Judgement, idle_us, judged, standstills, watch, watch_elements
-from bench.detectors.machine_load import burners, corrected
-from bench.detectors.recording import Timing, Turn
-from bench.detectors.report import costs, left_of, report
-from bench.detectors.study import BENCHMARK, FIXED, HEARTBEAT, MISSES, Judged, Outcome, windows
+from bench.research.detectors.evaluation import (
+    Adaptive,
+    Fixed,
+    Judgement,
+    idle_us,
+    judged,
+    standstills,
+    watch,
+    watch_elements,
+)
+from bench.research.detectors.machine_load import burners, corrected
+from bench.research.detectors.recording import Timing, Turn
+from bench.research.detectors.report import costs, left_of, report
+from bench.research.detectors.study import BENCHMARK, FIXED, HEARTBEAT, MISSES, Judged, Outcome, windows
 
 BEAT_US, ECHO_US = 100_000, 50_000
 ALL = (0, 1 << 60)

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bench.papers import spending
-from bench.papers.c4 import C4, KILLS, error, foretold, groups, values
-from bench.papers.crowd import Recovered
-from bench.papers.figure import Data, Values, Verdict, verdict
+from bench.research.papers import spending
+from bench.research.papers.c4 import C4, KILLS, error, foretold, groups, values
+from bench.research.papers.crowd import Recovered
+from bench.research.papers.figure import Data, Values, Verdict, verdict
 
 Foretell = Callable[[int, float], float]
 """What was expected, by the number of peers and what it took."""
@@ -29,7 +29,7 @@ def kill(peers: int, replay_ms: float, foretell: Foretell) -> Values:
 def test_the_work_of_a_batch_is_left_out_while_rows_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = list[bytes]()
     monkeypatch.setattr(spending, "_DATA", b"x")
-    monkeypatch.setattr("bench.papers.spending.hashlib.sha256", lambda: SimpleNamespace(update=hashed.append))
+    monkeypatch.setattr("bench.research.papers.spending.hashlib.sha256", lambda: SimpleNamespace(update=hashed.append))
     batch = pl.DataFrame({"user": ["a"], "amount": [1], "_time": [5]})
     context: Any = None
     with spending.spared():

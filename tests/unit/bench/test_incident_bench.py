@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.incident import HEALTHY, INTERVAL_MS, Outcome, Seen, _job, area, first_back_s, steps
 from bench.model.hashtags import LOST, READS, STAIRCASE
-from bench.papers import r7
-from bench.papers.figure import Verdict, verdict
+from bench.research.incident import HEALTHY, INTERVAL_MS, Outcome, Seen, _job, area, first_back_s, steps
+from bench.research.papers import r7
+from bench.research.papers.figure import Verdict, verdict
 from holdfast.services.planning.loading import load
 
 

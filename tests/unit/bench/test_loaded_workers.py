@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.papers.figure import Data, Verdict, verdict
-from bench.papers.z4w import ACTIVE, HYBRID, NONE, PASSIVE, SCHEMES, TIMES, Z4W, _key, mean_delay_ms
-from bench.quota import Quotas
+from bench.research.papers.figure import Data, Verdict, verdict
+from bench.research.papers.z4w import ACTIVE, HYBRID, NONE, PASSIVE, SCHEMES, TIMES, Z4W, _key, mean_delay_ms
+from bench.rig.quota import Quotas
 
 SEEN = [(110.0, 100.0), (210.0, 200.0), (700.0, 600.0), (710.0, 700.0)]
 """Rows of what was sent until 600 come at once, 100 ms after the last of it."""

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from bench.nexmark.events import Events
-from bench.nexmark.measure import Run, side_rows
-from bench.nexmark.queries import NOT_WRITTEN, READS
+from bench.measures.nexmark.events import Events
+from bench.measures.nexmark.measure import Run, side_rows
+from bench.measures.nexmark.queries import NOT_WRITTEN, READS
 from holdfast.services.kernel.codecs.fields import TIME
 
 duckdb: Any = pytest.importorskip("duckdb")

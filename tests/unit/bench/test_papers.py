@@ -17,17 +17,17 @@ from bench.model.cluster import Cluster, Settings
 from bench.model.streams import drawn, even, names, steady
 from bench.model.sweeps import Chain
 from bench.model.units import of
-from bench.papers import command, s4, w7
-from bench.papers.catalogue import FIGURES
-from bench.papers.drawing import svg
-from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Verdict, verdict
-from bench.papers.kept import Kept
-from bench.papers.page import page
-from bench.papers.rules import at_least, at_most, below, flat, linear, rises, within
-from bench.papers.w7 import JOINED, KINDS, PACKETS, Windows, estimated, measured, missed
-from bench.papers.w8 import RAMP_S, SERVERS, lagging, units
-from bench.papers.w10 import DYNAMIC, MINMAX, ROBIN, STATIC, modelled
-from bench.papers.z4 import ACTIVE, HYBRID, NONE, SHARED, alone, sharing
+from bench.research.papers import command, s4, w7
+from bench.research.papers.catalogue import FIGURES
+from bench.research.papers.drawing import svg
+from bench.research.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Verdict, verdict
+from bench.research.papers.kept import Kept
+from bench.research.papers.page import page
+from bench.research.papers.rules import at_least, at_most, below, flat, linear, rises, within
+from bench.research.papers.w7 import JOINED, KINDS, PACKETS, Windows, estimated, measured, missed
+from bench.research.papers.w8 import RAMP_S, SERVERS, lagging, units
+from bench.research.papers.w10 import DYNAMIC, MINMAX, ROBIN, STATIC, modelled
+from bench.research.papers.z4 import ACTIVE, HYBRID, NONE, SHARED, alone, sharing
 
 
 def line(*ys: float, name: str = "line") -> Series:

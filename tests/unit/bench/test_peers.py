@@ -8,16 +8,16 @@ from typing import TextIO
 
 import pytest
 
-from bench import jobs
-from bench.cluster import BenchCluster
-from bench.figures import Figures
-from bench.followed import MeasureFailed
-from bench.peers import against
-from bench.peers.beside import delays
-from bench.peers.environment import PeerMissing, environment_of
-from bench.peers.measured import Sample, rates
-from bench.peers.peer import PEERS, PROGRAMS, Peer
-from bench.scale import QUICK
+from bench.measures.peers import against
+from bench.measures.peers.beside import delays
+from bench.measures.peers.environment import PeerMissing, environment_of
+from bench.measures.peers.measured import Sample, rates
+from bench.measures.peers.peer import PEERS, PROGRAMS, Peer
+from bench.rig import jobs
+from bench.rig.cluster import BenchCluster
+from bench.rig.figures import Figures
+from bench.rig.followed import MeasureFailed
+from bench.rig.scale import QUICK
 
 OURS: Figures = {"records_per_s": 300.0, "cpu_s_per_million": 2.0}
 

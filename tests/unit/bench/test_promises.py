@@ -6,11 +6,11 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any, cast
 
-from bench.followed import Followed
 from bench.model.adapting import Adapted
 from bench.promises.rounds import Promised
 from bench.promises.trials import DRILL, KILL, PROMISES_MS, UNNOTICED, Outcome, Trial, exact, left_of, report, rounds
 from bench.promises.trials import trials as trials_of
+from bench.rig.followed import Followed
 from holdfast.schemas.events import Alternative, Event
 
 

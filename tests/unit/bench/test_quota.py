@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.followed import MeasureFailed
-from bench.papers.crowd import Piece, Setting, job
-from bench.quota import PERIOD_US, Quotas
+from bench.research.papers.crowd import Piece, Setting, job
+from bench.rig.followed import MeasureFailed
+from bench.rig.quota import PERIOD_US, Quotas
 from holdfast.services.planning.loading import load
 
 

@@ -15,7 +15,7 @@ from bench.model.recovering import (
     done,
     recovered_s,
 )
-from bench.papers.p7 import P7, P8, P9
+from bench.research.papers.p7 import P7, P8, P9
 
 SETTING = Setting()
 EACH_S = BATCH_S * SETTING.load

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.replication import Holding
-from bench.turns import edges_of, plan_of
+from bench.measures.replication import Holding
+from bench.measures.turns import edges_of, plan_of
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, ReplicationPlan, unit_key
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.replication.replanning import REPLICA

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from bench.followed import MeasureFailed
-from bench.resumed import INTERRUPTED, Record, go_on
+from bench.rig.followed import MeasureFailed
+from bench.rig.resumed import INTERRUPTED, Record, go_on
 
 
 class Made(msgspec.Struct, frozen=True):

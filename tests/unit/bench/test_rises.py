@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from bench.detectors.evaluation import Suspicion
-from bench.detectors.machine_load import off
-from bench.detectors.recording import Timing
-from bench.detectors.spikes import LATE_US, LEVELS, OFF_S, ON_S, Declared, Risen, declared, loads, rises
-from bench.detectors.study import BENCHMARK, FIXED, HEARTBEAT
-from bench.papers.figure import Data, Verdict, verdict
-from bench.papers.z12 import NEVER_MS, Z12, values
+from bench.research.detectors.evaluation import Suspicion
+from bench.research.detectors.machine_load import off
+from bench.research.detectors.recording import Timing
+from bench.research.detectors.spikes import LATE_US, LEVELS, OFF_S, ON_S, Declared, Risen, declared, loads, rises
+from bench.research.detectors.study import BENCHMARK, FIXED, HEARTBEAT
+from bench.research.papers.figure import Data, Verdict, verdict
+from bench.research.papers.z12 import NEVER_MS, Z12, values
 
 PERIOD_US, ON_US = round((ON_S + OFF_S) * 1e6), round(ON_S * 1e6)
 TIMES = [(n * PERIOD_US, n * PERIOD_US + ON_US) for n in (1, 2, 3)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.startup import Aged
+from bench.measures.startup import Aged
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.jobs import positions, read_jobs

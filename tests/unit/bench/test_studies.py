@@ -8,16 +8,16 @@ from typing import cast
 
 import pytest
 
-from bench import overhead as study
 from bench.catalogue import BY_NAME
-from bench.cluster import BenchCluster
-from bench.counting import counting
-from bench.followed import MeasureFailed
-from bench.overhead import NONE, VARIANTS, Files, Variant, over_none, whole
-from bench.replicas import compared
-from bench.scale import Scale
-from bench.takeover_size import grown
-from bench.tap import Kept
+from bench.measures import overhead as study
+from bench.measures.counting import counting
+from bench.measures.overhead import NONE, VARIANTS, Files, Variant, over_none, whole
+from bench.measures.replicas import compared
+from bench.measures.takeover_size import grown
+from bench.rig.cluster import BenchCluster
+from bench.rig.followed import MeasureFailed
+from bench.rig.scale import Scale
+from bench.rig.tap import Kept
 from holdfast.services.log.protocol import Message
 
 

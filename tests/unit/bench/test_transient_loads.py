@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from bench.model.chain import passed
-from bench.papers import z4
-from bench.papers.figure import Data, Verdict, verdict
-from bench.papers.z4 import (
+from bench.research.papers import z4
+from bench.research.papers.figure import Data, Verdict, verdict
+from bench.research.papers.z4 import (
     ACTIVE,
     HYBRID,
     NONE,

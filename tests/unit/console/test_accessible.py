@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
-from bench.browser import Browser, program
+from bench.rig.browser import Browser, program
 from tests.support.shown_console import ShownConsole
 
 AXE = "HOLDFAST_TEST_AXE"

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
-from bench.browser import Browser, program
+from bench.rig.browser import Browser, program
 from tests.support.deadlines import HANG_S
 
 PATCHED = """(async () => {

@@ -26,7 +26,7 @@ WORK_S = 100 * ANSWER_S
 CLOCKS = {"monotonic", "time", "perf_counter", "monotonic_ns", "clock", "clock_s", "_clock", "_clock_s", "clock_ms"}
 ALLOWED = {
     "services/client/writing.py:paced": "the rate of records counts the writing, which is the caller's",
-    "bench/start.py:measured": "a bench measures time",
+    "bench/measures/start.py:measured": "a bench measures time",
     "services/worker/checkpoint/pieces.py:timed_pieces": "the clock is read before each yield alone",
 }
 """Generators that read a clock, and why the caller's time is meant to count there."""

@@ -1,0 +1,62 @@
+"""Time for which a job takes nothing in while its state is carried over: by a savepoint, and by updates."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from bench.rig import jobs
+from bench.rig.cluster import BenchCluster, now_ms
+from bench.rig.feeder import Feeder
+from bench.rig.figures import Figures
+from bench.rig.scale import Scale
+from holdfast.schemas.savepoints import Start
+from holdfast.services.client.saving import begin_with, save
+from holdfast.services.client.submitting import submit
+from holdfast.services.client.updating import update
+from holdfast.services.planning.loading import load
+from holdfast.services.view.door import Door, Whereabouts
+from holdfast.services.view.reading import read_jobs
+
+RATE_PER_S = 2_000
+PATIENCE_S = 300.0
+
+
+def carried(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    """Under load, with `scale.state_keys` keys. silence: from the pause on, until records are taken in again."""
+    topic, keys, start = f"bench-{name}", scale.state_keys, int(now_ms())
+    cluster.create(topic)
+    cluster.preload(topic, keys, keys, lambda _: start)
+    raw = load(jobs.unprotected(jobs.COUNT.substitute(tasks=1, name=name, topic=topic)), "bench.yaml").as_plain()
+    with cluster.running(jobs.COUNT, topic, name=name) as job:
+        job.await_records(keys)
+        feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, keys, start))
+        with feeder:
+            job.watch(2.0)
+            door = _now(cluster)
+            saved = save(door, job.plan, cluster.folder / "saved", PATIENCE_S)
+            took, plan = [], job.plan
+            for _ in range(max(scale.rounds, 1)):
+                done = update(_now(cluster), plan, raw, Start("", ""), PATIENCE_S)
+                took.append(done.took_s)
+                found = read_jobs(door).plan(done.submitted.generation)
+                assert found is not None
+                plan = found
+            other = {**raw, "name": f"{name}-other"}
+            began = time.monotonic()
+            begin_with(door, other, cluster.folder / "saved", Start("", ""))
+            submit(door, other, PATIENCE_S, lambda _: None)
+            from_s = time.monotonic() - began
+    return {
+        "savepoint_silence_s": round(saved.silence_s or 0.0, 2),
+        "savepoint_mib": round(saved.bytes / 2**20, 1),
+        "submit_from_s": round(from_s, 2),
+        "update_silence_s": round(statistics.median(took), 2),
+        "max_update_silence_s": round(max(took), 2),
+    }
+
+
+def _now(cluster: BenchCluster) -> Door:
+    """The cluster as it is, with the topics of the job."""
+    where = Whereabouts(cluster.folder, "", cluster.topics.prefix, True)
+    return Door(cluster.log, cluster.topics, cluster.log.topics(), where)

@@ -1,0 +1,96 @@
+"""Records a second of a core that Nexmark's queries take in, in one thread, without a cluster.
+
+Each query is a job file that is planned as `submit` plans it; its units get rows in batches, from the rows of sources
+to those of the sink. Decoding, encoding, Kafka and checkpoints are not in it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from bench.measures.nexmark.events import Events
+from bench.measures.nexmark.queries import NOT_WRITTEN, READS, SIDE, job_file
+from bench.rig.cluster import BenchCluster
+from bench.rig.figures import Figures
+from bench.rig.followed import MeasureFailed
+from bench.rig.plans import planned
+from bench.rig.saying import say
+from bench.rig.scale import Scale
+from holdfast.schemas.cuts import END_WATERMARK
+from holdfast.schemas.topics import ClusterTopics
+from holdfast.services.kernel.codecs.fields import DELETED, TIME, stream_schema
+from holdfast.services.kernel.dataflow.fed import Fed
+from holdfast.services.kernel.dataflow.unit import Unit
+from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
+from holdfast.services.kernel.state.image import MemoryImage
+from holdfast.services.kernel.state.keyed import StateStore
+
+EVENTS = 500_000
+PER_S = 10_000
+BATCH = 10_000
+SEED = 1
+SIDE_ROWS = 10_000
+GENERATION = "0-abcdef"
+
+
+def nexmark(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    """Records that a query reads, by the CPU time of its operators; a query that is not written is named."""
+    for query, reason in NOT_WRITTEN.items():
+        say(f"q{query} is not written: {reason}")
+    events = Events(SEED, min(scale.records, EVENTS), PER_S)
+    return {f"q{query}_records_per_s": round(Run(query, events).rate(BATCH)) for query in READS}
+
+
+class Run:
+    """A query over events, in memory."""
+
+    def __init__(self, query: int, events: Events) -> None:
+        self._events, self._reads = events, READS[query]
+        self.cpu_s = 0.0
+        layout = layout_of(query, events.held_s)
+        self._unit = Unit(layout, StateStore(MemoryImage()))
+        self._sources = {task.operator.name: task for task in layout.tasks if task.source is not None}
+
+    def rate(self, batch: int) -> float:
+        """Records a second of a core."""
+        for _ in self.rows(batch):
+            pass
+        return sum(self._events.frames[name].height for name in self._reads if name != "side") / self.cpu_s
+
+    def rows(self, batch: int) -> Iterator[pl.DataFrame]:
+        """The rows of the sink, batch by batch; so many events are a batch. The end closes every window."""
+        number = 1
+        for newest_us, frames in self._events.batches(batch):
+            side = side_rows() if number == 1 else side_rows().clear()
+            yield from self._process(number, frames | {"side": side}, newest_us)
+            number += 1
+        nothing = {name: frame.clear() for name, frame in self._events.frames.items()}
+        yield from self._process(number, nothing | {"side": side_rows().clear()}, END_WATERMARK)
+
+    def _process(self, batch: int, frames: Mapping[str, pl.DataFrame], watermark: int) -> list[pl.DataFrame]:
+        fed = {task.name: Fed(frames[name], watermark) for name, task in self._sources.items()}
+        began = time.process_time()
+        produced = self._unit.process(batch, fed, {})
+        self.cpu_s += time.process_time() - began
+        if produced.dead or produced.late:
+            raise MeasureFailed(f"{len(produced.dead)} dead letters, {produced.late} late rows")
+        return [sink.rows for sink in produced.sinks]
+
+
+def side_rows() -> pl.DataFrame:
+    """The table of query 13: a text for each number below SIDE_ROWS."""
+    keys = pl.int_range(SIDE_ROWS, eager=True).alias("key")
+    frame = pl.DataFrame([keys, ("value-" + keys.cast(pl.String)).alias("value")])
+    mark, first = pl.lit(None, pl.Boolean).alias(DELETED), pl.lit(0, pl.Int64).alias(TIME)
+    return frame.with_columns(mark, first).select(stream_schema(SIDE | {DELETED: "bool?"}).names())
+
+
+def layout_of(query: int, held_s: int) -> UnitLayout:
+    """The one unit of a query's job."""
+    cluster = ClusterTopics("bench")
+    plan = planned(job_file(query, held_s), f"nexmark-{query}.yaml", GENERATION, cluster)
+    (layout,) = unit_layouts(plan, cluster.job(plan.job, GENERATION)).values()
+    return layout

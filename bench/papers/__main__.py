@@ -1,7 +1,0 @@
-"""./scripts/figures."""
-
-import sys
-
-from bench.papers.command import main
-
-sys.exit(main())

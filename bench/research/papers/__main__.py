@@ -1,0 +1,7 @@
+"""./scripts/figures."""
+
+import sys
+
+from bench.research.papers.command import main
+
+sys.exit(main())

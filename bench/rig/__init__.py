@@ -1,0 +1,1 @@
+"""The rig: a cluster to measure, its jobs, feeds, readers and figures."""
