@@ -144,9 +144,9 @@ class Cluster:
     def _policy(self) -> Idle:
         if self.settings.policy == IdleMinMax.name:
             return IdleMinMax(self.settings.credit)
-        (policy,) = POLICIES[self.settings.policy]()
-        assert isinstance(policy, Idle), f"{self.settings.policy} does not go by idle time"
-        return policy
+        policies = [policy for policy in POLICIES[self.settings.policy]() if isinstance(policy, Idle)]
+        assert len(policies) == 1, f"{self.settings.policy} does not go by idle time"
+        return policies[0]
 
     def run(self, until_ms: float) -> Cluster:
         """Events, slices of load, samples and rebalance periods, in the order of time."""
