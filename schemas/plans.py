@@ -185,7 +185,7 @@ class Seed(msgspec.Struct, frozen=True):
     topic: where the state lies. savepoint: its id. sources: by source task, where it begins. watermarks: by task, of
     its inputs, as far as they are known. kept: operators whose state is carried over. renamed: of these, the name that
     each had, where it was another one. rescaled: of these, those whose state is split and merged by key, since they had
-    another number of tasks.
+    another number of tasks. replaces: generation of the job of that name that ends for this one; empty: none.
     """
 
     topic: str
@@ -196,6 +196,7 @@ class Seed(msgspec.Struct, frozen=True):
     kept: tuple[str, ...] = ()
     renamed: dict[str, str] = {}
     rescaled: tuple[str, ...] = ()
+    replaces: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):

@@ -14,15 +14,12 @@ from typing import Any
 
 from msgspec import structs
 
-from holdfast.schemas.assignments import STOP, job_key
 from holdfast.schemas.plans import Plan
-from holdfast.schemas.savepoints import FIELD, Piece, Start, Task, replaced_by
-from holdfast.schemas.topics import Partition
+from holdfast.schemas.savepoints import FIELD, Piece, Start, Task
 from holdfast.services.client.holding import Holding
 from holdfast.services.client.saving import manifest_of, new_id, tasks_of
 from holdfast.services.client.submitting import Submitted, submit
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
-from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.log.late.savepoints import upload
 from holdfast.services.view.door import Door
@@ -32,12 +29,15 @@ from holdfast.services.view.door import Door
 class Updated:
     """A job whose next generation runs.
 
-    batch: at which it was held. entries: of its state. took_s: from the pause on.
+    batch: at which it was held. entries: of its state. held_s: until it was; carried_s: from there on until its state
+    was on the cluster; took_s: until the next generation ran. All begin with the pause.
     """
 
     submitted: Submitted
     batch: int
     entries: int
+    held_s: float
+    carried_s: float
     took_s: float
 
 
@@ -62,20 +62,22 @@ def update(
     hold, id = holding or Holding(door, plan), new_id()
     try:
         held = hold.hold(timeout_s)
+        at_rest_s = time.monotonic()
         tasks: dict[str, Task] = {}
         pieces = _pieces(hold, held.batch, tasks)
         topic = upload(door.log, door.topics, id, pieces, lambda: manifest_of(door, plan, held, tasks, id))
+        carried_s = time.monotonic() - at_rest_s
         begin = structs.replace(start, topic=topic, id=id, replaces=plan.generation, paused=held.paused)
         try:
             done = submitting(door, raw | {FIELD: structs.asdict(begin)}, timeout_s, lambda how_far: None)
         except JobRejected:
-            if not _is_stopped(door, plan):  # else the topic holds all that is left of the job's state
-                door.log.delete([topic])
+            door.log.delete([topic])
             raise
     except BaseException:
         hold.release()  # behind the new job in the log it concerns that one, which runs anyway
         raise
-    return Updated(done, held.batch, sum(one.entries for one in tasks.values()), time.monotonic() - held.paused_s)
+    entries, held_s = sum(one.entries for one in tasks.values()), at_rest_s - held.paused_s
+    return Updated(done, held.batch, entries, held_s, carried_s, time.monotonic() - held.paused_s)
 
 
 def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:
@@ -83,19 +85,14 @@ def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:
 
     Raises CommandFailed.
     """
-    known, label = read_admitted(door.log, door.topics), f"{plan.job}@{plan.generation}"
-    for g, former in known.plans().items():
-        ended = known.ended(g)
-        if ended is not None and ended.reason == replaced_by(label):
-            back = {was: now for now, was in (plan.seed.renamed if plan.seed is not None else {}).items()}
-            return former, structs.replace(start, renamed=back | start.renamed)
-    message = f"{label} has replaced no other one, as far as the cluster remembers"
+    former = None
+    if plan.seed is not None and plan.seed.replaces:
+        former = read_admitted(door.log, door.topics).plan(plan.seed.replaces)
+    if plan.seed is not None and former is not None:
+        back = {was: now for now, was in plan.seed.renamed.items()}
+        return former, structs.replace(start, renamed=back | start.renamed)
+    message = f"{plan.job}@{plan.generation} has replaced no other one, as far as the cluster remembers"
     raise CommandFailed(message, f"`holdfast update {plan.job} JOB.yaml` takes the former file")
-
-
-def _is_stopped(door: Door, plan: Plan) -> bool:
-    goal = read_standings(door.log, Partition(door.topics.assignments, 0)).goal(job_key(plan.job, plan.generation))
-    return goal is not None and goal.goal.kind == STOP
 
 
 def _pieces(hold: Holding, batch: int, tasks: dict[str, Task]) -> Iterator[Piece]:

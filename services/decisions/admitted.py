@@ -104,5 +104,5 @@ class Admitted:
         return dict(sorted(live.items(), key=lambda item: int(item[0].split("-")[0])))
 
     def named(self, job: str) -> Plan | None:
-        """The running job of that name."""
-        return next((plan for plan in self.running().values() if plan.job == job), None)
+        """The newest running job of that name: one that it has replaced may not have ended yet."""
+        return next((plan for plan in reversed(self.running().values()) if plan.job == job), None)

@@ -43,7 +43,10 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
     watermarks |= {name: cuts.watermark for name, cuts in sources.items()}
     renamed = {now: was for now, was in names.items() if now in kept and now != was}
     split = rescaled(savepoint.plan, new, start)
-    return Seed(start.topic, savepoint.id, savepoint.batch, sources, watermarks, tuple(sorted(kept)), renamed, split)
+    return Seed(
+        start.topic, savepoint.id, savepoint.batch, sources, watermarks, tuple(sorted(kept)), renamed, split,
+        start.replaces,
+    )  # fmt: skip
 
 
 def _of_tasks(former: OperatorPlan | None, of: Mapping[str, _T]) -> dict[int, _T]:

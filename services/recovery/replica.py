@@ -219,8 +219,8 @@ class Replica:
             return  # concerns those who read the job's own topics, or begin late
         if isinstance(decision, Plan):
             self._generations[decision.job] = decision.generation
-        elif isinstance(decision, Ended):
-            self._generations.pop(decision.job, None)
+        elif isinstance(decision, Ended) and self._generations.get(decision.job) == decision.generation:
+            del self._generations[decision.job]  # else another one has taken its place
         self._observe(DecisionRead(decision))
 
     def _command(self, offset: int, value: bytes) -> None:

@@ -14,7 +14,7 @@ from holdfast.schemas.events import Event as Happened
 from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
 from holdfast.schemas.plans import Decision, Plan, Rejection, Retirement, Status
 from holdfast.schemas.topics import generation
-from holdfast.services.controller.core import capturing, commanding, completing, replacing, reports, status, steps
+from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps
 from holdfast.services.controller.core.actions import (
     Action,
     AppendCheckpoint,
@@ -141,7 +141,7 @@ class Controller:
             case CaughtUp():
                 self._begin(now_ms)
             case Drafted() | Refused():
-                self._drafted(event, now_ms)
+                self._drafted(event)
             case Counted():
                 self._counted(event)
             case Found():
@@ -200,6 +200,8 @@ class Controller:
         job = self._job(decision.generation, decision.job)
         if isinstance(decision, Plan):
             job.admit(decision)
+            if decision.seed is not None and (former := self.jobs.get(decision.seed.replaces)) is not None:
+                former.make_way(job)
             self._step(job, Step.PLAN_READ)
         elif isinstance(decision, Rejection):
             job.problems = decision.problems
@@ -240,28 +242,18 @@ class Controller:
 
     # -- what became of actions ---------------------------------------------------------------------------------------
 
-    def _drafted(self, event: Drafted | Refused, now_ms: int) -> None:
+    def _drafted(self, event: Drafted | Refused) -> None:
         job = self.jobs.get(event.plan.generation if isinstance(event, Drafted) else event.generation)
         if job is None or job.life.phase is not Phase.DRAFTING:
             return
         holder = self._admitted.named(job.name)
         in_use = self.jobs[holder.generation] if holder is not None else None
-        if isinstance(event, Refused) and replacing.begun(job, in_use, self._admitted, self.goals):
-            # The former job is down for it: whatever is amiss may pass, and to reject it would lose the state.
-            job.not_yet, job.failed, job.retry_ms = event.problems, job.asked, now_ms + RETRY_MS
-            job.trouble = "; ".join(f"{one.path}: {one.message}" for one in event.problems)
-            return
-        if isinstance(event, Drafted) and in_use is not None and in_use.holds_for(job):
-            in_use.make_way(job)
-            job.proposal = event.plan
-            self._step(job, Step.REPLACES)
-            return
-        if isinstance(event, Drafted) and in_use is None and (lost := replacing.lost(job, self._admitted)) is not None:
+        held = in_use is not None and in_use.holds_for(job)
+        if isinstance(event, Drafted) and in_use is None and (lost := job.lost()) is not None:
             job.refuse((lost,), None, self._author.next())
-        elif isinstance(event, Drafted) and in_use is None:
+        elif isinstance(event, Drafted) and (in_use is None or held):
             job.proposal = event.plan
         else:
-            held = in_use is not None and in_use.holds_for(job)
             problems = event.problems if isinstance(event, Refused) else ()
             job.refuse(problems, None if held else in_use, self._author.next())
         self._step(job, Step.DRAFTED)
@@ -425,20 +417,12 @@ class Controller:
             job = commanding.concerned(asked, self.jobs.values())
             if job is not None and job.undecided:
                 waiting.append(asked)
-                if asked.command.command == "cancel" and job.not_yet:
-                    self._give_up(job)
             elif job is None:
                 if asked.fresh or now_ms - asked.timestamp_ms <= LATE_MS:
                     self._publish_event(reports.refused(asked.command, f"no such job; {self._running()}", now_ms))
             elif (cause := commanding.apply(asked, job)) and asked.fresh:
                 self._publish_event(reports.refused(asked.command, cause, now_ms))
         self._commands = waiting
-
-    def _give_up(self, job: Job) -> None:
-        """Rejects a job that cannot be planned, though another one was stopped for it."""
-        job.refuse(job.not_yet, None, self._author.next())
-        job.not_yet, job.failed, job.retry_ms = (), None, None
-        self._step(job, Step.DRAFTED)
 
     def _running(self) -> str:
         names = sorted(plan.job for plan in self._admitted.running().values())
@@ -461,7 +445,7 @@ class Controller:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if a name is held twice, or a job stands where the logs cannot have put it."""
-        held = [job.name for job in self.jobs.values() if not job.undecided and not job.over]
+        held = [job.name for job in self.jobs.values() if not job.undecided and not job.over and not job.successor]
         assert len(held) == len(set(held)), f"names held twice: {sorted(held)}"
         for job in self.jobs.values():
             phase, decided = job.life.phase, self._admitted.decided(job.generation)

@@ -49,8 +49,7 @@ class Job:
     ran_out: units that have processed their end.
     counts: of its records, once no copy is left.
     records: of the batch of each unit in quarantine, None until it is known.
-    successor: label of the job that takes its place; empty: none.
-    not_yet: why it cannot be planned, though the job whose place it takes was stopped for it.
+    successor: label of the job that has taken its place; empty: none.
     schemes: the last one that a command asked for, by unit, and the offset of the command.
     policies: commands for another checkpoint policy that may not be answered yet, by offset.
     policy_asked: the last one to which an answer was proposed.
@@ -73,7 +72,6 @@ class Job:
     cancel_offset: int | None = None
     drain_offset: int | None = None
     successor: str = ""
-    not_yet: tuple[Problem, ...] = ()
     control: Control | None = None
     schemes: dict[str, tuple[int, str]] = field(default_factory=dict)
     policies: dict[int, Command] = field(default_factory=dict)
@@ -136,12 +134,20 @@ class Job:
             and start.replaces == self.generation
             and self.control == Control("pause", start.paused)
             and self.drain_offset is None
-            and (self.cancel_offset is None or self.successor == other.label)
+            and self.cancel_offset is None
         )
 
     def make_way(self, other: Job) -> None:
-        """Ends for the other one."""
-        self.cancel_offset, self.successor = other.offset, other.label
+        """Ends for the other one, whose plan is valid."""
+        if not self.over:
+            self.cancel_offset, self.successor = other.offset, other.label
+
+    def lost(self) -> Problem | None:
+        """Why it must not begin though nobody has its name: the job whose place it is to take did not end for it."""
+        if not self.replaces:
+            return None
+        message = f"{self.name}@{self.replaces}, whose place it is to take, has ended: rows might be delivered twice"
+        return Problem("name", message, "`holdfast submit --from` begins with a savepoint that you have")
 
     @property
     def stop_offset(self) -> int:

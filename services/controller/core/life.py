@@ -16,7 +16,6 @@ class Phase(Enum):
 
     SUBMITTED = "submitted"
     DRAFTING = "drafting"
-    REPLACING = "replacing"
     DECIDING = "deciding"
     ADMITTED = "admitted"
     CREATING = "creating"
@@ -36,8 +35,6 @@ class Step(Enum):
 
     TURN_CAME = "every earlier job of its name is decided"
     DRAFTED = "a plan, or what is wrong with the job, is known"
-    REPLACES = "a plan is known, and it takes the place of a job that is held for it"
-    MADE_WAY = "the job whose place it takes is over"
     PLAN_READ = "its plan was read back as valid"
     REJECTION_READ = "its rejection was read back as valid"
     CLEARED = "nobody wants it stopped"
@@ -69,8 +66,6 @@ _P, _S, _D = Phase, Step, Deed
 TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
     (_P.SUBMITTED, _S.TURN_CAME): (_P.DRAFTING, _D.DRAFT),
     (_P.DRAFTING, _S.DRAFTED): (_P.DECIDING, _D.PROPOSE),
-    (_P.DRAFTING, _S.REPLACES): (_P.REPLACING, None),
-    (_P.REPLACING, _S.MADE_WAY): (_P.DECIDING, _D.PROPOSE),
     (_P.ADMITTED, _S.CLEARED): (_P.CREATING, _D.CREATE),
     (_P.ADMITTED, _S.STOP_ASKED): (_P.STOPPING, None),
     (_P.CREATING, _S.CREATED): (_P.PLACING, None),
@@ -87,7 +82,7 @@ TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
     # Another replica may be faster at any step.
     **{
         (phase, step): (after, None)
-        for phase in (_P.SUBMITTED, _P.DRAFTING, _P.REPLACING, _P.DECIDING)
+        for phase in (_P.SUBMITTED, _P.DRAFTING, _P.DECIDING)
         for step, after in ((_S.PLAN_READ, _P.ADMITTED), (_S.REJECTION_READ, _P.REJECTED))
     },
     # It may have deleted the topics before this replica created them once more.
@@ -100,7 +95,7 @@ TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
 }
 """(phase, step) -> (next phase, what to do). A pair that is not here changes nothing: it came too late."""
 
-UNDECIDED = frozenset({_P.SUBMITTED, _P.DRAFTING, _P.REPLACING, _P.DECIDING})
+UNDECIDED = frozenset({_P.SUBMITTED, _P.DRAFTING, _P.DECIDING})
 PLACED = frozenset({_P.PLACING, _P.RUNNING, _P.DRAINING})
 """Its goal is to run: units are to have copies."""
 OVER = frozenset({_P.ENDED, _P.REJECTED})

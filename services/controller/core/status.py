@@ -29,7 +29,6 @@ _P = Phase
 STATES = {
     _P.SUBMITTED: "accepted",
     _P.DRAFTING: "accepted",
-    _P.REPLACING: "accepted",
     _P.DECIDING: "accepted",
     _P.ADMITTED: "accepted",
     _P.CREATING: "starting",

@@ -8,7 +8,6 @@ from msgspec.structs import asdict
 
 from holdfast.schemas.plans import Ended
 from holdfast.schemas.savepoints import replaced_by
-from holdfast.services.controller.core import replacing
 from holdfast.services.controller.core.actions import (
     Action,
     AppendControl,
@@ -37,12 +36,10 @@ def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | Non
     phase = job.life.phase
     if phase is Phase.SUBMITTED:
         return Step.TURN_CAME if job.value is not None and _has_turn(job, jobs) else None
-    if phase is Phase.REPLACING:
-        return None if any(other.successor == job.label and not other.over for other in jobs) else Step.MADE_WAY
-    if (phase is Phase.ADMITTED or phase in PLACED) and (_to_stop(job, goals) or replacing.stopped(job, jobs, goals)):
+    if (phase is Phase.ADMITTED or phase in PLACED) and _to_stop(job, goals):
         return Step.STOP_ASKED
     if phase is Phase.ADMITTED:
-        return None if replacing.undecided(job, jobs) else Step.CLEARED
+        return Step.CLEARED
     if phase is Phase.PLACING and goals.all_placed(job):
         return Step.PLACED
     if phase is Phase.RUNNING and job.drain_offset is not None:

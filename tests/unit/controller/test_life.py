@@ -9,15 +9,18 @@ import pytest
 
 from holdfast.schemas.assignments import PRIMARY, RUN, STOP, Assignment, Change, Copy, Goal, GoalKind
 from holdfast.schemas.commands import Command, encode
+from holdfast.schemas.cuts import Range, TaskCuts
 from holdfast.schemas.decided import Id
 from holdfast.schemas.heartbeats import Heartbeat
-from holdfast.schemas.plans import Decision, Ended, Plan, Problem, Rejection
+from holdfast.schemas.plans import Decision, Ended, Plan, Problem, Rejection, Seed
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import generation
 from holdfast.services.controller.core import actions as do
 from holdfast.services.controller.core import events as happened
 from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.core.job import Control
 from holdfast.services.controller.core.life import TRANSITIONS, Deed, Phase, Step
+from holdfast.services.kernel.plans.layout import task_name
 from tests.unit.planning import jobs
 
 P, S = Phase, Step
@@ -106,10 +109,6 @@ def at(phase: Phase) -> Core:
     core.handle(caught_up, submitted)
     if phase in (P.DRAFTING, P.DECIDING):
         return core if phase is P.DRAFTING else core.handle(happened.Drafted(PLAN))
-    if phase is P.REPLACING:
-        job = core.core.jobs[G]  # how it comes there concerns two jobs: see below
-        job.life.phase, job.proposal = phase, PLAN
-        return core
     core.handle(happened.BeatRead(Heartbeat("w", "1", 0, slots=8))).read(PLAN)
     way: list[tuple[Phase, Callable[[], Core]]] = [
         (P.CREATING, lambda: core),
@@ -157,15 +156,9 @@ def cause(core: Core, step: Step) -> Core:
             return core.done(do.DeleteTopics)
         case S.END_READ:
             return core.read(END)
-        case S.REPLACES | S.MADE_WAY:
-            raise AssertionError(f"{step} concerns two jobs")
 
 
-@pytest.mark.parametrize(
-    ("phase", "step"),
-    [row for row in TRANSITIONS if row[1] not in (S.REPLACES, S.MADE_WAY)],
-    ids=lambda value: value.value,
-)
+@pytest.mark.parametrize(("phase", "step"), TRANSITIONS, ids=lambda value: value.value)
 def test_every_row_of_the_table_is_taken(phase: Phase, step: Step) -> None:
     core = at(phase)
     before = len(core.core.story)
@@ -186,68 +179,61 @@ def asks_to_replace(core: Core, paused: int) -> str:
     return generation(core.offset, 0, record)
 
 
-def drafted(core: Core, g: str) -> Phase:
-    core.handle(happened.Drafted(msgspec.structs.replace(PLAN, generation=g)))
-    return core.core.jobs[g].life.phase
+def replacing(g: str) -> Plan:
+    """The plan of the next generation."""
+    owned = {task_name(one.operator, at): own for one in PLAN.sources for at, own in enumerate(one.owners)}
+    begins = {
+        task: TaskCuts(None, 1, tuple(Range(p, 0, 0) for p in own), 0, idle=False, final=False)
+        for task, own in owned.items()
+    }
+    seed = Seed("t", "i", 1, begins, {}, replaces=G)
+    return msgspec.structs.replace(PLAN, generation=g, id=Id("other", 3), seed=seed)
+
+
+def drafted(core: Core, g: str) -> Decision | None:
+    """What the controller proposes of the next generation."""
+    core.handle(happened.Drafted(replacing(g)))
+    assert core.core.jobs[g].life.phase is P.DECIDING
+    return core.core.jobs[g].proposal
 
 
 def ends(core: Core, reason: str) -> None:
     core.read(msgspec.structs.replace(END, reason=reason))
 
 
-def test_a_job_is_decided_in_the_place_of_another_once_that_one_has_ended_for_it() -> None:
+def test_a_job_ends_for_the_next_generation_once_the_plan_of_that_one_is_valid() -> None:
     core = at(P.RUNNING).command("pause")
     next_one = asks_to_replace(core, paused=core.offset)
-    assert drafted(core, next_one) is P.REPLACING
+    assert isinstance(drafted(core, next_one), Plan)
+    assert (core.phase, goals(core)) == (P.RUNNING, [])
+    core.read(replacing(next_one))
     assert core.phase is P.STOPPING
     assert goals(core) == [Goal("job", G, STOP, f"replaced by job@{next_one}", core.offset)]
-    ends(core, f"replaced by job@{next_one}")
-    assert core.core.jobs[next_one].life.phase is P.DECIDING
-    assert isinstance(core.core.jobs[next_one].proposal, Plan)
+    assert core.core.jobs[next_one].life.phase is P.CREATING, "it begins beside the one that ends"
+    core.command("resume")
+    assert (core.core.jobs[G].control, core.core.jobs[next_one].control) == (Control("pause", 1), Control("resume", 3))
 
 
-@pytest.mark.parametrize("refused", [False, True])
-def test_a_controller_that_starts_creates_no_topics_of_a_job_that_may_be_replaced(refused: bool) -> None:
-    """A former controller may have deleted them: the job then never ended, and the next one waited for that."""
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_controller_that_starts_creates_no_topics_of_a_job_that_was_replaced(decided: bool) -> None:
+    """A former controller may have deleted them: the job then never ended."""
     core = at(P.ADMITTED).command("pause")
     next_one = asks_to_replace(core, paused=core.offset)
+    if decided:
+        core.read(replacing(next_one))
     core.handle(happened.CaughtUp())
-    phases = [core.phase]
-    if refused:
-        core.handle(happened.Refused(next_one, (Problem("name", "no", ""),)))
-        core.read(Rejection("job", next_one, Id("other", 3), (Problem("name", "no", ""),)))
-    else:
-        assert drafted(core, next_one) is P.REPLACING
-    assert [*phases, core.phase] == [P.ADMITTED, P.CREATING if refused else P.STOPPING]
-    assert any(isinstance(action, do.CreateTopics) for action in core.asked) is refused
+    assert core.phase is (P.STOPPING if decided else P.CREATING)
+    created = [action.plan.generation for action in core.asked if isinstance(action, do.CreateTopics)]
+    assert created == [next_one if decided else G]
 
 
-@pytest.mark.parametrize("over", [False, True])
-def test_a_job_for_which_another_one_was_stopped_is_planned_again_until_that_works_or_a_person_gives_it_up(
-    over: bool,
-) -> None:
-    """A former controller could plan it. To reject it would leave nothing that runs, and the state to nobody."""
-    core = at(P.ADMITTED).command("pause")
+def test_a_next_generation_that_is_refused_leaves_the_job_as_it_is() -> None:
+    core = at(P.RUNNING).command("pause")
     next_one = asks_to_replace(core, paused=core.offset)
-    core.state(STOP, core.offset, f"replaced by job@{next_one}")
-    if over:
-        ends(core, f"replaced by job@{next_one}")
-    core.handle(happened.CaughtUp())
-    assert core.phase is (P.ENDED if over else P.STOPPING), "it is stopped for good, whatever becomes of the other one"
-    job = core.core.jobs[next_one]
-    refusal = happened.Refused(next_one, (Problem("sources.s.topic", "is not there", ""),))
-    core.handle(refusal)
-    assert (job.life.phase, job.trouble) == (P.DRAFTING, "sources.s.topic: is not there")
-    job.retry_ms = 0
-    core.handle(happened.Ticked())
-    assert any(isinstance(action, do.Draft) for action in core.asked)
-    if over:
-        assert drafted(core, next_one) is P.DECIDING
-        assert isinstance(job.proposal, Plan)
-        return
-    core.handle(refusal).command("cancel")
-    assert isinstance(job.proposal, Rejection)
-    assert job.proposal.problems == refusal.problems
+    core.handle(happened.Refused(next_one, (Problem("name", "no", ""),)))
+    assert isinstance(core.core.jobs[next_one].proposal, Rejection)
+    core.read(Rejection("job", next_one, Id("other", 3), (Problem("name", "no", ""),)))
+    assert (core.phase, goals(core)) == (P.RUNNING, [])
 
 
 @pytest.mark.parametrize("meanwhile", ["resume", "pause", "drain", "cancel", "ended"])
@@ -259,8 +245,7 @@ def test_a_job_does_not_replace_one_that_was_not_held_for_it_to_the_end(meanwhil
     next_one = asks_to_replace(core, paused)
     if meanwhile == "ended":
         ends(core, "cancelled")
-    assert drafted(core, next_one) is P.DECIDING
-    assert isinstance(core.core.jobs[next_one].proposal, Rejection)
+    assert isinstance(drafted(core, next_one), Rejection)
     assert core.core.jobs[G].cancel_offset == (2 if meanwhile == "cancel" else None)
 
 
@@ -313,7 +298,7 @@ def test_a_job_that_a_controller_without_goals_took_down_ends_here() -> None:
 @pytest.mark.parametrize("phase", [phase for phase in P if phase not in (P.ENDED, P.REJECTED)], ids=lambda p: p.value)
 def test_reading_its_end_or_its_rejection_ends_a_job_wherever_it_stands(phase: Phase) -> None:
     core = at(phase)
-    undecided = phase in (P.SUBMITTED, P.DRAFTING, P.REPLACING, P.DECIDING)
+    undecided = phase in (P.SUBMITTED, P.DRAFTING, P.DECIDING)
     core.read(REJECTION if undecided else END)
     assert core.phase is (P.REJECTED if undecided else P.ENDED)
 
