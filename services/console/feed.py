@@ -24,6 +24,8 @@ SHARE = 0.05
 """Share of a processor that pictures may take: large jobs get fewer of them a second."""
 LEAST_S = 0.2
 """Between two pictures."""
+PROMPT_SHARE = 0.15
+"""The same share while something has happened that is no mere count: a takeover is to be seen at once."""
 RATE_MS, MOST_RATES = 1_000, 90
 """Between two points of the line that shows how a rate has gone, and how many there are."""
 AGAIN_S = 2.0
@@ -98,7 +100,7 @@ class Feed:
         self._live = live = LiveView(self._door)
         while live.behind and not self._ended.is_set():
             live.turn(LOOK_S)
-        due_s = 0.0
+        due_s = prompt_s = 0.0
         while not self._ended.is_set():
             if self._clock_s() - self._looked_s > REST_S:
                 self._wanted.clear()
@@ -107,10 +109,13 @@ class Feed:
                     self._fresh.clear()
                     return
             live.turn(LOOK_S)
-            if (now_s := self._clock_s()) >= due_s:
-                spent_s = time.thread_time()
+            now_s = self._clock_s()
+            if now_s >= due_s or (live.happened and now_s >= prompt_s):
+                began_s = time.thread_time()
                 self._take(live)
-                due_s = now_s + max(LEAST_S, (time.thread_time() - spent_s) / SHARE)
+                spent_s = time.thread_time() - began_s
+                due_s = now_s + max(LEAST_S, spent_s / SHARE)
+                prompt_s = now_s + max(LEAST_S, spent_s / PROMPT_SHARE)
 
     def _take(self, live: LiveView) -> None:
         self._number += 1

@@ -125,10 +125,14 @@ def add_pages(console: Console) -> None:
             Live(api_page(console.openapi()))
 
     @_page("/jobs/{job}")
-    async def job_graph(request: Request, job: str) -> None:
+    async def job_graph(request: Request, job: str, units: int = 1) -> None:
         await _ready(console)
+
+        def shows(one: LiveJob, _: Picture) -> Node:
+            return job_page(one, console.feed.rates.get(one.line.generation, ()), units)
+
         with _job_frame(console, request, job, ""):
-            _of_job(console, job, lambda one, _: job_page(one, console.feed.rates.get(one.line.generation, ())))
+            _of_job(console, job, shows)
 
     @_page("/jobs/{job}/takeovers")
     async def job_takeovers(request: Request, job: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -60,6 +60,16 @@ class Worker(msgspec.Struct):
 
     beat: Heartbeat
     exited: bool = False
+    by_unit: dict[str, CopyState] | None = None
+
+    def take(self, beat: Heartbeat) -> None:
+        self.beat, self.by_unit = beat, None
+
+    def copy(self, unit: str) -> CopyState | None:
+        """The copy of a unit as the last heartbeat has it: a large job asks for each."""
+        if self.by_unit is None:
+            self.by_unit = {one.unit: one for one in self.beat.copies}
+        return self.by_unit.get(unit)
 
 
 class ClusterView:
@@ -138,7 +148,7 @@ class ClusterView:
         elif known is None or record.incarnation > known.beat.incarnation:
             self._workers[record.worker] = Worker(record)
         elif record.incarnation == known.beat.incarnation:
-            known.beat = record
+            known.take(record)
         if isinstance(record, Heartbeat):
             self._costs.read(record)
 
@@ -318,8 +328,8 @@ class ClusterView:
 
     def ended(self, key: str) -> bool:
         """A copy of the unit says so."""
-        copies = (copy for worker in self._workers.values() for copy in worker.beat.copies)
-        return any(copy.unit == key and copy.state == "ended" for copy in copies)
+        copies = (worker.copy(key) for worker in self._workers.values())
+        return any(copy is not None and copy.state == "ended" for copy in copies)
 
     def change(self, key: str) -> Change | None:
         """The last valid change of a unit."""
@@ -375,10 +385,8 @@ class ClusterView:
 
     def _reported(self, worker: str, incarnation: str, unit: str) -> CopyState:
         known = self._workers.get(worker)
-        copies: Iterable[CopyState] = ()
-        if known is not None and known.beat.incarnation == incarnation:
-            copies = known.beat.copies
-        return next((copy for copy in copies if copy.unit == unit), CopyState(unit, 0, "unknown"))
+        found = known.copy(unit) if known is not None and known.beat.incarnation == incarnation else None
+        return CopyState(unit, 0, "unknown") if found is None else found
 
     def workers(self, now_ms: int) -> list[WorkerLine]:
         """Workers that were heard lately."""

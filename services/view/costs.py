@@ -185,7 +185,10 @@ class CostsView:
                 if copy.flags.commit:
                     edges += _edges(unit, counted, between)
                     latencies[unit] = counted.latencies
-        recovery = tuple(_recovery(unit, copies) for unit in dict.fromkeys(one.unit for one in copies if _leads(one)))
+        by_unit: dict[str, list[CopyCosts]] = {}
+        for one in copies:
+            by_unit.setdefault(one.unit, []).append(one)
+        recovery = tuple(_recovery(unit, by_unit[unit]) for unit in by_unit if any(map(_leads, by_unit[unit])))
         return JobCosts(tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)), of_queries(plan, latencies))
 
     def tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, Uncorrected]:
@@ -266,8 +269,10 @@ def _leads(copy: CopyCosts) -> bool:
 
 
 def _recovery(unit: str, copies: Iterable[CopyCosts]) -> Recovery:
-    """Recovery time of a unit. Of several standbys the first would take over: another one is made beside it."""
-    own = sorted((one for one in copies if one.unit == unit), key=_leads, reverse=True)[:2]
+    """Recovery time of a unit, of its copies. Of several standbys the first would take over: another one is made
+    beside it.
+    """
+    own = sorted(copies, key=_leads, reverse=True)[:2]
     backup = own[1].worker if len(own) > 1 else ""
     return Recovery(unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3), own[0].replay_ms)
 

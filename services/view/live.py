@@ -105,6 +105,7 @@ class LiveView:
         self._ends: dict[Partition, int] = {}
         self._ends_s = float("-inf")
         self._heard_s = time.monotonic()
+        self._happened = False
         self._asking_ends: Beside[dict[Partition, int]] = Beside()
         self._asking_it: Beside[dict[Partition, int]] = Beside()
         self._reader = log.reader("console", on_demand=True)
@@ -156,7 +157,13 @@ class LiveView:
         """Records that were there at the beginning have not all been read."""
         return bool(self._missing)
 
+    @property
+    def happened(self) -> bool:
+        """Something has come since the last picture beside counts: an event, a decision, a state."""
+        return self._happened
+
     def picture(self, now_ms: int, number: int = 1) -> Picture:
+        self._happened = False
         lines = self._view.jobs()
         self._read_ends([line for line in lines if line.state not in OVER])
         jobs = [job for line in lines if line.state not in OVER and (job := self._job(line, now_ms))]
@@ -209,6 +216,8 @@ class LiveView:
         return found
 
     def _read(self, topic: str, value: bytes | None) -> None:
+        counts = topic == self._door.topics.heartbeats or self._generation(topic) is not None
+        self._happened = self._happened or not counts
         if topic == self._door.topics.events:
             with suppress(msgspec.DecodeError):
                 event = events.decode(value or b"")

@@ -32,13 +32,15 @@ def unprotected(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heart
         changes: of all units, by key.
         alive: the last heartbeats of workers that may take copies.
     """
-    beats, of_units = list(alive), terms(plan)
+    beats, of_units = list(alive), dict[str, Terms]()
     found: dict[str, list[str]] = {}
     for unit in plan.units:
         key = unit_key(plan.job, plan.generation, unit.name)
         change = changes.get(key)
-        reason = "" if change is None or len(change.copies) != 1 else _reason(change, of_units[key], beats)
-        if reason:
+        if change is None or len(change.copies) != 1:
+            continue
+        of_units = of_units or terms(plan)  # most of the time no unit is alone
+        if reason := _reason(change, of_units[key], beats):
             found.setdefault(reason, []).append(unit.name)
     return {reason: tuple(units) for reason, units in found.items()}
 

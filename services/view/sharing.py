@@ -18,10 +18,10 @@ from holdfast.services.recovery.core.unit.facts.terms import terms
 
 def unserved(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbeat]) -> tuple[str, ...]:
     """Names of units. changes: of all units, by key. alive: the last heartbeats of workers that may take copies."""
-    beats, of_units = list(alive), terms(plan)
+    beats = list(alive)
     if not any(beat.standbys >= 0 for beat in beats):
         return ()
-    found = []
+    found, of_units = [], terms(plan)
     for unit in plan.units:
         key = unit_key(plan.job, plan.generation, unit.name)
         change, known = changes.get(key), of_units[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.services.console.graph import graph
@@ -19,6 +20,7 @@ from holdfast.services.console.markup import (
     per_s,
     table,
     text,
+    tone,
     unknown,
 )
 from holdfast.services.console.parts import incidents
@@ -27,11 +29,14 @@ from holdfast.services.view.cluster import natural
 from holdfast.services.view.lines import UnitLine, UnitProgress
 from holdfast.services.view.live import LiveJob
 
+UNITS_A_PAGE = 50
+"""What is shown is sent again when it changes: all units of a large job would be hundreds of kilobytes each time."""
 NO_TIME = ("end", "loaded")
 """Words that stand in the place of a watermark."""
 
 
-def job_page(job: LiveJob, rates: Sequence[float]) -> Node:
+def job_page(job: LiveJob, rates: Sequence[float], page: int = 1) -> Node:
+    """page: of the units of a large job."""
     return element(
         "div",
         *_notices(job),
@@ -40,7 +45,7 @@ def job_page(job: LiveJob, rates: Sequence[float]) -> Node:
         card("Graph", graph(job.plan, job.units, job.costs), aside=_key(), class_="wide"),
         _queries(job),
         _sources(job),
-        _units(job),
+        _units(job, page),
         class_="stack",
     )
 
@@ -156,16 +161,32 @@ def _time(watermark: str | None) -> Node:
     return element("span", text(watermark[:16].replace("T", " ")), title=watermark)
 
 
-def _units(job: LiveJob) -> Node:
+def _units(job: LiveJob, page: int) -> Node:
+    """Units that do not run come first: a large job has them on the first of its pages."""
     lines = {one.unit: one for one in job.units}
-    rows = [
-        _unit(one, lines[one.unit])
-        for one in sorted(job.status.units, key=lambda one: natural(one.unit))
-        if one.unit in lines
-    ]
+    known = [one for one in job.status.units if one.unit in lines]
+    known.sort(key=lambda one: (tone(one.state) == "good", natural(one.unit)))
+    pages = max(1, -(-len(known) // UNITS_A_PAGE))
+    page = min(max(1, page), pages)
+    shown = known[(page - 1) * UNITS_A_PAGE : page * UNITS_A_PAGE]
+    rows = [_unit(one, lines[one.unit]) for one in shown]
     heads = ("unit", "state", "leader", "standbys", "scheme", "batch", "behind", "watermark", "dead", "error")
     inner = table(heads, rows, empty="The job has no units yet.", label="Units", numbers="lllllnnlnw")
-    return card("Units", inner, class_="wide")
+    return card("Units", inner, aside=_pages(job, known, page, pages), class_="wide")
+
+
+def _pages(job: LiveJob, known: Sequence[UnitProgress], page: int, pages: int) -> Node:
+    """Links to the other pages, and how many units are in which state; empty: all are shown."""
+    if pages == 1:
+        return ""
+    states = Counter(one.state for one in known)
+    said = ", ".join(f"{number:,} {state}" for state, number in states.most_common())
+    first = f"/jobs/{job.line.job}"
+    others = [
+        link(label, f"{first}?units={to}") if 1 <= to <= pages else muted(label)
+        for label, to in (("back", page - 1), ("next", page + 1))
+    ]
+    return text(f"{said} · page {page} of {pages} ") + " ".join(others)
 
 
 def _unit(one: UnitProgress, line: UnitLine) -> list[Node]:

@@ -113,3 +113,26 @@ def test_pictures_go_on_while_kafka_owes_an_answer(site: Site, monkeypatch: pyte
     for _ in range(3):
         assert taken.acquire(timeout=HANG_S)
     assert site.feed.broken == ""
+
+
+def test_what_happens_is_shown_before_a_count_is(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of a large job take long, so that they are rare; a takeover does not wait for the next one."""
+    taken, take = threading.Semaphore(0), LiveView.picture
+
+    def picture(live: LiveView, *of: int) -> Picture:
+        made = take(live, *of)
+        taken.release()
+        return made
+
+    monkeypatch.setattr(LiveView, "picture", picture)
+    monkeypatch.setattr(feeds, "SHARE", 1e-9)
+    monkeypatch.setattr(feeds, "PROMPT_SHARE", float("inf"))
+    assert site.feed.wait(HANG_S) is not None
+    assert taken.acquire(timeout=HANG_S)
+    site.now_s += 1.0
+    while taken.acquire(timeout=0.3):  # of records that were there when it began
+        site.now_s += 1.0
+    site.cluster.beat()
+    assert not taken.acquire(timeout=0.3), "a heartbeat alone makes no picture yet"
+    site.cluster.fail()
+    assert taken.acquire(timeout=HANG_S), "a takeover makes one at once"

@@ -20,6 +20,7 @@ from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Problem, QueryState
 from holdfast.services.console.drafts import EXAMPLE, check
 from holdfast.services.console.layering import layers
+from holdfast.services.console.parts import job as job_parts
 from holdfast.services.console.parts import records
 from holdfast.services.console.parts.checkpoints import checkpoints
 from holdfast.services.console.parts.incidents import incidents
@@ -219,6 +220,24 @@ def test_units_that_are_out_are_named_with_the_fidelity_of_each_query(cluster: S
     assert f"out, and not recovered yet: {unit}; the other units give tentative results" in said
     assert "all unavailable" in said
     assert " all 50 %" in said, "topic and fidelity"
+
+
+def test_a_large_job_shows_its_units_page_by_page_and_first_those_that_do_not_run(
+    cluster: ShownCluster, live: LiveView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_parts, "UNITS_A_PAGE", 1)
+    (job,) = picture(cluster, live).jobs
+    first, second, third = sorted(one.unit for one in job.status.units)
+    stuck = tuple(replace(one, state="stuck" if one.unit == second else "running") for one in job.status.units)
+    job = replace(job, status=replace(job.status, units=stuck))
+    said = [words(job_page(job, [], page).partition('aria-label="Units"')[2]) for page in (1, 2, 3, 9)]
+    assert "2 running, 1 stuck · page 1 of 3 back next" in words(job_page(job, []))
+    assert f" {second} " in said[0]
+    assert f" {first} " not in said[0]
+    assert f" {first} " in said[1]
+    assert f" {third} " in said[2]
+    assert said[3] == said[2], "there is no such page"
+    assert 'href="/jobs/counted?units=2"' in job_page(job, [])
 
 
 def test_operators_stand_to_the_right_of_what_feeds_them() -> None:
