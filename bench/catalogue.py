@@ -10,6 +10,7 @@ from bench.measures.carried import carried
 from bench.measures.checkpoint import checkpoint
 from bench.measures.choosing import choosing
 from bench.measures.cold import cold
+from bench.measures.console import console
 from bench.measures.cost import cost
 from bench.measures.counting import counting
 from bench.measures.crowded import crowded
@@ -176,6 +177,21 @@ MEASURES = (
         {"up_to_admitted_s": at_most(15), "try_s": at_most(2)},
         workers=0,
         alone=True,
+    ),
+    Measure(
+        "console",
+        "the console on a job of 500 tasks with 50 updates a second, in a headless Chromium (--minutes: of its memory)",
+        console,
+        {
+            "usable_s": at_most(1),
+            "visible_ms": at_most(500),
+            "longest_task_ms": at_most(50),
+            "viewed_cpu_percent": at_most(10),
+            "alone_cpu_percent": at_most(1),
+        },
+        workers=0,
+        alone=True,
+        standard=False,
     ),
     Measure(
         "peers",

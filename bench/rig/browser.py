@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,16 @@ def program() -> str | None:
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
+@dataclass(slots=True)
+class Traced:
+    """Tasks of the page's main thread while it was traced: how long each took, and the processor time of each."""
+
+    wall_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+
 class Browser:
-    """A page of a Chromium of its own. Errors of its console are kept in `errors`."""
+    """A page of a Chromium of its own. Errors of its console are kept in `errors`. traced: by the last `trace`."""
 
     def __init__(self, width: int = 1280, height: int = 860) -> None:
         found = program()
@@ -44,6 +53,9 @@ class Browser:
         self._opened = ExitStack()
         self._numbers = itertools.count(1)
         self.errors: list[str] = []
+        self.traced = Traced()
+        self._trace: list[dict[str, Any]] = []
+        self._complete = False
         self.requested: list[str] = []
         try:
             self._page = self._connect()
@@ -106,6 +118,16 @@ class Browser:
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(data))
 
+    def trace(self, seconds: float) -> None:
+        """Traces what the browser does for so long, as its own tools for developers do."""
+        self._trace, self._complete = [], False
+        self.call("Tracing.start", categories="toplevel,devtools.timeline,__metadata", transferMode="ReportEvents")
+        time.sleep(seconds)
+        self.call("Tracing.end")
+        while not self._complete:
+            self._note(json.loads(self._page.recv(ANSWER_S)))
+        self.traced = _tasks(self._trace)
+
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
         self._page.send(json.dumps({"id": number, "method": method, "params": params}))
@@ -125,6 +147,10 @@ class Browser:
             self.errors.append(details.get("exception", {}).get("description", details["text"]))
         elif said.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
             self.errors.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+        elif said.get("method") == "Tracing.dataCollected":
+            self._trace += params["value"]
+        elif said.get("method") == "Tracing.tracingComplete":
+            self._complete = True
         elif said.get("method") == "Network.requestWillBeSent":
             self.requested.append(params["request"]["url"])
 
@@ -137,6 +163,18 @@ class Browser:
             pages = [one for one in json.load(answer) if one["type"] == "page"]
         made = connect(pages[0]["webSocketDebuggerUrl"], max_size=None, proxy=None, ping_interval=None)
         return self._opened.enter_context(made)
+
+
+def _tasks(trace: list[dict[str, Any]]) -> Traced:
+    """Tasks of the threads that draw pages."""
+    main = {
+        (one["pid"], one["tid"])
+        for one in trace
+        if one.get("name") == "thread_name" and one.get("args", {}).get("name") == "CrRendererMain"
+    }
+    ran = [one for one in trace if one.get("name") in ("RunTask", "ThreadControllerImpl::RunTask")]
+    ran = [one for one in ran if one.get("ph") == "X" and (one["pid"], one["tid"]) in main]
+    return Traced([one["dur"] / 1000 for one in ran], [one.get("tdur", 0) / 1000 for one in ran])
 
 
 def _await(condition: Callable[[], bool], what: str) -> None:

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 REST_S = 20.0
 LOOK_S = 0.1
 """The longest wait for records before the next look at what is asked."""
-SHARE = 0.05
+SHARE = 0.04
 """Share of a processor that pictures may take: large jobs get fewer of them a second."""
 LEAST_S = 0.2
 """Between two pictures."""

@@ -30,7 +30,7 @@ from holdfast.services.view.lines import UnitLine, UnitProgress
 from holdfast.services.view.live import LiveJob
 
 UNITS_A_PAGE = 50
-"""What is shown is sent again when it changes: all units of a large job would be hundreds of kilobytes each time."""
+"""Units are sent again when one changes: all those of a large job would be hundreds of kilobytes each time."""
 NO_TIME = ("end", "loaded")
 """Words that stand in the place of a watermark."""
 

@@ -82,7 +82,10 @@ class KafkaAppender:
         self._call_done()
 
     def flush(self, timeout_s: float) -> None:
-        missing = self._producer.flush(timeout_s)
+        try:
+            missing = self._producer.flush(timeout_s)
+        except SystemError as raised:  # what a callback meets once the client can do no more, such as without any right
+            raise self._cluster.unanswered("append", str(raised.__cause__ or raised)) from raised
         self._call_done()
         failure, self._failure = self._failure, None
         if failure is not None:

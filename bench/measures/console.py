@@ -1,0 +1,120 @@
+"""The console on a job of 500 tasks with 50 updates a second: what it costs, and how smooth and prompt its page is.
+
+Source: docs/console.md "What it costs". The job is staged (`rig/staged.py`): a machine with two cores could not run it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.rig.browser import Browser, program
+from bench.rig.cluster import BenchCluster
+from bench.rig.figures import Figures
+from bench.rig.followed import MeasureFailed
+from bench.rig.machine import cpu_s, rss_mib
+from bench.rig.scale import Scale
+from bench.rig.staged import Staged
+from holdfast.services.console.feed import REST_S
+
+OPENINGS, TAKEOVERS = 5, 5
+SHOWN = "document.querySelectorAll('.graph .operator').length >= 5 && document.querySelector('.chip.good') !== null"
+"""The page of the job is there, and says that it is live."""
+WAIT_S = 60.0
+LEFT_S = 20.0
+"""A page that was closed may come back for so long: only then nobody looks."""
+
+
+def console(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    if program() is None:
+        raise MeasureFailed("there is no Chromium here: apt-get install chromium")
+    staged = Staged(cluster.folder)
+    staged.start()
+    try:
+        return _measured(staged, cluster, scale)
+    finally:
+        staged.stop()
+
+
+def _measured(staged: Staged, cluster: BenchCluster, scale: Scale) -> Figures:
+    console = _Console(cluster.folder, staged.bootstrap_servers)
+    try:
+        with Browser() as browser:
+            browser.open(console.url)
+            page = f"{console.url.partition('/?')[0]}/jobs/{staged.plan.job}"
+            usable = sorted(_opened_s(browser, page) for _ in range(OPENINGS))
+            cluster.say(f"  the page of {len(staged.plan.units)} units is usable after {usable[OPENINGS // 2]:.2f} s")
+            visible = sorted(_visible_s(browser, console, staged, at) for at in range(TAKEOVERS))
+            browser.open(page)
+            browser.until(SHOWN, "the page of the job")
+            before_mib = rss_mib(console.pid)
+            viewed = _percent(console.pid, lambda: browser.trace(scale.seconds))
+            found = {
+                "usable_s": round(usable[OPENINGS // 2], 2),
+                "visible_ms": round(1000 * visible[TAKEOVERS // 2]),
+                "longest_task_ms": round(max(browser.traced.wall_ms, default=0.0), 1),
+                "longest_task_cpu_ms": round(max(browser.traced.cpu_ms, default=0.0), 1),
+                "viewed_cpu_percent": viewed,
+            }
+            time.sleep(max(0.0, scale.minutes * 60 - scale.seconds))
+            found |= {"rss_mib": round(rss_mib(console.pid)), "growth_mib": round(rss_mib(console.pid) - before_mib, 1)}
+        time.sleep(REST_S + LEFT_S)
+        found["alone_cpu_percent"] = _percent(console.pid, lambda: time.sleep(scale.seconds))
+        return found
+    finally:
+        console.close()
+
+
+class _Console:
+    """A process of the console beside the staged cluster."""
+
+    def __init__(self, folder: Path, kafka: str) -> None:
+        command = [sys.executable, "-m", "holdfast.services.cli", "console", "--kafka", kafka, "--port", "0", "--json"]
+        self._process = subprocess.Popen(
+            [*command, "--data-dir", str(folder / "console")], stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise MeasureFailed("the console has not started, see above")
+        self.url: str = json.loads(line)["address"]
+        self.pid = self._process.pid
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(WAIT_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def _opened_s(browser: Browser, page: str) -> float:
+    """Seconds from the request of the page until it shows the job."""
+    began = time.monotonic()
+    browser.open(page)
+    browser.until(SHOWN, "the page of the job", WAIT_S)
+    return time.monotonic() - began
+
+
+def _visible_s(browser: Browser, console: _Console, staged: Staged, at: int) -> float:
+    """Seconds from the record of a takeover until a page that is open shows its bars."""
+    path = f"{console.url.partition('/?')[0]}/takeovers"
+    if browser.value("location.pathname") != "/takeovers":
+        browser.open(path)
+        browser.until("document.querySelector('main .card') !== null", "the page of takeovers", WAIT_S)
+        time.sleep(2.0)  # its connection is there, and the first pictures have been taken
+    began = time.monotonic()
+    unit = staged.take_over(at)
+    told = f"[...document.querySelectorAll('.bar-row strong')].some((one) => one.innerText === '{unit}')"
+    browser.until(told, f"the takeover of {unit}", WAIT_S)
+    return time.monotonic() - began
+
+
+def _percent(pid: int, meanwhile: Callable[[], object]) -> float:
+    """Share of a core that a process takes."""
+    before, began = cpu_s(pid), time.monotonic()
+    meanwhile()
+    return round(100 * (cpu_s(pid) - before) / (time.monotonic() - began), 2)
