@@ -110,6 +110,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     from holdfast.services.client.local_run import LocalRun, complete, of_files
     from holdfast.services.client.trials import allowed_modules
     from holdfast.services.diagnostics.logger import drop_below
+    from holdfast.services.hosting.plugins import from_folder
     from holdfast.services.kernel import lazy_modules
     from holdfast.services.kernel.operators.python import restrict
 
@@ -123,9 +124,9 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
         _refuse([f"--out {out} is a file (give the name of a folder)"], 2)
     spec = of_files(complete(read_job(job, patience_with).spec))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
-    sys.path.insert(0, str(Path.cwd()))
     feeds = {name: file_records(path, spec.sources[name], null) for name, path in files.items()}
     allow = allowed_modules(spec)
+    from_folder(allow)
     restrict(allow)
     run = LocalRun(spec, feeds, allow)
     finished = run.run(_progress())

@@ -50,7 +50,7 @@ def watch(files: Sequence[Path], run: Callable[[], object], rest: Callable[[floa
 
 def run_once(arguments: Sequence[str]) -> int:
     """`holdfast try` with these arguments in a process of its own; its exit status."""
-    process = subprocess.Popen([sys.executable, "-m", "holdfast.services.cli", "try", *arguments])
+    process = subprocess.Popen([sys.executable, "-P", "-m", "holdfast.services.cli", "try", *arguments])
     try:
         return process.wait()
     except KeyboardInterrupt:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from holdfast.schemas.decided import Id
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import TopicSpec
 from holdfast.services.controller.spark_analysis import Describer
+from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning import several_topics
 from holdfast.services.planning.plan import make_plan
@@ -29,7 +28,7 @@ def plan(spec: JobSpec, present: dict[str, int] | None, prefix: str, allow: Sequ
     Raises:
         JobRejected: with every problem.
     """
-    sys.path.insert(0, str(Path.cwd()))  # as for workers, which are started here
+    from_folder(allow)  # as for workers, which are started here
     topics = present or {}
     return make_plan(
         spec,

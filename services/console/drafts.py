@@ -80,7 +80,8 @@ def try_on(written: str, source: str, sample: str) -> Tried:
         job, records = Path(folder, NAME), Path(folder, "sample.ndjson")
         job.write_text(written)
         records.write_text(sample.strip() + "\n")
-        command = [sys.executable, "-m", "holdfast.services.cli", "try", str(job), "--input", f"{source}={records}"]
+        program = [sys.executable, "-P", "-m", "holdfast.services.cli"]
+        command = [*program, "try", str(job), "--input", f"{source}={records}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TRY_S, check=False)
         except subprocess.TimeoutExpired:

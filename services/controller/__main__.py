@@ -16,6 +16,7 @@ from holdfast.services.controller.meters import of_jobs
 from holdfast.services.controller.settings import ControllerSettings
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
+from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.kernel.versions import versions
@@ -59,6 +60,7 @@ async def run(settings: ControllerSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     restrict(settings.allow)
+    from_folder(settings.allow)
     topics = ClusterTopics(settings.cluster)
     durability = Durability(settings.replication_factor, settings.min_insync_replicas)
     log = open_log(settings.kafka, settings.cluster, settings.controller, report=True)

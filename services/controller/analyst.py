@@ -28,7 +28,7 @@ END_S = 300.0
 MOST = 100
 """Questions to one process: each leaves something behind in the JVM."""
 _LINES = 3
-COMMAND = (sys.executable, "-m", "holdfast.services.spark.analysis")
+COMMAND = (sys.executable, "-P", "-m", "holdfast.services.spark.analysis")
 
 
 class NoAnswer(Exception):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,7 @@ from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.node.daemon import Answer
 from holdfast.services.node.machine.bytecode import of_children
 from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles
-from holdfast.services.node.machine.processes import FAULTS, open_log, tail
+from holdfast.services.node.machine.processes import FAULTS, open_log, service_command, tail
 from holdfast.services.node.settings import Settings
 
 
@@ -42,7 +41,7 @@ def start_detached(settings: Settings, workers: int) -> Cluster:
 
 def _start(settings: Settings, workers: int, log: Path, writing: int) -> subprocess.Popen[bytes]:
     arguments = ["--workers", str(workers), "--answer", str(writing)]
-    command = [sys.executable, "-m", "holdfast.services.node.daemon", *arguments]
+    command = service_command("holdfast.services.node.daemon", *arguments)
     with open_log(log, settings.log_limits) as output:
         return subprocess.Popen(
             command,

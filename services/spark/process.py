@@ -9,6 +9,7 @@ import threading
 from holdfast.services.diagnostics.service_log import open_service_log
 from holdfast.services.hosting.ending import Ending
 from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.spark.host import HOSTS, Host
@@ -23,6 +24,7 @@ def main() -> int:
     lazy_modules.resolve()
     settings = SparkSettings()
     open_service_log(settings.log_level, settings.log_format, driver=settings.driver)
+    from_folder(settings.allow)
     ending = Ending(settings.leave_s)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)

@@ -1,4 +1,4 @@
-"""The README's commands, in the order of its text, in a folder that holds nothing, do what the README says."""
+"""The README's commands, in the order of its text, do what it says, whatever files of the person lie in the folder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.support.readme import Step, job_files, steps
 PATIENCE_S = 240
 WRITTEN = ("flights.ndjson", ".holdfast")
 """Files of the README's own printf, and the data directory, in which logs stay."""
+OWN = ("json", "queue", "random", "selectors", "types", "polars", "yaml", "services", "schemas", "holdfast")
+"""Modules of libraries, which files of the person who types the commands happen to be named as."""
 
 
 @pytest.mark.kafka
@@ -21,11 +23,14 @@ WRITTEN = ("flights.ndjson", ".holdfast")
 def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
     for name, text in job_files().items():
         (tmp_path / name).write_text(text)
+    own = {f"{name}.py" for name in OWN}
+    for name in own:
+        (tmp_path / name).write_text(f"raise SystemError('{name} is no library')\n")
     assert len(steps()) >= 10
     try:
         for step in steps():
             follows(step, tmp_path)
-        assert {path.name for path in tmp_path.iterdir()} <= {*job_files(), *WRITTEN}, "nothing else is left"
+        assert {path.name for path in tmp_path.iterdir()} <= {*job_files(), *WRITTEN, *own}, "nothing else is left"
     finally:
         typed("holdfast down --purge", tmp_path)
 

@@ -163,8 +163,8 @@ def _ivy_module(wanted: ArtifactSet) -> str:
 
 
 def _meaningful_lines(output: str) -> list[str]:
-    """Ivy's output without progress dots and the list of every place it tried."""
-    noise = ("..", "====", "--", "/", "http")
+    """Ivy's output without progress dots, the list of every place it tried, and what Java says of its own options."""
+    noise = ("..", "====", "--", "/", "http", "Picked up ")
     lines = [line.strip() for line in output.splitlines()]
     return [line for line in lines if line.strip(":. ") and not line.startswith(noise)][-12:]
 

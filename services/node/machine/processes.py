@@ -114,8 +114,11 @@ class Child:
 
 
 def service_command(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs a module of ours with this interpreter."""
-    return (sys.executable, "-m", module, *arguments)
+    """The command that runs a module of ours with this interpreter.
+
+    -P: a `json.py` in the folder of the person who typed a command takes no library's place.
+    """
+    return (sys.executable, "-P", "-m", module, *arguments)
 
 
 def dying_status(pid: int) -> int | None:

@@ -108,7 +108,7 @@ class CodeProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         environment |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         numbers = (os.getpid(), niceness, *descriptors)
-        command = [sys.executable, "-m", "holdfast.services.worker.isolated", *map(str, numbers)]
+        command = [sys.executable, "-P", "-m", "holdfast.services.worker.isolated", *map(str, numbers)]
         try:
             process = _starting.submit(
                 subprocess.Popen, command, env=environment, stdin=subprocess.DEVNULL, pass_fds=descriptors

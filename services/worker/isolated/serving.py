@@ -11,6 +11,7 @@ import gc
 import polars as pl
 
 from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import RowCodec
 from holdfast.services.kernel.errors import HoldfastError, InvalidRecord
@@ -41,6 +42,7 @@ def serve(channel: Channel) -> None:
         opening = decode_from_worker(channel.receive()[0])
         assert isinstance(opening, Open)
         restrict(opening.allow)
+        from_folder(opening.allow)
         try:
             code = _Code(channel, opening)
         except HoldfastError as error:

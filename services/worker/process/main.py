@@ -15,6 +15,7 @@ from holdfast.services.hosting.blocking import BlockingThreads
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.ending import Ending
 from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
@@ -50,6 +51,7 @@ def main() -> int:
     settings = WorkerSettings()
     open_service_log(settings.log_level, settings.log_format, worker=settings.worker)
     restrict(settings.allow)
+    from_folder(settings.allow)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
     collector = Collector()

@@ -11,6 +11,7 @@ from holdfast.schemas.analysis import Question
 from holdfast.schemas.plans import SparkPlan
 from holdfast.services.controller import analyst as module
 from holdfast.services.controller.analyst import Analyst, NoAnswer
+from tests.support.deadlines import HANG_S
 
 SERVES = """
 import os, sys
@@ -32,7 +33,7 @@ def question(sql: str = "") -> Question:
 
 
 def until_it_has_ended(analyst: Analyst) -> None:
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + HANG_S
     while analyst.running and time.monotonic() < ends:
         time.sleep(0.01)
     assert not analyst.running

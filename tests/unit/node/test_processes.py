@@ -138,6 +138,14 @@ def test_a_module_of_ours_can_be_run(start: Start, tmp_path: Path) -> None:
     assert "Namespaces" in tail(tmp_path / "this.log", lines=1)
 
 
+def test_a_file_in_the_folder_of_a_service_takes_no_library_s_place(start: Start, tmp_path: Path) -> None:
+    """A person may have a `json.py` where a cluster is started."""
+    for name in ("json", "argparse", "codecs"):
+        (tmp_path / f"{name}.py").write_text("raise SystemError('no library')")
+    child = Child(service_command("json.tool", "--help"), log=tmp_path / "tool.log", directory=tmp_path)
+    assert child.wait(HANG_S) == 0, tail(tmp_path / "tool.log")
+
+
 def test_a_program_that_does_not_exist_ends_with_a_reason_in_its_log(tmp_path: Path) -> None:
     child = Child(["/no/such/program"], log=tmp_path / "child.log")
     assert child.wait(HANG_S) != 0
