@@ -46,9 +46,9 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     """Micro-batch k: what it took in, [start, stop) of every input partition, and the frames that are its output.
 
     watermark: microseconds since 1970; no later row is older, or it is late. attempt: which run of the micro-batch in
-    this epoch. records: taken in. final: the job drains, and nothing follows. dead: offsets of records that hold a dead
-    letter each (schemas/dead_letters.py, behind DEAD); their batch is that of the cut that takes them. heard: how far
-    each input partition has come, where the watermark follows from theirs.
+    this epoch. records: taken in; taken: by topic, where they were counted. final: the job drains, and nothing follows.
+    dead: offsets of records that hold a dead letter each (schemas/dead_letters.py, behind DEAD); their batch is that of
+    the cut that takes them. heard: how far each input partition has come, where the watermark follows from theirs.
     """
 
     epoch: Count
@@ -65,9 +65,12 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     time_ms: Whole = 0
     dead: tuple[Count, ...] = ()
     heard: tuple[Heard, ...] = ()
+    taken: dict[str, Count] = {}
 
     def taken_of(self, topics: Collection[str]) -> int:
-        """Number of records of these topics that it took in, by offsets where it took others, too."""
+        """Number of records of these topics that it took in, by offsets where they were not counted by topic."""
+        if self.taken:
+            return sum(count for topic, count in self.taken.items() if topic in topics)
         if all(topic in topics for topic in self.start):
             return self.records
         return sum(

@@ -206,6 +206,7 @@ class SparkCopy:
             frames=output.frames,
             watermark=output.watermark,
             records=output.records,
+            taken=dict(output.taken),
             dead=output.dead,
             heard=output.heard,
             final=self.core.state is State.CLOSING,

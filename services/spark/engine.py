@@ -75,7 +75,7 @@ NOTHING = Reported()
 class Output:
     """Micro-batch k is written, and waits for its commit: answered by Committed or Refused.
 
-    As in schemas/commits.py. reported: what Spark says of the micro-batch before.
+    As in schemas/commits.py. taken: records by topic. reported: what Spark says of the micro-batch before.
     """
 
     k: int
@@ -83,10 +83,15 @@ class Output:
     stop: Positions
     frames: tuple[Named, ...]
     watermark: int
-    records: int = 0
+    taken: Mapping[str, int] = field(default_factory=dict)
     dead: tuple[int, ...] = ()
     heard: tuple[Heard, ...] = ()
     reported: Reported = NOTHING
+
+    @property
+    def records(self) -> int:
+        """Records of all topics."""
+        return sum(self.taken.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,12 @@ RAN = "addBatch"
 class Observed:
     """Counts by input, in the order of the plan.
 
-    unfit: records that are no rows. reached: by partition how far its rows have come, microseconds; None: no row.
+    read: records. unfit: those of them that are no rows. reached: by partition how far its rows have come,
+    microseconds; None: no row.
     reported: what Spark says of the micro-batches before.
     """
 
+    read: tuple[int, ...]
     unfit: tuple[int, ...]
     reached: tuple[tuple[int | None, ...], ...]
     reported: Reported = NOTHING
@@ -40,17 +42,16 @@ def observe(spark: SparkSession, name: str, plan: SparkPlan) -> Observed:
     inner: Any = query._jsq
     found = inner.streamingQuery().lastExecution().observedMetrics()
     counts = [_of_input(found, observed(index), one) for index, one in enumerate(plan.inputs)]
-    unfit, reached = zip(*counts, strict=True)
-    return Observed(unfit, reached, _reported(query))
+    read, unfit, reached = zip(*counts, strict=True)
+    return Observed(read, unfit, reached, _reported(query))
 
 
-def _of_input(found: Any, name: str, given: SparkInput) -> tuple[int, tuple[int | None, ...]]:
+def _of_input(found: Any, name: str, given: SparkInput) -> tuple[int, int, tuple[int | None, ...]]:
     if not found.contains(name):
-        return 0, (None,) * partitions(given)
+        return 0, 0, (None,) * partitions(given)
     row = found.apply(name)
-    return int(row.getLong(0)), tuple(
-        None if row.isNullAt(at) else int(row.getLong(at)) for at in range(1, row.length())
-    )
+    reached = (None if row.isNullAt(at) else int(row.getLong(at)) for at in range(2, row.length()))
+    return int(row.getLong(0)), int(row.getLong(1)), tuple(reached)
 
 
 def _reported(query: StreamingQuery) -> Reported:

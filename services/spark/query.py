@@ -145,7 +145,7 @@ def outcome(
         stop=note.stop,
         frames=frames,
         watermark=max(before.watermark, _watermark(plan, note, heard)),
-        records=_records(before.stop, note.stop),
+        taken={one.topic: count for one, count in zip(plan.inputs, seen.read, strict=True)},
         dead=dead,
         heard=heard,
         reported=seen.reported,
@@ -178,9 +178,3 @@ def stream(spark: SparkSession, plan: SparkPlan, bootstrap_servers: str, allow: 
         return spark.readStream.format("kafka").options(**options).load()
 
     return output(plan, result_of(plan, records, allow))
-
-
-def _records(start: dict[str, dict[int, int]], stop: dict[str, dict[int, int]]) -> int:
-    """Offsets between the two; markers of transactions count, too."""
-    ends = [(topic, partition, offset) for topic, offsets in stop.items() for partition, offset in offsets.items()]
-    return sum(offset - start[topic].get(partition, 0) for topic, partition, offset in ends)

@@ -39,7 +39,7 @@ def decoded(given: SparkInput, records: DataFrame, counted: str) -> DataFrame:
     """The rows of Kafka records whose values are JSON objects: the columns that the input has. What `observing` says
     of a micro-batch is counted on the way, under the name `counted`."""
     parsed = _parsed(given, records)
-    counts = [F.count_if(_unfit(given)).alias("unfit"), *_reached(given)]
+    counts = [F.count(F.lit(1)).alias("read"), F.count_if(_unfit(given)).alias("unfit"), *_reached(given)]
     fit = parsed.observe(counted, *counts).filter(~_unfit(given))
     return fit.select(*(_column(given, name, text) for name, text in given.fields.items()))
 

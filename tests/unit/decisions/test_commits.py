@@ -48,6 +48,14 @@ def commit(k: int, epoch: int = 1, **changes: Any) -> Commit:
     return Commit(**made | changes)
 
 
+def test_records_of_a_topic_are_those_that_spark_counted_else_its_offsets() -> None:
+    start, stop = {"in": {0: 10}, "rows": {0: 0}}, {"in": {0: 30}, "rows": {0: 9}}
+    counted = commit(1, start=start, stop=stop, records=23, taken={"in": 15, "rows": 8})
+    assert [counted.taken_of(topics) for topics in (["in"], ["rows"], ["in", "rows"], [])] == [15, 8, 23, 0]
+    of_before = commit(1, start=start, stop=stop, records=29)
+    assert [of_before.taken_of(topics) for topics in (["in"], ["in", "rows"])] == [20, 29]
+
+
 def frame(*values: int) -> bytes:
     rows = stream_schema(FIELDS).to_frame().clear()
     rows = rows.vstack(type(rows)({"x": list(values), TIME: list(values)}, schema=rows.schema))

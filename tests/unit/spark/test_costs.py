@@ -87,7 +87,7 @@ def test_micro_batches_and_phases_are_counted() -> None:
     assert isinstance(write, Write)
     stop = {topic: dict(offsets) for topic, offsets in write.log.stop.items()}
     said = Reported(3, state_keys=7, state_bytes=900, late=2, parts_ms={"triggerExecution": 250.0, "addBatch": 200.0})
-    turn(250, Output(write.k, write.attempt, stop, (), 0, records=20, reported=said))
+    turn(250, Output(write.k, write.attempt, stop, (), 0, taken={"in": 20}, reported=said))
     turn(5)
     assert engine.answers[-1] == Committed()
     found = copy.costs()
