@@ -68,6 +68,8 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
         return [written_as(said, known, match[1].upper())]
     if message.startswith("unable to parse") or "unexpected token" in message:
         return [f"'{text}' cannot be read as an expression: {_token(message)}"]
+    if "minus signs are not yet supported" in message:
+        return ["INTERVAL takes no minus sign: subtract it, `moment - INTERVAL '1 day'`"]
     if match := re.search(r"unit: '(\w+)' not supported", message):
         return [f"INTERVAL has no unit '{match[1]}' ({suggest(match[1], UNITS)})"]
     if match := re.search(r"invalid (DATE|TIMESTAMP) literal ('.*')", message):

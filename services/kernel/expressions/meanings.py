@@ -32,6 +32,10 @@ _RIGHT = pl.when(_COUNT >= 0).then((_LENGTH - _COUNT).clip(0)).when(_COUNT >= -_
 _BEGIN = pl.when(_FROM > 1).then(_FROM - 1).otherwise(0)
 _MANY = _COUNT.clip(0)
 _SPAN = pl.when(_FROM > 0).then(_MANY).otherwise((_MANY + _FROM.clip(-(2**62)) - 1).clip(0))
+_LIST, _ITEM = pl.col("_list"), pl.col("_item")
+_AT_PLACE = pl.when(_COUNT > 0).then(_COUNT - 1).when(_COUNT < 0).then(_COUNT.clip(-(2**62)))
+MOST_LETTERS = 1_000_000
+"""Limit of a text that LPAD and RPAD make."""
 _EPOCH = _MOMENT.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
 
 
@@ -56,6 +60,16 @@ def _known(value: pl.Expr, *parts: pl.Expr) -> pl.Expr:
     return pl.when(pl.all_horizontal(part.is_not_null() for part in parts)).then(value)
 
 
+NEAR = tree(pl.col("_index").clip(-(2**62)))
+"""Place in a list: at the least of 64 bits polars panics, in a batch of one row."""
+PADDED = tree(pl.when(_COUNT <= MOST_LETTERS).then(_COUNT.clip(0)))
+"""Length for LPAD and RPAD: polars raises below 0, and no memory holds what a record may ask for."""
+
+
+def _part_at(index: pl.Expr) -> pl.Expr:
+    return _TEXT.str.split(_PART).list.get(index, null_on_oob=True).fill_null("")
+
+
 MEANINGS: list[tuple[Node, Node]] = [
     (_sql("NOT _flag"), tree(~_FLAG)),  # polars casts anything to true or false
     (tree(pl.sql_expr(TRUE)), tree(pl.lit(True))),
@@ -71,6 +85,17 @@ MEANINGS: list[tuple[Node, Node]] = [
     (_sql("RIGHT(_text, _count)"), tree(_known(_TEXT.str.slice(_RIGHT), _COUNT))),
     (_sql("RIGHT(_text, 77)"), tree(_known(_TEXT.str.slice(_RIGHT), _COUNT))),
     (_sql("SUBSTR(_text, _from)"), tree(_known(_TEXT.str.slice(_BEGIN), _FROM))),
+    # of a null text between parts, letters or item polars makes an empty text, all of the text, false
+    (_sql("SPLIT_PART(_text, _part, _count)"), tree(_known(_part_at(_AT_PLACE), _TEXT, _PART, _COUNT))),
+    (_sql("SPLIT_PART(_text, _part, 78)"), tree(_known(_part_at(_COUNT), _TEXT, _PART))),  # there it is 77, from 0
+    (_sql("LTRIM(_text)"), tree(_TEXT.str.strip_chars_start())),
+    (_sql("RTRIM(_text)"), tree(_TEXT.str.strip_chars_end())),
+    (_sql("LTRIM(_text, _part)"), tree(_known(_TEXT.str.strip_chars_start(_PART), _PART))),
+    (_sql("RTRIM(_text, _part)"), tree(_known(_TEXT.str.strip_chars_end(_PART), _PART))),
+    (
+        _sql("ARRAY_CONTAINS(_list, _item)"),
+        tree(pl.when(_ITEM.is_not_null() | (_LIST.list.len() == 0)).then(_LIST.list.contains(_ITEM))),
+    ),
     (_sql("SUBSTR(_text, _from, _count)"), tree(_known(_TEXT.str.slice(_BEGIN, _SPAN), _FROM, _COUNT))),
 ]
 

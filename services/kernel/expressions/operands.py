@@ -69,6 +69,7 @@ _TAKES: Mapping[str, tuple[Takes, ...]] = {
     "PadEnd": (_is_text, _is_integer),
     "TemporalExpr": (_is_time, lambda kind: True),
     "ListExpr": (_is_list, lambda kind: True),
+    "Get": (_is_list, _is_integer),
     "Sum": (_is_list_of_numbers,),
     "Mean": (_is_list_of_numbers,),
 }
@@ -77,7 +78,7 @@ _TAKES: Mapping[str, tuple[Takes, ...]] = {
 
 _PARTS: Mapping[str, Takes] = {
     "_text": _is_text, "_part": _is_text, "_count": _is_integer, "_from": _is_integer, "_moment": _is_time,
-    "_flag": lambda kind: kind == pl.Boolean,
+    "_flag": lambda kind: kind == pl.Boolean, "_list": _is_list, "_item": lambda kind: True,
 }  # fmt: skip
 
 

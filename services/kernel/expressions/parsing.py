@@ -36,6 +36,17 @@ _SUBQUERY = re.compile(r"(?i)\(\s*select\b")
 _WORD = re.compile(r"(?:unsupported function|found) '(\w+)'")
 """polars takes it for a word of SQL."""
 _DECIMAL = re.compile(r"(?i)\b(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)")
+_CAST_TO = re.compile(r"(?i)(?:\bAS\s+|::\s*)([A-Za-z]\w*)")
+_TYPES = "write one of BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
+_NO_TYPES = {
+    "UUID": "a UUID is a text, VARCHAR",
+    "JSON": "JSON_EXTRACT_STRING takes a value out of a text, by a path such as '$.a'",
+    "TIME": "a time of day is `STRFTIME(moment, '%H:%M:%S')`, or a part of a TIMESTAMP, `EXTRACT(HOUR FROM moment)`",
+    "INTERVAL": "add one, `moment + INTERVAL '1 day'`; `DATEADD('day', 2, moment)` takes a column for the number, too",
+    **dict.fromkeys(("ARRAY", "BIT", "ENUM", "MAP"), _TYPES),
+    "NVARCHAR": "write VARCHAR",
+}
+"""Types of SQL that no column has, and what to write instead. Polars makes some of them, with errors at each row."""
 _BITS = re.compile(r"(?i)&(?!&)|(?<!\|)\|(?!\|)|\b(?:BIT_)?XOR\b")
 """Operators of bits."""
 _LOGIC = re.compile(r"(?i)\b(?:AND|OR|BETWEEN|IN|CASE)\b|&&")
@@ -146,8 +157,9 @@ def _check_arguments(text: str) -> None:
     if (match := _DECIMAL.search(advice.without_texts(text))) and not 1 <= int(match[1]) <= 38:
         right = _DECIMAL.sub(lambda found: found[0].removesuffix(found[1]) + "38", text)
         raise ExpressionError(f"a decimal has 1 to 38 digits: write `{right}`")
-    if re.search(r"(?i)(?:\bAS\s+|::\s*)UUID\b", advice.without_texts(text)):
-        raise ExpressionError("UUID is no type: a UUID is a text, VARCHAR")
+    for match in _CAST_TO.finditer(advice.without_texts(text)):
+        if (name := match[1].upper()) in _NO_TYPES:
+            raise ExpressionError(f"{name} is no type: {_NO_TYPES[name]}")
     for name, arguments in advice.calls_of(text):
         known = BY_NAME.get(name.upper())
         if known and not arguments and any(not one.optional for one in known.parameters):

@@ -29,7 +29,7 @@ from holdfast.services.kernel.codecs import timestamps
 from holdfast.services.kernel.codecs.plain_values import inside
 from holdfast.services.kernel.expressions import casts, decimals, operands, own_functions
 from holdfast.services.kernel.expressions.advice import in_words, item_of
-from holdfast.services.kernel.expressions.meanings import Node, meant, tree
+from holdfast.services.kernel.expressions.meanings import NEAR, PADDED, Node, meant, tree
 from holdfast.services.kernel.expressions.operands import ANY_WORDS, Words
 from holdfast.services.kernel.expressions.own_values import Hashing
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
@@ -205,6 +205,12 @@ class _Rules:
                 return self.usual(_filled(tree(rounded), _value=node["Function"]["input"][0]))
         if isinstance(function, dict) and isinstance(function.get("TemporalExpr"), dict) and kinds[0] == pl.Date:
             node = {"Function": node["Function"] | {"input": [_cast(node["Function"]["input"][0], pl.Datetime("us"))]}}
+        elif (
+            isinstance(function, dict) and isinstance(function.get("ListExpr"), dict) and "Get" in function["ListExpr"]
+        ):
+            items, index = node["Function"]["input"]
+            near = _filled(NEAR, _index=index) if _columns(index) else index
+            node = {"Function": node["Function"] | {"input": [items, near]}}
         elif isinstance(function, dict) and isinstance(function.get("StringExpr"), dict):
             node = self._text_function(node)
         elif function == "Abs" and self.type_of(node).is_integer():
@@ -236,6 +242,8 @@ class _Rules:
         """A parse that fails gives null; a pattern that is written out is looked at now, and not at each row."""
         ((name, options),) = node["Function"]["function"]["StringExpr"].items()
         value, *more = node["Function"]["input"]
+        if name in ("PadStart", "PadEnd"):
+            return {"Function": node["Function"] | {"input": [value, _filled(PADDED, _count=more[0])]}}
         if name == "ConcatHorizontal":
             input = [self._as_text(one) for one in node["Function"]["input"]]
             return {"Function": node["Function"] | {"input": input}}

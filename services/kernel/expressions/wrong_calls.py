@@ -189,7 +189,11 @@ def _answer(
         said = " and ".join(_unsuited(*one) for one in wrong)
         parameter, text, kind = wrong[0]
         return f"{name} takes {said}{_hint(text, kind, parameter.kind)} ({signature})"
-    if "literal" in message and (texts := [one for one, text, _ in of_each if one.kind == "text" and text[:1] != "'"]):
+    if said := _of_written(function, name, given, message):
+        return f"{said} ({signature})"
+    if re.search(r"literal|cannot be 'null'", message) and (
+        texts := [one for one, text, _ in of_each if one.kind == "text" and text[:1] != "'"]
+    ):
         return _to_write_out(name, texts[-1], signature)
     said = " and ".join(f"{text} is {advice.in_words(kind)}" for _, text, kind in of_each if kind is not None)
     texts_of = [text for _, text, kind in of_each if kind == pl.String]
@@ -198,6 +202,25 @@ def _answer(
     if texts_of and others and not others[0][1].is_nested():
         hint = f"; write `CAST({others[0][0]} AS VARCHAR)` for the value as text"
     return f"{name} does not take these together: {said}{hint} ({signature})"
+
+
+def _of_written(function: Function, name: str, given: Sequence[str], message: str) -> str:
+    """Answer to a value that is written out and does not suit; empty: there is none such."""
+    texts = [text[1:-1] for text in given if re.fullmatch(r"'(?:[^']|'')*'", text)]
+    if function.name == "TRIM" and len(given) == 2:
+        letters = given[1] if given[1][:1] == "'" else "'a'"
+        return f"{name} takes letters in another form, written out: `{name}(BOTH {letters} FROM {given[0]})`"
+    if function.name == "ROUND" and "negative" in message:
+        tens = f"1{'0' * int(given[1].strip()[1:])}"
+        return f"{name} takes 0 or more digits: write `{name}({given[0]} / {tens}.0) * {tens}`"
+    if function.name in ("LPAD", "RPAD") and "single character" in message:
+        return f"{name} fills with one letter, and not with '{texts[-1]}'"
+    if function.name.startswith("REGEXP") and texts:
+        try:
+            refused.check_pattern(texts[0])
+        except refused.Refused as error:
+            return f"{name} {error}"
+    return ""
 
 
 def _form(name: str, given: Sequence[str]) -> str:

@@ -140,6 +140,15 @@ def test_a_value_depends_on_its_row_alone_in_batches_of_any_size_and_none_raises
         assert encode_json(ours(text, batch).to_frame("v"), fields) == (alone * count)[:count]
 
 
+@pytest.mark.parametrize(
+    "text", ["l[a]", "LIST_EXTRACT(l, a)", "SPLIT_PART('a,b', ',', a)", "LPAD('a', a)", "RPAD('a', a)"]
+)
+def test_no_number_of_a_record_ends_a_batch_of_one_row(text: str) -> None:
+    some = rows(["a"], 0, 100).with_columns(pl.Series("l", [[1, 2]], SCHEMA["l"]).first())
+    alone = [ours(text, some[row])[0] for row in range(some.height)]
+    assert alone == ours(text, some).to_list()
+
+
 @pytest.mark.parametrize("text", ["COALESCE(a, s)", "IFNULL(t, s)", "IF(ok, a, s)", "CASE WHEN ok THEN t ELSE a END"])
 def test_a_choice_among_values_of_several_types_is_refused_by_both(duck: Any, text: str) -> None:
     with pytest.raises(ExpressionError, match="chooses between"):

@@ -32,7 +32,7 @@ EXCUSED = {
     r"POWER": "integer power",
     r"m \* [mn]\b": "decimal product",
     r"\bd,? ?[+-]? ?INTERVAL": "stays a date",
-    r"CAST\(\w+ AS (?:INT|BIGINT|SMALLINT)\)": "cut",
+    r"CAST\(\w+ AS (?:INT|INTEGER|BIGINT|SMALLINT)\)": "cut",
     r"AS VARCHAR|\bt\b.*\|\||\|\|.*\bt\b|CONCAT.*\bt\b": "texts of times",
     r"XOR": "not there",
     r"CAST\([ab] AS (?:DATE|TIMESTAMP)\)|[ab]::timestamp": "numbers as times",
