@@ -7,7 +7,10 @@ the library asks at once. Source: docs/decisions/0160.
 
 from __future__ import annotations
 
-from confluent_kafka.admin._metadata import ClusterMetadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin._metadata import ClusterMetadata
 
 SEVERAL_MS, ALONE_MS = 1_000, 30_000
 TRANSACTIONS = "__transaction_state"
