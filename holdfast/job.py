@@ -41,7 +41,9 @@ class Job(JobSpec):
             JobRejected: with every problem. LocalRunFailed: the job stopped with an error.
         """
         from holdfast.services.client.trials import attempt  # which computes, and so loads more than a job needs
+        from holdfast.services.kernel.operators.python import restrict
 
+        restrict(None)  # another run in this process may have allowed its own modules alone
         return attempt(self, inputs, null)
 
     def _repr_html_(self) -> str:

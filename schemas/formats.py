@@ -21,6 +21,10 @@ LEVEL = PLANS
 """A pause lets source tasks that are behind reach the newest batch, from the same release on. The release before takes
 their cuts for invalid.
 """
+CARRIED = PLANS
+"""A plan may begin with state that is carried over (`seed`), also to other names and numbers of tasks, from the same
+release on. The release before would begin such a job with nothing.
+"""
 PRETENDED = "HOLDFAST_TEST_FORMAT"
 """For tests only: the newest format, or `@` and a file that holds it, if it is there."""
 

@@ -186,6 +186,7 @@ class Seed(msgspec.Struct, frozen=True):
     its inputs, as far as they are known. kept: operators whose state is carried over. renamed: of these, the name that
     each had, where it was another one. rescaled: of these, those whose state is split and merged by key, since they had
     another number of tasks. replaces: generation of the job of that name that ends for this one; empty: none.
+    rests: it begins paused, as that one was, until somebody resumes it.
     """
 
     topic: str
@@ -197,6 +198,7 @@ class Seed(msgspec.Struct, frozen=True):
     renamed: dict[str, str] = {}
     rescaled: tuple[str, ...] = ()
     replaces: str = ""
+    rests: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):

@@ -72,7 +72,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: where the savepoint lies. drop_state: operators whose state is left behind. reread: sources that begin where
     the job file says, and not where they were. renamed: by operator or source, the name that it had in the savepoint.
     replaces: generation of the job of that name that is to end for it, if the pause at offset `paused` of `jobs.submit`
-    still holds it then; empty: none.
+    still holds it then; empty: none. rests: that one was paused before, and the job begins paused.
     """
 
     topic: str
@@ -82,6 +82,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     renamed: dict[str, str] = {}
     replaces: str = ""
     paused: Whole = -1
+    rests: bool = False
 
 
 FIELD = "from_savepoint"

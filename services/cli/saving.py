@@ -121,9 +121,11 @@ def update(
         )  # fmt: skip
         return
     kept = plural(done.entries, "entry", "entries")
+    rests = f"is paused, as before: `holdfast resume {line.job}`"
+    took = rests if done.submitted.status.state == "paused" else f"took nothing in for {done.took_s:.1f} s"
     say(
         f"job {line.job} runs as {done.submitted.generation}, behind batch {done.batch:,} of {line.generation}, with "
-        f"{kept} of state; it took nothing in for {done.took_s:.1f} s"
+        f"{kept} of state; it {took}"
     )
     for warning in done.submitted.status.warnings:
         note(f"warning: {warning}")

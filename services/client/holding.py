@@ -52,7 +52,7 @@ def _sleep() -> None:
 def await_format(door: Door, timeout_s: float = CURRENT_S, wait: Callable[[], None] = _sleep) -> None:
     """Returns once every process of the cluster knows savepoints. Raises CommandFailed."""
     assigned, until_s = Partition(door.topics.assignments, 0), time.monotonic() + timeout_s
-    while formats.written(read_standings(door.log, assigned).assigned.format) < formats.LEVEL:
+    while formats.written(read_standings(door.log, assigned).assigned.format) < max(formats.LEVEL, formats.CARRIED):
         if time.monotonic() >= until_s:
             hint = "end them, or start them from this release; `holdfast workers` lists workers"
             raise CommandFailed("processes of the cluster are of a release that knows no savepoints", hint)
@@ -123,7 +123,7 @@ class Holding:
             self._wait()
             fold = self._read()
         batch, cuts = fold.newest_batch, fold.snapshot()
-        if batch == self._plan.first_batch:
+        if batch == self._plan.first_batch and self._plan.seed is None:
             raise CommandFailed(f"job {self._plan.job} has processed nothing yet: there is nothing to save")
         while behind := self._behind(batch):
             if self._read().control_offset != cuts.control_offset:

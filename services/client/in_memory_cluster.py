@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.schemas import commands, formats, plans
+from holdfast.schemas.assignments import job_key
 from holdfast.schemas.delivered import NO_ROW
 from holdfast.schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat
 from holdfast.schemas.heartbeats import encode as encode_beat
@@ -245,7 +246,8 @@ class InMemoryCluster:
 
     def all_are(self, plan: Plan, *states: str) -> bool:
         """Every unit is in one of these states."""
-        copies = self._copies()
+        generation = f"{job_key(plan.job, plan.generation)}/"
+        copies = [copy for copy in self._copies() if copy.unit.startswith(generation)]
         return len(copies) == len(plan.units) and all(copy.state in states for copy in copies)
 
     def all_taken(self) -> bool:

@@ -78,7 +78,7 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
             if isinstance(record, Status):
                 last = record
                 report(_how_far(last))
-            if last.state == "running":
+            if last.state in ("running", "paused"):  # the next generation of a job that was paused is
                 return Submitted(last.job, run, last)
             if last.state == "failed":
                 raise CommandFailed(f"job {last.job} failed: {last.error}", f"`holdfast status {last.job}`")

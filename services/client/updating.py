@@ -67,7 +67,9 @@ def update(
         pieces = _pieces(hold, held.batch, tasks)
         topic = upload(door.log, door.topics, id, pieces, lambda: manifest_of(door, plan, held, tasks, id))
         carried_s = time.monotonic() - at_rest_s
-        begin = structs.replace(start, topic=topic, id=id, replaces=plan.generation, paused=held.paused)
+        begin = structs.replace(
+            start, topic=topic, id=id, replaces=plan.generation, paused=held.paused, rests=held.was_paused
+        )
         try:
             done = submitting(door, raw | {FIELD: structs.asdict(begin)}, timeout_s, lambda how_far: None)
         except JobRejected:

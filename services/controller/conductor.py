@@ -27,6 +27,7 @@ from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.counts import counts_of, published
 from holdfast.services.controller.ends import beginnings, ends_of_sources
 from holdfast.services.controller.kept import delete_over, until_ms
+from holdfast.services.controller.left_over import LeftOver
 from holdfast.services.controller.planting import plant
 from holdfast.services.controller.rooting import Rooting
 from holdfast.services.decisions.admitted import decode as decode_decision
@@ -116,6 +117,7 @@ class Conductor:
         self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
         self._versions, self._allow, self._rights, self._describe = versions, allow, rights, describe
         self._drafter: Drafter | None = None
+        self._left_over = LeftOver(cluster)
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
         self._looked_ms = time_ms()
@@ -193,7 +195,8 @@ class Conductor:
             self._looked_ms = now_ms
             over = frozenset(job.generation for job in self.core.jobs.values() if job.over)
             retired = self.core.goals.standings.assigned.retired.joined(self.rooting.jobs.admitted.retired)
-            self._pending.append(do.DeleteKept(over, retired))
+            named = frozenset(topic for job in self.core.jobs.values() if (topic := job.savepoint))
+            self._pending.append(do.DeleteKept(over, retired, named))
         if self.core.acting and now_ms - self._rooted_ms >= ROOT_MS:
             self._rooted_ms = now_ms
             if (record := self.rooting.due(now_ms)) is not None:
@@ -312,7 +315,8 @@ class Conductor:
                     happened.Counted(plan.generation, counts_of(self._log, self.cluster, plan)),
                     happened.Done(action),
                 ]
-            case do.DeleteKept(ended, retired):
+            case do.DeleteKept(ended, retired, named):
+                self._log.delete(self._left_over.due(self._log.topics(), named, self._time_ms()))
                 gone = lambda generation: generation in ended or retired.has(generation)  # noqa: E731
                 deleted = delete_over(self._log, self.cluster, self._time_ms(), gone)
                 if self._rights is not None:
@@ -330,7 +334,7 @@ class Conductor:
 
     def _draft(self, action: do.Draft) -> happened.Outcome:
         try:
-            drafter, current = self.prepare(), self._levels("pause")
+            drafter, current = self.prepare(), self._writes(formats.CARRIED)
             return happened.Drafted(drafter.draft(action.value, action.generation, action.id, current=current))
         except JobRejected as rejected:
             return happened.Refused(action.generation, rejected.problems)
@@ -389,7 +393,11 @@ class Conductor:
 
     def _levels(self, kind: str) -> bool:
         """True for a pause, once every process knows that it lets source tasks reach the newest batch."""
-        return kind == "pause" and formats.written(self.core.goals.standings.assigned.format) >= formats.LEVEL
+        return kind == "pause" and self._writes(formats.LEVEL)
+
+    def _writes(self, format: int) -> bool:
+        """True if every process of the cluster reads what this format brought."""
+        return formats.written(self.core.goals.standings.assigned.format) >= format
 
     def _names(self, plan: Plan) -> JobTopics:
         return self.cluster.job(plan.job, plan.generation)

@@ -87,7 +87,9 @@ def beginning_of(plan: Plan) -> CutsSnapshot:
         for index, owned in enumerate(source.owners)
     }
     found = beginning(first, {source.operator: source.topic_id for source in plan.sources if source.topic_id})
-    return found if plan.seed is None else structs.replace(found, tasks=dict(plan.seed.sources))
+    if plan.seed is None:
+        return found
+    return structs.replace(found, tasks=dict(plan.seed.sources), paused=plan.seed.rests, level=plan.seed.rests)
 
 
 def shares(plan: Plan) -> dict[str, Share]:

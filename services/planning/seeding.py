@@ -45,7 +45,7 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
     split = rescaled(savepoint.plan, new, start)
     return Seed(
         start.topic, savepoint.id, savepoint.batch, sources, watermarks, tuple(sorted(kept)), renamed, split,
-        start.replaces,
+        start.replaces, start.rests,
     )  # fmt: skip
 
 

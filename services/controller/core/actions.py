@@ -125,10 +125,14 @@ class DeleteTopics:
 
 @dataclass(frozen=True, slots=True)
 class DeleteKept:
-    """Delete what has outlived its job for long enough. ended: generations that are over, beside those retired."""
+    """Delete what has outlived its job for long enough, and savepoints that were left.
+
+    ended: generations that are over, beside those retired. named: topics of savepoints that jobs begin with.
+    """
 
     ended: frozenset[str]
     retired: Retired
+    named: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,13 @@ class Job:
         return "" if self.start is None else self.start.replaces
 
     @property
+    def savepoint(self) -> str:
+        """Topic of the savepoint that it begins or has begun with; empty: none."""
+        if self.plan is not None:
+            return "" if self.plan.seed is None else self.plan.seed.topic
+        return "" if self.start is None else self.start.topic
+
+    @property
     def undecided(self) -> bool:
         return self.life.phase in UNDECIDED
 
@@ -163,6 +170,9 @@ class Job:
         self.plan = plan
         self.units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in plan.units}
         self.availability = Availability(needed(plan), delivering(plan))
+        if plan.seed is not None and plan.seed.rests and self.control is None:  # its cut log begins so
+            self.control = Control("pause", self.offset)
+            self.control_asked = self.control_done = self.offset
         self.hosts = {unit_key(plan.job, plan.generation, unit.name): unit.host for unit in plan.units}
 
     def refuse(self, problems: tuple[Problem, ...], in_use: Job | None, id: Id) -> None:

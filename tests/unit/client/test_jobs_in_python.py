@@ -18,6 +18,7 @@ from holdfast import Job, JobRejected, aggregate, count, filter, max, parts, que
 from holdfast.services.client.job_files import file_of, read_job
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.planning.converting import function_name
 from holdfast.services.planning.drawing import svg
 from holdfast.testing import JobRun
@@ -172,3 +173,16 @@ def test_the_examples_of_the_page_run() -> None:
     names: dict[str, Any] = {"__name__": "page"}
     exec(compile("\n".join(blocks), "jobs-in-python.md", "exec"), names)
     names["test_delays_of_a_day_survive_a_kill"](JobRun)
+
+
+def test_a_job_is_tried_with_its_code_though_another_run_of_this_process_has_allowed_only_its_own() -> None:
+    job = Job(
+        name="scores",
+        sources={"flights": source(topic="flights", fields={"carrier": "string", "dep_delay": "int?"})},
+        operators={
+            "scored": holdfast.python(python="tests.support.scoring:Score", input="flights", params={"threshold": 15})
+        },
+        queries={"all": query(input="scored")},
+    )
+    restrict(["other"])
+    assert job.try_({"flights": [{"carrier": "UA", "dep_delay": 20}]})["all"].rows() == [("UA", 1.0)]

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Job
 from holdfast.schemas import commands
 from holdfast.schemas.commands import Command
-from holdfast.schemas.plans import Plan, Rejection, Status
+from holdfast.schemas.plans import Plan, Rejection, Status, decode_status
 from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.audit.replaying import replay
@@ -155,6 +155,12 @@ class Site:
 
         hold = Holding(self.door, self.plan, wait)
         return update(self.door, self.plan, raw, start, 60, hold, submitting)
+
+    def statuses(self) -> list[str]:
+        """States of the newest generation, as published."""
+        scanned = self.cluster.log.scan(Partition(self.door.topics.status, 0))
+        found = [decode_status(one.value() or b"") for one in scanned if one.value()]
+        return [one.state for one in found if one.generation == self.plan.generation]
 
     def next_controller(self) -> None:
         """The one that runs does nothing more; the next one reads the logs."""
@@ -354,6 +360,28 @@ def test_updates_lose_and_double_nothing_whatever_ends_amid_them(undisturbed: di
     assert report.exact
     seen |= {name for name in site.cluster.log.topics() if ".savepoints." in name}
     assert seen == {site.plan.seed.topic if site.plan.seed else ""}, "those of former generations went with them"
+
+
+def test_a_job_that_was_paused_is_paused_after_an_update_too_until_somebody_resumes_it(
+    undisturbed: dict[str, list[str]],
+) -> None:
+    site = Site(SMALL)
+    feed(site, 0, 30)
+    site.ask("pause")
+    site.run.advance(1)
+    for _ in range(2):  # the second one of a job that has done nothing of its own
+        site.update(site.raw, meanwhile=every(5, site.next_controller))
+    before = site.rows()
+    records = [json.dumps(one).encode() for one in flights(30, 100)]
+    site.cluster.feed("given", [records], 30)
+    site.cluster.turn(500)
+    assert site.rows() == before, "it takes nothing in"
+    assert site.statuses()[-1] == "paused"
+    site.ask("resume")
+    site.cluster.until(lambda: site.cluster.all_taken() or None)
+    site.run.advance(1)
+    assert site.rows() == {query: undisturbed[query] for query in SMALL["queries"]}
+    assert replay(site.cluster.log, site.door.topics, "flights").exact
 
 
 def test_an_update_of_a_job_at_rest_waits_for_no_timer() -> None:

@@ -214,6 +214,21 @@ def test_a_job_ends_for_the_next_generation_once_the_plan_of_that_one_is_valid()
     assert (core.core.jobs[G].control, core.core.jobs[next_one].control) == (Control("pause", 1), Control("resume", 3))
 
 
+@pytest.mark.parametrize("rests", [False, True])
+def test_a_job_that_takes_the_place_of_a_paused_one_is_paused_by_no_record(rests: bool) -> None:
+    """Its cut log begins so."""
+    core = at(P.RUNNING).command("pause")
+    next_one = asks_to_replace(core, paused=core.offset)
+    plan = replacing(next_one)
+    assert plan.seed is not None
+    core.read(msgspec.structs.replace(plan, seed=msgspec.structs.replace(plan.seed, rests=rests)))
+    job = core.core.jobs[next_one]
+    assert job.control == (Control("pause", core.offset) if rests else None)
+    assert job.asked is not None
+    core.handle(happened.Done(job.asked))
+    assert not any(isinstance(action, do.AppendControl) for action in core.asked)
+
+
 @pytest.mark.parametrize("decided", [False, True])
 def test_a_controller_that_starts_creates_no_topics_of_a_job_that_was_replaced(decided: bool) -> None:
     """A former controller may have deleted them: the job then never ended."""
