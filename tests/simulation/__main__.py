@@ -6,12 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.simulation.campaign import EVERY, Campaign, drawn_under, report
-from tests.simulation.history import simulate
 from tests.simulation.profiles import PROFILES
+from tests.simulation.report.campaign import EVERY, Campaign, drawn_under, report
+from tests.simulation.report.history import simulate
+from tests.simulation.report.shrinking import shrink
+from tests.simulation.report.speed import BATCH_MS, calls, measured
 from tests.simulation.scenario import draw
-from tests.simulation.shrinking import shrink
-from tests.simulation.speed import BATCH_MS, calls, measured
 
 
 def main() -> int:

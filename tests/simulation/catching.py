@@ -18,10 +18,10 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.history import Outcome, simulate
 from tests.simulation.mutants import catalogue
 from tests.simulation.mutants.catalogue import EQUIVALENT, MUTANTS, RUN_MS, Mutant
 from tests.simulation.profiles import PROFILES
+from tests.simulation.report.history import Outcome, simulate
 from tests.simulation.scenario import draw
 
 RICH = (1, 3, 45, 21, 38, 103, 97, 193, 174, 167, 166, 233)

@@ -30,14 +30,16 @@ from holdfast.services.recovery.core import recovery
 from holdfast.services.worker.core import cut_trimming, cutting
 from holdfast.services.worker.sources import cut_trimmer
 from holdfast.services.worker.unit import publishing, trimmer
-from tests.simulation import broker, hosts, processes
-from tests.simulation.broker import Broker
-from tests.simulation.cluster import Cluster
-from tests.simulation.engine import describe
-from tests.simulation.history import seldom_collected, simulated_clock
-from tests.simulation.jobs import NAME, Feed, planned
-from tests.simulation.names import TOPICS, kind_of
-from tests.simulation.timeline import EPOCH_MS
+from tests.simulation.kafka import broker
+from tests.simulation.kafka.broker import Broker
+from tests.simulation.kafka.names import TOPICS, kind_of
+from tests.simulation.kafka.timeline import EPOCH_MS
+from tests.simulation.processes import hosts
+from tests.simulation.processes import services as processes
+from tests.simulation.processes.cluster import Cluster
+from tests.simulation.processes.engine import describe
+from tests.simulation.processes.jobs import NAME, Feed, planned
+from tests.simulation.report.history import seldom_collected, simulated_clock
 
 MIB = 1024 * 1024
 RECORD_BYTES = 70

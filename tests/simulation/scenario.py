@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from tests.simulation.adapting import asked_to_adapt, draw_promise
-from tests.simulation.bounded import MIB
-from tests.simulation.budgets import draw_budget, draw_surges
-from tests.simulation.faults import Fault, Roles, draw_faults
-from tests.simulation.incidents import draw_incidents
-from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
-from tests.simulation.outages import draw_fork, draw_results
+from tests.simulation.checks.adapting import asked_to_adapt, draw_promise
+from tests.simulation.checks.bounded import MIB
+from tests.simulation.checks.incidents import draw_incidents
+from tests.simulation.checks.outages import draw_fork, draw_results
+from tests.simulation.faults.catalogue import Fault, Roles, draw_faults
+from tests.simulation.processes.budgets import draw_budget, draw_surges
+from tests.simulation.processes.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
 from tests.simulation.profiles import PROFILES, Profile
 
 FIRST_FAULT_MS = 300

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.schemas.topics import Partition, TopicSpec
-from tests.simulation.broker import Broker
 from tests.simulation.growth import CALM, grow, police
-from tests.simulation.timeline import EPOCH_MS, Timeline
+from tests.simulation.kafka.broker import Broker
+from tests.simulation.kafka.timeline import EPOCH_MS, Timeline
 
 MOST = {"cuts": 150, "data": 100, "checkpoints": 200, "assignments": 50}
 """Records in a partition."""

@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 from tests.simulation.catching import ANY, BUDGET_MS, WIDER_MS, catching, promising
-from tests.simulation.history import simulate
 from tests.simulation.mutants.catalogue import EQUIVALENT, MUTANTS, Mutant
+from tests.simulation.report.history import simulate
 from tests.simulation.scenario import draw
 
 

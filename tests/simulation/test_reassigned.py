@@ -9,7 +9,7 @@ import pytest
 from holdfast.services.kernel.protection.reassigning import HALF, Backed
 from tests.simulation.mutants.bug import Bug
 from tests.simulation.mutants.standbys import all_of_a_difference_moves, flooded_worker_not_relieved
-from tests.simulation.reassigned import Planned
+from tests.simulation.observers.reassigned import Planned
 
 WORKERS = ("s1", "s2", "s3", "s4")
 FLOODED = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.shrinking import fewer
+from tests.simulation.report.shrinking import fewer
 
 
 def test_only_the_items_that_a_failure_needs_are_left() -> None:

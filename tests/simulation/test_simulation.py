@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.history import simulate
+from tests.simulation.report.history import simulate
 from tests.simulation.scenario import draw
 
 SEEDS = range(12)

@@ -10,9 +10,9 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
-from tests.simulation.broker import Written
-from tests.simulation.names import TOPICS
-from tests.simulation.standbys import READ_WITHIN_US, check
+from tests.simulation.checks.standbys import READ_WITHIN_US, check
+from tests.simulation.kafka.broker import Written
+from tests.simulation.kafka.names import TOPICS
 
 PLAN = Plan("j", "0-a", Id("c", 1), {}, (), (), (), (), {}, 10, {})
 ASSIGNMENTS, HEARTBEATS = Partition(TOPICS.assignments, 0), Partition(TOPICS.heartbeats, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.simulation.adapting import (
+from tests.simulation.checks.adapting import (
     commands_wait_for_the_controller,
     controllers_record_beats_a_command,
     cool_down_of_ones_own_changes_alone,
@@ -13,16 +13,26 @@ from tests.simulation.adapting import (
     no_cool_down,
     scheme_changed_during_a_switch,
 )
-from tests.simulation.bounded import bound_ignored, sent_before_forgotten
-from tests.simulation.formats import format_raised_at_once, newest_format_written
-from tests.simulation.gaps import (
+from tests.simulation.checks.bounded import bound_ignored, sent_before_forgotten
+from tests.simulation.checks.gaps import (
     continued_before_the_gap_is_valid,
     gap_not_noted,
     gap_of_another_copy_not_noted,
     one_batch_not_counted,
     skipped_records_not_counted,
 )
-from tests.simulation.hasty import settled_at_once
+from tests.simulation.checks.raises import (
+    any_record_of_code_that_raised_counts,
+    batch_done_before_its_record_kept,
+    outputs_not_held,
+    rows_skipped_without_a_record,
+)
+from tests.simulation.checks.upgrades import (
+    accepted_once_and_for_all,
+    differing_batches_counted,
+    given_to_any_versions,
+    shown_by_one_batch,
+)
 from tests.simulation.mutants.acks import ack_without_a_marker, trimmed_for_the_fastest, trimmed_one_too_far
 from tests.simulation.mutants.broker import drained_by_anything, position_gone_unnoticed
 from tests.simulation.mutants.budgets import (
@@ -217,18 +227,8 @@ from tests.simulation.mutants.trimmed_cuts import (
     rows_trimmed_by_another_input,
     rows_trimmed_too_far,
 )
-from tests.simulation.raises import (
-    any_record_of_code_that_raised_counts,
-    batch_done_before_its_record_kept,
-    outputs_not_held,
-    rows_skipped_without_a_record,
-)
-from tests.simulation.upgrades import (
-    accepted_once_and_for_all,
-    differing_batches_counted,
-    given_to_any_versions,
-    shown_by_one_batch,
-)
+from tests.simulation.observers.formats import format_raised_at_once, newest_format_written
+from tests.simulation.observers.hasty import settled_at_once
 
 RUN_MS = 5_000
 """Time for which faults come in a history that is to catch a bug."""

@@ -24,8 +24,8 @@ from holdfast.services.log.late import start as late
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.recovery.snapshotting import Snapshotting
+from tests.simulation.kafka.names import kind_of
 from tests.simulation.mutants.bug import method
-from tests.simulation.names import kind_of
 
 
 @method(Assigned, "read")

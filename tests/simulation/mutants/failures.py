@@ -22,8 +22,8 @@ from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
 from holdfast.services.worker.core import checkpointing, lifecycle
 from holdfast.services.worker.unit import intake
 from holdfast.services.worker.unit.intake import Intake
-from tests.simulation.facts import mistaken
 from tests.simulation.mutants.bug import method
+from tests.simulation.observers.facts import mistaken
 
 
 @method(Detector, "read")

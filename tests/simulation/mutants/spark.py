@@ -14,7 +14,7 @@ from holdfast.services.spark import copy
 from holdfast.services.spark.core import lifecycle, taking_over
 from holdfast.services.spark.core.lifecycle import Action, Goal, Lifecycle, State
 from holdfast.services.spark.core.taking_over import Takeover, Verdict
-from tests.simulation.facts import mistaken
+from tests.simulation.observers.facts import mistaken
 
 
 def batch_committed_twice() -> AbstractContextManager[object]:

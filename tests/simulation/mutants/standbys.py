@@ -21,7 +21,7 @@ from holdfast.services.recovery.core.unit.situation import Situation
 from holdfast.services.recovery.core.unit.table import switching
 from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
 from holdfast.services.recovery.core.unit.table.signs import Sign
-from tests.simulation.facts import mistaken
+from tests.simulation.observers.facts import mistaken
 
 
 def standbys_on_one_peer() -> AbstractContextManager[object]:

@@ -1,0 +1,88 @@
+"""Rules for a switched unit: both copies work, the primary leads again only after calm, and nothing lasts.
+
+Source: MECHANISMS H3, H4 and H6, PROTOCOL 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas.assignments import Change, generation_of
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.job_settings import CALM_MS
+from holdfast.schemas.plans import Plan
+from holdfast.services.decisions.assigned import Assigned
+from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
+from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
+from holdfast.services.recovery.core.unit.table.signs import Sign
+from tests.simulation.kafka.broker import Written
+from tests.simulation.kafka.names import TOPICS
+
+BEAT_US = 100_000
+MISSED_US = (1 + UNSETTLED_GRACE_BEATS) * BEAT_US + 50_000
+"""Two heartbeats so far apart: with any grace the second one was missed. The rest is their way."""
+DECIDED_US = 300_000
+"""At most so long after a look a record of what was seen in it is written."""
+LASTS_US = 5_000_000
+"""A unit may be switched for so much longer than its terms say: replicas, brokers and standbys may be away."""
+
+
+@dataclass(slots=True)
+class _Trace:
+    """All that was written so far. silent: by worker, when each silence that was long enough to be one was over."""
+
+    plan: Plan
+    assigned: Assigned = field(default_factory=Assigned)
+    heard_us: dict[str, int] = field(default_factory=dict)
+    silent: dict[str, int] = field(default_factory=dict)
+    switched_us: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def _tolerance(self) -> Mapping[str, Any]:
+        return self.plan.spec["fault_tolerance"]  # type: ignore[no-any-return]
+
+    @property
+    def _calm_us(self) -> int:
+        return 1000 * int(self._tolerance["hybrid"].get("calm_ms", CALM_MS))
+
+    @property
+    def _lasts_us(self) -> int:
+        return int(self._tolerance["fail_stop_timeout_s"] * 1_000_000) + self._calm_us + LASTS_US
+
+    def read(self, one: Written) -> Iterator[str]:
+        if one.partition.topic == TOPICS.heartbeats:
+            beat = heartbeats.decode(one.value)
+            if isinstance(beat, Heartbeat) and not beat.stuck:
+                if one.time_us - self.heard_us.get(beat.worker, one.time_us) > MISSED_US:
+                    self.silent[beat.worker] = one.time_us
+                self.heard_us[beat.worker] = one.time_us
+        elif one.partition.topic == TOPICS.assignments:
+            for change in self.assigned.read(assignments.decode(one.value)):
+                if generation_of(change.unit) == self.plan.generation:
+                    yield from self._changed(change, one.time_us)
+
+    def _changed(self, change: Change, now_us: int) -> Iterator[str]:
+        what = f"{change.unit.rpartition('/')[2]}#{change.epoch}"
+        since_us = self.switched_us.pop(change.unit, now_us)
+        if now_us - since_us > self._lasts_us:
+            yield f"switched: until {what} the unit was switched for {(now_us - since_us) / 1_000_000:.1f} s"
+        if stance(change) is Stance.SWITCHED:
+            self.switched_us[change.unit] = since_us
+            if Rung.of(change.copies[0].flags) is not Rung.ACTIVE:
+                yield f"switched: the primary of {what} does not process and send"
+        if change.reason.startswith(Sign.PRIMARY_WELL.value):
+            back = change.copies[0].worker
+            calm_us = now_us - self.silent.get(back, -(2**62))
+            if calm_us < self._calm_us:
+                yield f"switched: {back} leads again by {what}, {calm_us / 1000:.0f} ms after it was silent"
+
+
+def check(written: list[Written], plan: Plan) -> Iterator[str]:
+    """Checks one job. written: everything, in the order of time."""
+    trace = _Trace(plan)
+    for one in written:
+        yield from trace.read(one)
