@@ -6,7 +6,7 @@ Source: JOBS "Details that scripts rely on". Its `Picture` holds what the comman
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -46,7 +46,8 @@ class LiveJob(msgspec.Struct, frozen=True):
     """A job that is not over: what `list`, `status`, `units` and `units --costs` print of it.
 
     lags: records of each source's topic that no batch has taken in yet, about: offsets are counted, and a topic that is
-    compacted, or written in transactions, has offsets without a record.
+    compacted, or written in transactions, has offsets without a record. lags_of: the same by the partitions that one
+    task reads: "0", or "0, 2" for a task that reads several.
     incident: the last, as `explain --incident` prints it; it may be over. None: there was none.
     """
 
@@ -56,6 +57,7 @@ class LiveJob(msgspec.Struct, frozen=True):
     units: tuple[UnitLine, ...]
     costs: JobCosts
     lags: dict[str, int] = {}
+    lags_of: dict[str, dict[str, int]] = {}
     incident: IncidentLine | None = None
 
 
@@ -190,7 +192,9 @@ class LiveView:
         costs = self._view.costs(plan)
         units, last = tuple(self._view.units(plan)), self._view.incident(plan)
         incident = None if last is None else incident_line(plan, last, units, status.retention)
-        return LiveJob(line, status, plan, units, costs, self._lags(plan, costs), incident)
+        lags_of = self._lags(plan, costs)
+        lags = {source: sum(parts.values()) for source, parts in lags_of.items()}
+        return LiveJob(line, status, plan, units, costs, lags, lags_of, incident)
 
     def _read_ends(self, lines: Sequence[JobLine]) -> None:
         """Reads ends of the topics that jobs read, from time to time."""
@@ -202,17 +206,21 @@ class LiveView:
         with suppress(Retriable):  # a topic that is gone, or a leader that is away: the job's state says so
             self._ends = self._asking_ends.ask(lambda: self._door.log.offsets(wanted, "end"), PROMPT_S) or self._ends
 
-    def _lags(self, plan: Plan, costs: JobCosts) -> dict[str, int]:
-        taken: Counter[str] = Counter()
-        for one in costs.edges:
-            if one.direction == "in":
-                taken[one.edge] += one.records
-        found = {}
+    def _lags(self, plan: Plan, costs: JobCosts) -> dict[str, dict[str, int]]:
+        """By source, then by the partitions that one task reads; a source of which a part is not known is out."""
+        taken = {(one.edge, one.unit): one.records for one in costs.edges if one.direction == "in"}
+        found: dict[str, dict[str, int]] = {}
         for source in plan.sources:
-            ends = [self._ends.get(Partition(source.topic, index)) for index in source.first]
-            if source.operator in taken and all(end is not None for end in ends):
-                written = sum(filter(None, ends)) - sum(source.first.values())
-                found[source.operator] = max(0, written - taken[source.operator])
+            readers = {unit.name: unit.index for unit in plan.units if source.operator in unit.operators}
+            ends = {index: self._ends.get(Partition(source.topic, index)) for index in source.first}
+            if None in ends.values() or not all((source.operator, unit) in taken for unit in readers):
+                continue
+            parts: dict[str, int] = {}
+            for unit, at in readers.items():
+                own = source.owners[at]
+                written = sum((ends[index] or 0) - source.first[index] for index in own)
+                parts[", ".join(map(str, own))] = max(0, written - taken[source.operator, unit])
+            found[source.operator] = parts
         return found
 
     def _read(self, topic: str, value: bytes | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.services.console.graph import graph
 from holdfast.services.console.markup import (
@@ -31,6 +31,8 @@ from holdfast.services.view.live import LiveJob
 
 UNITS_A_PAGE = 50
 """Units are sent again when one changes: all those of a large job would be hundreds of kilobytes each time."""
+MOST_PARTS = 3
+"""Partitions whose lag is shown without a hover."""
 NO_TIME = ("end", "loaded")
 """Words that stand in the place of a watermark."""
 
@@ -125,13 +127,24 @@ def _sources(job: LiveJob) -> Node:
             count(len(one.first)),
             per_s(rates.get(one.operator)),
             count(taken.get(one.operator)),
-            count(job.lags.get(one.operator)),
+            count(job.lags.get(one.operator)) + _by_partition(job.lags_of.get(one.operator, {})),
             _time(marks[one.operator]) + (muted(" holds the others back") if one.operator == holds else ""),
         ]
         for one in job.plan.sources
     ]
     heads = ("source", "topic", "partitions", "taken in", "records", "lag", "watermark")
     return card("Sources", table(heads, rows, empty="The job reads no topic.", label="Sources", numbers="llnnnnl"))
+
+
+def _by_partition(parts: Mapping[str, int]) -> Node:
+    """Partitions that are behind, the worst first; all of them on hover. Empty: there is one, or none is behind."""
+    late = sorted(((lag, of) for of, lag in parts.items() if lag), reverse=True)
+    if len(parts) < 2 or not late:
+        return ""
+    shown = ", ".join(f"[{of}] {lag:,}" for lag, of in late[:MOST_PARTS])
+    rest = f" and {len(late) - MOST_PARTS} more" if len(late) > MOST_PARTS else ""
+    whole = "\n".join(f"partition {of}: {lag:,}" for of, lag in parts.items())
+    return element("div", text(f"{shown}{rest}"), class_="muted parts", title=whole)
 
 
 def _watermark(job: LiveJob, source: str) -> str | None:

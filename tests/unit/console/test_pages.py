@@ -194,6 +194,25 @@ def test_contents_of_records_are_plain_text_on_every_page(cluster: ShownCluster,
         assert "\u202e" not in html
 
 
+def test_lag_is_shown_by_partition_the_worst_first(cluster: ShownCluster, live: LiveView) -> None:
+    plan, worker = cluster.memory.plan, "worker-1"
+    readers = [unit.name for unit in plan.units if "given" in unit.operators]
+    assert [source.owners for source in plan.sources] == [((0,),)], "one task reads one partition"
+    incarnation, now_ms = cluster.memory.workers[worker].identity.incarnation, cluster.memory.day_ms
+    for _ in range(7):
+        cluster.append("given", b"{}")
+    costs = Costs(f"{plan.job}@{plan.generation}/{readers[0]}", {"given": (2, 40)}, leads=True)
+    cluster.append(
+        cluster.memory.cluster.heartbeats, heartbeats.encode(Heartbeat(worker, incarnation, now_ms, costs=(costs,)))
+    )
+    (job,) = picture(cluster, live).jobs
+    assert (job.lags, job.lags_of) == ({"given": 5}, {"given": {"0": 5}})
+    assert "[0]" not in words(job_page(job, [])), "the sum says it"
+    parts = {"0": 3, "1": 0, "2, 4": 90, "3": 7, "5": 1}
+    said = words(job_page(replace(job, lags={"given": 101}, lags_of={"given": parts}), []))
+    assert "101 [2, 4] 90, [3] 7, [0] 3 and 1 more" in said
+
+
 def test_health_is_said_in_words(cluster: ShownCluster, live: LiveView) -> None:
     seen = picture(cluster, live)
     tone, wrong = health(seen)
