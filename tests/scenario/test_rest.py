@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -12,8 +13,9 @@ from holdfast.schemas.cuts import Cut
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.checkpoint.policies.policy import REST_MS
 from holdfast.services.worker.core.cutting import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
-from holdfast.services.worker.process.loop import FIRST_MS, QUIET_MS
+from holdfast.services.worker.process.loop import FIRST_MS, MAX_WAIT_MS, QUIET_MS, Worker
 from holdfast.services.worker.process.subscriptions import SharedReader
+from tests.scenario.test_standby import SECONDARIES
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import orders
 
@@ -129,3 +131,26 @@ def test_a_worker_at_rest_waits_for_a_cut_that_is_under_way(
     monkeypatch.setattr(SharedReader, "poll", lambda reader, wait_s: waits.append(wait_s))
     worker._read()
     assert waits == [FIRST_MS / 1000, 0], "it waits for the cut, and looks at the data"
+
+
+def test_a_suspended_copy_costs_its_worker_no_looks_beside_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looked each 4 ms while data came, and each 10 ms when none did."""
+    cluster = MemoryCluster(JOB)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    reading, counting = cluster.units
+    cluster.place({reading: [first, (second, SECONDARIES["hot"])], counting: [second, (first, SECONDARIES["hot"])]})
+    cluster.turn(REST_MS)
+    for worker in (first, second):
+        cluster.until(partial(nothing_under_way, worker))
+        polled: list[tuple[bool, float]] = []
+        monkeypatch.setattr(SharedReader, "poll", lambda one, s, w=worker, p=polled: p.append((one is w._data, s)))
+        for since_ms in (0.0, 2 * QUIET_MS):
+            worker._data_ms, worker.next_deadline = cluster.now_ms - since_ms, cluster.now_ms + MAX_WAIT_MS
+            worker._read()
+        monkeypatch.undo()
+        assert polled == [(True, MAX_WAIT_MS / 1000), (False, 0)] * 2, "it waits for data, to which assignments come"
+
+
+def nothing_under_way(worker: Worker) -> bool:
+    copies = [copy.running for copy in worker._copies.here.values()]
+    return not any(one is not None and one.awaits_control for one in copies)

@@ -51,14 +51,11 @@ MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
 REST_AFTER_MS without data (see core/cutting.py), there are hardly any."""
 SOON_MS = 2.0
 """For what is on its way: a cut or marker to be read back, or the outcome of a call."""
-SUSPENDED_MS = 4.0
-"""Suspended copies wait for an assignment, which the other reader brings: to look there often is a short takeover."""
 _DATA = ("data", "paced")
 _AWAITS_CONTROL = attrgetter("awaits_control")
 QUIET_MS, FIRST_MS = 100.0, 10.0
-"""After so long without data it is assignments, cuts and markers that are waited for; data that come then may wait that
-long. A cut stays due until it is read back: a worker that only looked, without waiting, span for as long as that took.
-"""
+"""After so long without data, data that come while a cut or a marker is waited for may wait so long. A cut stays due
+until it is read back: a worker that only looked, without waiting, span for as long as that took."""
 
 
 class Worker:
@@ -231,9 +228,10 @@ class Worker:
         self._appender.close()
 
     def _read(self) -> bool:
-        """Waits where the next thing is expected: control or data."""
+        """Waits where the next thing is expected: at the data wherever a copy processes. Assignments come there, too,
+        so the suspended copies beside it need no looks of their own.
+        """
         running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
-        active = [one for one in running if one.flags.process]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         most = REST_WAIT_MS if now - self._data_ms >= REST_AFTER_MS else MAX_WAIT_MS
@@ -244,13 +242,8 @@ class Worker:
         for blocking in self._blocking:
             if blocking.under_way:
                 wait = min(wait, SOON_MS)
-        if awaits_control:
-            return self._read_control(wait)
-        if len(active) == len(running) > 0:
-            return self._read_data(wait)
-        if not quiet:
-            return self._read_data(min(wait, SUSPENDED_MS))
-        return self._read_control(min(wait, FIRST_MS) if active else wait)
+        active = not awaits_control and any(one.flags.process for one in running)
+        return self._read_data(wait) if active else self._read_control(wait)
 
     def _read_control(self, wait_ms: float) -> bool:
         came = self._control.poll(wait_ms / 1000)
