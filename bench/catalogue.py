@@ -29,6 +29,7 @@ from bench.measures.planning import planning
 from bench.measures.registry import registry
 from bench.measures.replicas import replicas
 from bench.measures.replication import replication
+from bench.measures.requests import requests
 from bench.measures.rest import Rest
 from bench.measures.restore import restore
 from bench.measures.rhythm import rhythm
@@ -245,6 +246,14 @@ MEASURES = (
             "kill_p90_ms": at_most(500),
             "kill_worst_ms": at_most(1_000),
         },
+        workers=0,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "requests",
+        "requests at the broker by client and kind, of a hybrid job at 2,000 records/s with a batch each 200 to 300 ms",
+        requests,
         workers=0,
         alone=True,
         standard=False,
