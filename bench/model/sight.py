@@ -86,7 +86,7 @@ class Seen:
     swept_ms = 0.0
     batch = batches = changed = 1
     captured_batch = -1
-    rests = still = output_trimmed = sinkmost = ended = data_wait = False
+    rests = still = output_trimmed = sinkmost = ended = data_wait = sparse = False
     followed = True
     processed_ms = apply_ms = 0.0
 

@@ -33,6 +33,7 @@ class Seen:
     interval_ms: int = INTERVAL_MS
     batches: int = 1
     still: bool = False
+    sparse: bool = False
     ended: bool = False
 
     @property

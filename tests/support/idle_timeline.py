@@ -47,6 +47,7 @@ class Timed:
     batch: int = 1
     batches: int = 1
     still: bool = False
+    sparse: bool = False
     changed: int = 1
     output_trimmed: bool = False
     sinkmost: bool = False

@@ -38,7 +38,7 @@ REST_MS = 2_000.0
 
 @dataclass(slots=True)
 class Spacing:
-    """Time between the batches of a job that bring records, as its cuts were read back.
+    """Time between the batches of a job that bring records, as their cuts are read here, or as they are done.
 
     seldom: they are so far apart that the records of the next one need not be read before it is due.
     """
@@ -48,8 +48,10 @@ class Spacing:
     _last_ms: float = -math.inf
     _gaps_ms: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS))
 
-    def cut(self, batch: int, now_ms: float) -> None:
-        """A valid cut with records was read. Several tasks cut the same batch, and several copies read each cut."""
+    def batch(self, batch: int, now_ms: float) -> None:
+        """A valid cut with records was read, or a batch done that brought rows: whichever is known here first. Several
+        tasks cut the same batch, several copies read each cut, and several units do the batch.
+        """
         if batch <= self._batch:
             return
         self._gaps_ms.append(now_ms - self._last_ms)

@@ -227,8 +227,15 @@ class JobView:
             self.read_progress(record)
 
     def did(self, unit: str, line: int, batch: int) -> None:
-        """A copy here has processed the batch: what it publishes ten times a second says the rest."""
+        """A copy here has processed the batch: what it publishes says the rest."""
         self._here[unit] = line, batch
+
+    def spaces(self, batch: int, now_ms: float) -> None:
+        """A cut with records was read here, or a batch done that brought rows: workers that read no cuts know by that
+        alone how far apart batches are.
+        """
+        if self.stretches:
+            self.spacing.batch(batch, now_ms)
 
     @property
     def judged(self) -> bool:

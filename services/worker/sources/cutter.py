@@ -296,8 +296,8 @@ class Cutter:
         empty = isinstance(record, Cut) and not any(r.stop > r.start for r in record.ranges)
         if valid and not empty and not isinstance(record, Snapshot):
             self._stirred_ms = self._around.clock_ms()
-            if self._job.stretches and isinstance(record, Cut):
-                self._job.spacing.cut(record.batch, self._stirred_ms)
+            if isinstance(record, Cut):
+                self._job.spaces(record.batch, self._stirred_ms)
             for feed in self.feeds.values() if isinstance(record, Cut) else ():
                 if feed.idling is not None:
                     feed.idling.stirred(self._stirred_ms)

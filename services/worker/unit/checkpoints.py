@@ -17,6 +17,7 @@ from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.checkpoint.checkpointer import Checkpointer
 from holdfast.services.worker.checkpoint.policies.policy import Kind
+from holdfast.services.worker.checkpoint.policies.sweep import FEW_BATCHES
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.core.checkpointing import Phase
@@ -45,14 +46,12 @@ class Checkpointed(Protocol):
     @property
     def commits(self) -> bool:
         """True if the copy leads the unit, and its outputs are open."""
-        ...
 
     @property
     def data_wait(self) -> bool: ...
     @property
     def undecided(self) -> bool:
         """The state holds a batch that is not done."""
-        ...
 
     def moment(self) -> Moment:
         """A marker's statements about it as of its batch."""
@@ -90,28 +89,17 @@ class Checkpoints:
         self._scheduler = around.checkpoints
         self._key = job.key(self._name)
         partition = Partition(job.topics.checkpoints, layout.unit.partition)
-        self.checkpointer = Checkpointer(
-            partition,
-            rebuilt.log,
-            store,
-            0 if rebuilt.marker is None else rebuilt.marker.b,
-            around.author,
-            around.appender,
-            around.clock_ms,
-            refuse,
-            self._acked,
-            self._passed,
-            self._jumped,
-            self._captured,
-            spent,
-        )
+        began = 0 if rebuilt.marker is None else rebuilt.marker.b
+        self.checkpointer = Checkpointer(partition, rebuilt.log, store, began, around.author, around.appender,
+                                         around.clock_ms, refuse, self._acked, self._passed, self._jumped,
+                                         self._captured, spent)  # fmt: skip
         self.partition, self.next_offset = partition, rebuilt.next_offset
         self.marker, self.holding = rebuilt.marker, Holding(job, rebuilt.log, rebuilt.line)
         spent.marked_ms = None if rebuilt.marker is None else now_ms
         self._protection = Protection(job, self._name, spent, around, now_ms)
         self.sinkmost = not any(task.outputs for task in layout.tasks)
         self.swept_ms = self.captured_ms = now_ms
-        self.captured_batch = -1
+        self.captured_batch, self._swept_batch = -1, of.batch
         self._still = True
         self._trimmer = Trimmer(job, layout, partition, around)
         self._scheduler.join(self._key, self)
@@ -166,6 +154,11 @@ class Checkpoints:
     @property
     def rests(self) -> bool:
         return self._of.batch == self._job.rests
+
+    @property
+    def sparse(self) -> bool:
+        few = self._job.spacing.seldom and self._of.batch - self._swept_batch < FEW_BATCHES
+        return few and not self._job.bound.set
 
     @property
     def still(self) -> bool:
@@ -292,7 +285,7 @@ class Checkpoints:
         self.captured_ms, self.captured_batch = now_ms, self._of.batch
         self._protection.captured()
         if kind is Kind.SWEEP:
-            self.swept_ms = now_ms
+            self.swept_ms, self._swept_batch = now_ms, self._of.batch
             self._trimmer.output_trimmed = False
         self.checkpointer.writer.begin(self._of.moment(), kind)
         self._still = self._still or kind is Kind.SWEEP

@@ -194,12 +194,10 @@ class Running:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts of records and rows up to that batch."""
         return self._processing.counts
 
     @property
     def ended(self) -> bool:
-        """The end of all its inputs is processed."""
         return self._processing.ended
 
     @property
@@ -283,6 +281,8 @@ class Running:
         if self.job.judged:
             self.job.read_progress(self._publisher.progress())
         self.job.did(self.layout.unit.name, self.checkpoints.holding.line, self.batch)
+        if active:
+            self.job.spaces(self.batch, self._around.clock_ms())
         self.raising.batch_done()
         self._worked = True
 

@@ -131,8 +131,8 @@ def spaced(spacing: Spacing, first: int, *gaps_ms: float, from_ms: float = 0.0) 
     now_ms = from_ms
     for batch, gap_ms in enumerate(gaps_ms, first):
         now_ms += gap_ms
-        spacing.cut(batch, now_ms)
-        spacing.cut(batch, now_ms + 1.0)  # another task's cut of the same batch
+        spacing.batch(batch, now_ms)
+        spacing.batch(batch, now_ms + 1.0)  # another task's cut of the same batch
     return now_ms
 
 

@@ -40,6 +40,7 @@ class Unit:
     merge_ms: float = 5.0
     every_batches: int = 10
     batch: int = 3
+    sparse: bool = False
     captured_batch: int = -1
     rests: bool = False
     leads: bool = True
@@ -75,6 +76,9 @@ class Unit:
         (Unit(sinkmost=True, output_trimmed=True, still=True), 7999, False),
         (Unit(still=True), 8000, True),
         (Unit(still=True, ended=True), 1, True),
+        (Unit(sinkmost=True, sparse=True), 1999, False),
+        (Unit(output_trimmed=True, sparse=True), 2000, True),
+        (Unit(sinkmost=True, sparse=True, ended=True), 1, True),
     ],
 )
 def test_the_sweep_begins_at_the_sinks_and_follows_the_trims(unit: Unit, now_ms: float, expected: bool) -> None:

@@ -31,7 +31,8 @@ class UnitView(Protocol):
 
     The job's settings: policy, interval_ms, min_interval_ms, max_interval_ms, merge_ms, every_batches.
     Time: swept_ms and captured_ms say when the last sweep and the last capture began.
-    Batches: batch, the last one done; captured_batch, that of the last capture, -1 before the first one.
+    Batches: batch, the last one done; captured_batch, that of the last capture, -1 before the first one; sparse: only a
+        few were done since the last sweep began, and nobody waits for room.
     rests: the job is paused, and no batch follows that one as long as it is.
     Since the last valid marker: batches done; still: no batch brought rows or changed the state.
     Since the last capture: changed, the keys that a run would hold; output_trimmed: the unit's output was trimmed.
@@ -68,6 +69,8 @@ class UnitView(Protocol):
     def captured_batch(self) -> int: ...
     @property
     def rests(self) -> bool: ...
+    @property
+    def sparse(self) -> bool: ...
     @property
     def batches(self) -> int: ...
     @property

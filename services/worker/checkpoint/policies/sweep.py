@@ -13,6 +13,9 @@ from holdfast.services.worker.checkpoint.policies.policy import REST_MS, Statele
 
 PATIENCE = 4
 """After so many intervals a unit captures whether its output was trimmed or not, so that acks and trimming continue."""
+FEW_BATCHES = 8
+"""Fewer batches since the last sweep are not worth one before that: where batches are far apart, a sweep every interval
+would cost as much as the batches (docs/decisions/0220)."""
 
 
 class Sweep(Stateless):
@@ -29,5 +32,6 @@ class Sweep(Stateless):
         if sight.still:
             limit_ms = max(PATIENCE * interval_ms, REST_MS)
         else:
-            limit_ms = (1 if sight.sinkmost or sight.output_trimmed else PATIENCE) * interval_ms
+            soon = (sight.sinkmost or sight.output_trimmed) and not sight.sparse
+            limit_ms = (1 if soon else PATIENCE) * interval_ms
         return max(0.0, limit_ms - (now_ms - sight.swept_ms))

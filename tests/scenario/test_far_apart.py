@@ -1,0 +1,80 @@
+"""Work that accompanies batches while they are far apart: progress and sweeps are as seldom as the batches.
+
+PROTOCOL 1 and 6, on workers with a log in memory.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from holdfast.schemas import progress
+from holdfast.schemas.topics import Partition
+from holdfast.services.worker.checkpoint.policies.sweep import FEW_BATCHES, PATIENCE
+from holdfast.services.worker.core.pacing import GAPS
+from holdfast.services.worker.unit.publishing import PROGRESS_MS, SELDOM_PROGRESS_MS
+from tests.scenario.test_rest import INTERVAL_MS, JOB, markers
+from tests.support.memory_cluster import MemoryCluster
+from tests.support.orders import orders
+
+APART_MS, BATCHES = 200, 24
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    """Source and sink on a worker each; batches have been far apart for long enough."""
+    return fed(MemoryCluster(f"latency_ms: 250\n{JOB}"))
+
+
+def fed(cluster: MemoryCluster) -> MemoryCluster:
+    cluster.place({unit: [cluster.start(f"w-{unit}")] for unit in cluster.units})
+    cluster.turn(100)
+    feed(cluster, GAPS + 2)
+    return cluster
+
+
+def feed(cluster: MemoryCluster, batches: int) -> None:
+    for record in orders(batches):
+        cluster.feed("orders", [record])
+        cluster.turn(APART_MS)
+
+
+def published_ms(cluster: MemoryCluster, unit: str, since: int) -> list[int]:
+    records = list(cluster.log.scan(Partition(cluster.topics.progress, 0)))[since:]
+    return [r.timestamp()[1] for r in records if progress.decode(r.value() or b"").unit == unit]
+
+
+def test_a_worker_that_reads_no_cuts_publishes_progress_as_seldom_as_one_that_does(cluster: MemoryCluster) -> None:
+    before = len(list(cluster.log.scan(Partition(cluster.topics.progress, 0))))
+    feed(cluster, BATCHES)
+    for unit in cluster.units:
+        times = published_ms(cluster, unit, before)
+        assert len(times) <= BATCHES * APART_MS / SELDOM_PROGRESS_MS + 1 + BATCHES // FEW_BATCHES, unit
+    assert BATCHES * APART_MS / PROGRESS_MS > 2 * BATCHES * APART_MS / SELDOM_PROGRESS_MS
+
+
+def test_a_sweep_waits_for_eight_batches_that_are_far_apart(cluster: MemoryCluster) -> None:
+    before = {unit: len(found) for unit, found in markers(cluster).items()}
+    feed(cluster, BATCHES)
+    for unit, batches in markers(cluster).items():
+        new = batches[before[unit] :]
+        assert new, f"{unit}: acks continue"
+        assert all(b - a >= 8 for a, b in pairwise(new)), f"{unit}: swept at {new}"
+
+
+def test_a_sweep_waits_for_no_longer_than_four_intervals(cluster: MemoryCluster) -> None:
+    feed(cluster, 1)
+    before = {unit: len(found) for unit, found in markers(cluster).items()}
+    cluster.turn((PATIENCE + 1) * INTERVAL_MS)
+    for unit, batches in markers(cluster).items():
+        assert len(batches) > before[unit], unit
+
+
+def test_a_bounded_job_is_swept_as_often_as_ever() -> None:
+    """Its sources wait for the room that a checkpoint makes."""
+    cluster = fed(MemoryCluster(f"latency_ms: 250\nretain_bytes: 2000000\n{JOB}"))
+    before = {unit: len(found) for unit, found in markers(cluster).items()}
+    feed(cluster, BATCHES)
+    for unit, batches in markers(cluster).items():
+        assert len(batches) - before[unit] > BATCHES // FEW_BATCHES + 1, unit
