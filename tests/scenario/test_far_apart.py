@@ -12,6 +12,7 @@ import pytest
 from holdfast.schemas import progress
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.checkpoint.policies.sweep import FEW_BATCHES, PATIENCE
+from holdfast.services.worker.checkpoint.scheduler import HELD_MS
 from holdfast.services.worker.core.pacing import GAPS
 from holdfast.services.worker.unit.publishing import PROGRESS_MS, SELDOM_PROGRESS_MS
 from tests.scenario.test_rest import INTERVAL_MS, JOB, markers
@@ -78,3 +79,20 @@ def test_a_bounded_job_is_swept_as_often_as_ever() -> None:
     feed(cluster, BATCHES)
     for unit, batches in markers(cluster).items():
         assert len(batches) - before[unit] > BATCHES // FEW_BATCHES + 1, unit
+
+
+def test_captures_wait_while_a_unit_of_the_job_is_taken_over(cluster: MemoryCluster) -> None:
+    reading, counting = cluster.units
+    first = cluster.workers[f"w-{reading}"]
+    feed(cluster, FEW_BATCHES)
+    cluster.place({counting: [cluster.start("w-other")]})
+    before = {unit: len(found) for unit, found in markers(cluster).items()}
+    cluster.turn(10)
+    runs = first._around.checkpoints
+    assert runs._held_ms > cluster.now_ms
+    for record in orders(FEW_BATCHES):
+        cluster.feed("orders", [record])
+        cluster.turn((int(HELD_MS) - 20) // FEW_BATCHES)
+    assert len(markers(cluster)[reading]) == before[reading], "nothing was captured meanwhile"
+    cluster.turn((PATIENCE + 1) * INTERVAL_MS)
+    assert len(markers(cluster)[reading]) > before[reading]

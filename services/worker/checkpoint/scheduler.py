@@ -6,10 +6,16 @@ of the worker, which is why the units are known here and not to each copy alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 from holdfast.services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
 from holdfast.services.worker.checkpoint.policies.policy import Kind, Policy, UnitView
+
+HELD_MS, AGAIN_MS = 1_000.0, 3_000.0
+"""While another copy takes over, captures by default policies wait, so that it has the processor: for the first time at
+most, and not again before the second. So a cluster in which copies move all the time has checkpoints, too
+(docs/decisions/0222)."""
 
 
 class Scheduler:
@@ -24,6 +30,19 @@ class Scheduler:
         self._made: dict[str, tuple[Policy, ...]] = {}
         self._units: dict[str, UnitView] = {}
         self._followed: dict[str, str] = {}
+        self._held_ms = self._again_ms = -math.inf
+
+    def hold(self, now_ms: float) -> None:
+        """Another copy leads a unit of a job here from now on."""
+        if now_ms >= self._again_ms:
+            self._held_ms, self._again_ms = now_ms + HELD_MS, now_ms + AGAIN_MS
+
+    def _hold_ms(self, unit: str, now_ms: float) -> float:
+        """Time for which the unit captures nothing, whatever its policies say."""
+        if now_ms >= self._held_ms:
+            return 0.0
+        sight = self._units[unit]
+        return 0.0 if sight.ended or sight.rests or sight.policy != DEFAULT else self._held_ms - now_ms
 
     def join(self, unit: str, sight: UnitView) -> None:
         """A copy here has its state."""
@@ -44,6 +63,8 @@ class Scheduler:
         """The kind of run that the unit is to capture now; None: nothing. Only called while no run of the unit is under
         way.
         """
+        if self._hold_ms(unit, now_ms):
+            return None
         for policy in self._of(unit):
             if policy.wait_ms(unit, self._units, now_ms) == 0.0:
                 return policy.kind
@@ -51,7 +72,8 @@ class Scheduler:
 
     def wait_ms(self, unit: str, now_ms: float) -> float:
         """Time until time alone makes the unit capture."""
-        return min([policy.wait_ms(unit, self._units, now_ms) for policy in self._of(unit)])
+        wait_ms = min([policy.wait_ms(unit, self._units, now_ms) for policy in self._of(unit)])
+        return max(wait_ms, self._hold_ms(unit, now_ms))
 
     def applies(self, unit: str, now_ms: float) -> bool:
         """True if the unit may apply a piece of another copy's run now."""

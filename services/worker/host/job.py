@@ -80,6 +80,7 @@ class JobView:
     spacing: Spacing = field(default_factory=Spacing)
     rests: int = 0
     _here: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _leaders: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
@@ -187,6 +188,14 @@ class JobView:
         """The copy that leads the unit."""
         change = self.assigned.of(self.key(unit))
         return None if change is None else change.committer
+
+    def led_elsewhere(self) -> bool:
+        """True if a unit has had another leader when this was asked last."""
+        before, self._leaders = (
+            self._leaders,
+            {unit: (leader.worker, leader.incarnation) for unit in self.layouts if (leader := self.leader(unit))},
+        )
+        return any(unit in before and before[unit] != leader for unit, leader in self._leaders.items())
 
     def backup(self, unit: str) -> Copy | None:
         """The copy that is to take over from the leader; of several the one that follows its checkpoints."""

@@ -270,6 +270,8 @@ class Worker:
         """Makes the copies here those that the assignments name."""
         self._copies.reconcile()
         self._forget_jobs()
+        if any([view.led_elsewhere() for view in self._jobs.values()]):
+            self._around.checkpoints.hold(self._clock_ms())
         for copy in self._copies.here.values():
             if copy.running is not None:
                 copy.running.turns.stir()  # the checkpoint policy of its job may be another one

@@ -17,7 +17,7 @@ from holdfast.services.worker.checkpoint.policies.refresh import (
     Refresh,
 )
 from holdfast.services.worker.checkpoint.policies.sweep import Sweep
-from holdfast.services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.checkpoint.scheduler import AGAIN_MS, HELD_MS, Scheduler
 
 U = "job@1-abcdef/count-0"
 
@@ -139,3 +139,24 @@ def test_of_a_sweep_and_a_refresh_that_are_both_due_the_sweep_is_done() -> None:
     assert scheduler.wait_ms(U, REFRESH_MS - 1) == 1
     assert scheduler.capture(U, REFRESH_MS) is Kind.REFRESH
     assert scheduler.capture(U, 500) is Kind.SWEEP
+
+
+def test_captures_wait_while_another_copy_takes_over_for_a_second_in_three() -> None:
+    scheduler, unit = Scheduler(), Unit(batches=MIN_BATCHES, followed=True, sinkmost=True)
+    scheduler.join(U, unit)
+    scheduler.hold(600)
+    assert scheduler.capture(U, 600) is None
+    assert scheduler.wait_ms(U, 600) == HELD_MS
+    scheduler.hold(1_000)
+    assert scheduler.wait_ms(U, 1_000) == HELD_MS - 400, "takeovers that follow each other hold for no longer"
+    assert scheduler.capture(U, 600 + HELD_MS) is Kind.SWEEP
+    scheduler.hold(600 + AGAIN_MS)
+    assert scheduler.capture(U, 600 + AGAIN_MS) is None
+
+
+@pytest.mark.parametrize("unit", [Unit(ended=True), Unit(rests=True), Unit(policy="individual")])
+def test_a_unit_that_comes_to_rest_or_has_a_policy_of_its_own_captures_beside_a_takeover(unit: Unit) -> None:
+    scheduler = Scheduler()
+    scheduler.join(U, unit)
+    scheduler.hold(600)
+    assert scheduler.capture(U, 600) is not None
