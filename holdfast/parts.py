@@ -77,6 +77,7 @@ python = _maker(job_operators.Python)
 output = _maker(job_operators.Output)
 spark = _maker(job_operators.Spark)
 spark_sql = _maker(job_operators.SparkSql)
+sql = _maker(job_operators.Sql)
 
 fault_tolerance = _maker(job_settings.FaultTolerance)
 scheme_settings = _maker(job_settings.SchemeSettings)

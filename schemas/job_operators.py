@@ -407,9 +407,30 @@ class Spark(Hosted):
         return ("input",) if isinstance(self.input, str) else tuple(f"input.{name}" for name in self.input)
 
 
+class Sql(OperatorSpec):
+    """A whole query in SQL, which stands for the operators that do the same."""
+
+    kind: ClassVar[str] = "sql"
+    input_paths: ClassVar[tuple[str, ...]] = ("sql",)
+
+    sql: Text
+    """A SELECT over sources and operators, such as "SELECT page, count(*) AS n FROM clicks GROUP BY page". `check`
+    prints the operators that it becomes."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        from holdfast.schemas.sql_dialect import tables  # a parser, which jobs without SQL do not load
+
+        return tables(self.sql)
+
+    @property
+    def slot_paths(self) -> tuple[str, ...]:
+        return ("sql",) * len(self.inputs)
+
+
 OPERATORS: dict[str, type[OperatorSpec]] = {
     model.kind: model
-    for model in (Filter, Select, Aggregate, Join, AsOfJoin, Top, Union, Unnest, Dedup, Python, Output, Spark)
+    for model in (Filter, Select, Aggregate, Join, AsOfJoin, Top, Union, Unnest, Dedup, Python, Output, Spark, Sql)
 }
 
 

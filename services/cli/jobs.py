@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -42,11 +42,13 @@ def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: 
     from holdfast.services.client.job_files import read_job
     from holdfast.services.client.planning import plan
     from holdfast.services.kernel.errors import JobRejected
+    from holdfast.services.planning.rendering import became
 
     try:
         job = read_job(file, lambda: patience_with(data_dir, kafka))
         present, prefix = _cluster_topics(data_dir, kafka)
-        _show(plan(job.spec, present, prefix, allowed(job.spec, data_dir)), prefix, present is not None, as_json)
+        found = plan(job.spec, present, prefix, allowed(job.spec, data_dir))
+        _show(found, prefix, present is not None, as_json, became(job.spec, found))
     except JobRejected as rejected:
         refuse(str(file), rejected.problems, as_json)
 
@@ -63,15 +65,16 @@ def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str,
         return door.present, door.topics.prefix
 
 
-def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
+def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool, became: Mapping[str, Mapping[str, Any]]) -> None:
+    """became: operators that stand for each query in SQL."""
     from holdfast.schemas.topics import JobTopics
-    from holdfast.services.planning.rendering import sections, summary
+    from holdfast.services.planning.rendering import sections, summary, written_out
 
     topics = JobTopics(prefix, plan.job, plan.generation)
     if as_json:
-        print_json({**summary(plan, topics), "problems": [], "cluster": on_cluster})
+        print_json({**summary(plan, topics), "sql": became, "problems": [], "cluster": on_cluster})
         return
-    for section in sections(plan, topics):
+    for section in (*sections(plan, topics), written_out(became)):
         if section.rows:
             print_table(section.columns, section.rows, title=section.title)
     if _has_rows_without_seal(plan):

@@ -198,7 +198,8 @@ NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
 
 def entry_of(operator: OperatorSpec) -> str:
     """The `module:name` that the user brings; empty: none."""
-    return catalogue.OPERATORS[operator.kind].code(operator.declared())
+    kind = catalogue.OPERATORS.get(operator.kind)  # a query in SQL is no operator yet
+    return "" if kind is None else kind.code(operator.declared())
 
 
 def _section_problems(spec: JobSpec) -> Iterator[Problem]:

@@ -31,6 +31,7 @@ from holdfast.services.planning.checking import Checked, Describe, check, resolv
 from holdfast.services.planning.fusing import Fused, fuse
 from holdfast.services.planning.graph import sink_name
 from holdfast.services.planning.spark_inputs import operators
+from holdfast.services.planning.sql import whole as sql
 from holdfast.services.planning.wiring import edges, frames_per_batch, links
 
 FRAMES_PER_S = 5000
@@ -69,14 +70,16 @@ def make_plan(
         JobRejected: with every problem.
     """
     whole = several_topics.whole(spec, topics, prefix)
-    outputs = side_outputs.whole(whole.spec)
+    queries = sql.whole(whole.spec, allow, describe)
+    outputs = side_outputs.whole(queries.spec)
     try:
         checked = check(outputs.spec, allow, describe)
         names = JobTopics(prefix, spec.name, generation)
-        draft = _drafted(checked, topics, first, ids or {}, names, [*whole.problems, *outputs.problems])
+        found = [*whole.problems, *queries.problems, *outputs.problems]
+        draft = _drafted(checked, topics, first, ids or {}, names, found)
         return draft.plan(id, versions)
     except JobRejected as rejected:
-        raise JobRejected(whole.as_written(outputs.as_written(rejected.problems))) from None
+        raise JobRejected(whole.as_written(queries.as_written(outputs.as_written(rejected.problems)))) from None
 
 
 def _drafted(

@@ -23,6 +23,7 @@ from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.planning import side_outputs
 from holdfast.services.planning.assuming import FOREIGN
 from holdfast.services.planning.checking import check, entry_of
+from holdfast.services.planning.sql import whole as sql
 
 Location = tuple[int | str, ...]
 _NO_JOB = (ValidationError, JobRejected, KeyError, TypeError, AttributeError, IndexError)
@@ -55,10 +56,11 @@ def remaining(raw: Mapping[str, Any], faults: Iterable[Location]) -> list[Proble
 
 
 def _problems(left: Mapping[str, Any]) -> list[Problem]:
-    whole = side_outputs.whole(JobSpec.model_validate(left))
-    spec = whole.spec
-    modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
-    return whole.as_written(check(spec, modules, _described).problems)
+    given = JobSpec.model_validate(left)
+    modules = [entry.split(":")[0] for entry in map(entry_of, given.operators.values()) if entry]
+    queries = sql.whole(given, modules, _described)
+    whole = side_outputs.whole(queries.spec)
+    return queries.as_written(whole.as_written(check(whole.spec, modules, _described).problems))
 
 
 def _of_operator(

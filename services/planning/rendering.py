@@ -5,9 +5,15 @@ Source: JOBS "holdfast check". The command line draws the sections; `--json` pri
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+from pydantic import ValidationError
+
+from holdfast.schemas.job_operators import OperatorSpec, Sql
+from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkInput, SparkPlan
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.codecs.fields import DELETED
@@ -15,6 +21,7 @@ from holdfast.services.kernel.fidelity.of_job import budget_share
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics, task_name
 from holdfast.services.planning import replicating
+from holdfast.services.planning.sql.names import MOST_LETTERS
 
 ISOLATION_COSTS = "180 MB and a second of CPU at its start for each process, half a millisecond to one a batch"
 """Costs of isolation, as `./scripts/bench isolation` measures them."""
@@ -179,6 +186,54 @@ def sections(plan: Plan, topics: JobTopics) -> list[Section]:
         Section("Settings", ("setting", "value"), (("batch interval", f"{plan.interval_ms} ms"),)),
         Section("Warnings", ("warning",), tuple((text,) for text in plan.warnings)),
     ]
+
+
+def became(spec: JobSpec, plan: Plan) -> dict[str, dict[str, Any]]:
+    """The operators that each query in SQL has become, written out as in a job file. spec: as the user wrote it."""
+    queries = [name for name, one in spec.operators.items() if isinstance(one, Sql)]
+    if not queries:
+        return {}
+    planned = JobSpec.model_validate(plan.spec).operators
+    own = {name: one for name, one in planned.items() if name not in spec.operators or name in queries}
+    return {
+        query: {name: _as_file(one) for name, one in own.items() if name == query or _made_of(name, query, queries)}
+        for query in queries
+    }
+
+
+def _made_of(name: str, query: str, queries: Sequence[str]) -> bool:
+    """True if the name was made of the query's, and not of a longer one."""
+    begun = [one for one in queries if name.startswith(f"{one[:MOST_LETTERS]}-")]
+    return bool(begun) and max(begun, key=len) == query
+
+
+def _as_file(operator: OperatorSpec) -> dict[str, Any]:
+    """Without what is the default, also where that depends on another setting."""
+    written = operator.model_dump(mode="json", exclude_defaults=True)
+    found = {operator.kind: written.pop(operator.kind), **written}
+    for section in (found, *(one for one in found.values() if isinstance(one, dict))):
+        for key in [one for one in section if one not in (operator.kind, "input")]:
+            value = section.pop(key)
+            if not _is_same(found, operator):
+                section[key] = value
+    return found
+
+
+def _is_same(written: dict[str, Any], operator: OperatorSpec) -> bool:
+    try:
+        return type(operator).model_validate(written) == operator
+    except ValidationError:
+        return False
+
+
+def written_out(became: Mapping[str, Mapping[str, Any]]) -> Section:
+    """The same as a table."""
+    rows = [
+        (query, f"{name}: {yaml.safe_dump(raw, default_flow_style=True, sort_keys=False, width=10_000).strip()}")
+        for query, made in became.items()
+        for name, raw in made.items()
+    ]
+    return Section("SQL", ("query", "operators that it became"), tuple(rows))
 
 
 def _input_text(one: dict[str, Any]) -> str:

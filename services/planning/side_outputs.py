@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.schemas.job_operators import Hosted, Output, Spark, SparkSql
+from holdfast.schemas.job_operators import Hosted, Output, Spark, SparkSql, Sql
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.suggestions import suggest
@@ -25,7 +25,12 @@ _STEPS = re.compile(r"[^.\[\]]+")
 def whole(spec: JobSpec) -> Whole:
     """The job with an operator for each output that is read as `operator.output`."""
     several = {name: one.outputs for name, one in spec.operators.items() if isinstance(one, Hosted) and one.outputs}
-    slots = [(name, slot) for name, some in Graph.of(spec).slots.items() for slot in some]
+    slots = [
+        (name, slot)
+        for name, some in Graph.of(spec).slots.items()
+        for slot in some
+        if not isinstance(spec.operators.get(name), Sql)  # it reads them when it is planned, and here it is drawn
+    ]
     read = [slot for _, slot in slots if "." in slot.producer]
     problems = [*_problems(spec, several, slots)]
     if not read:

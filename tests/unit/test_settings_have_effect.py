@@ -129,6 +129,7 @@ JOB = {
     "AsOfSides.on": "kernel/operators/asof_join.py",
     "AsOfSides.within_s": "kernel/operators/asof_join.py",
     "AsOfSides.kind": "kernel/operators/asof_join.py",
+    "Sql.sql": "planning/sql/whole.py tests/unit/planning/test_sql.py",
     "Unnest.unnest": PART,
     "Unnest.input": "planning/graph.py",
     "ListItems.column": "kernel/operators/unnest.py",

@@ -60,24 +60,24 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Parsed:
     Raises:
         ExpressionError: with what is wrong and what was probably meant.
     """
-    calls = _calls(text)
+    found = calls(text)
     bare = _QUOTED.sub("''", text)
-    if not calls or bare.count("(") != bare.count(")"):
+    if not found or bare.count("(") != bare.count(")"):
         raise ExpressionError(_no_call(text, list(schema)))
-    if _is_whole(text, calls):
-        only = _aggregate(name, calls[0], schema)
+    if _is_whole(text, found):
+        only = _aggregate(name, found[0], schema)
         return Parsed([only], None, only.result)
     if re.search(r"\b(?:OVER|WITHIN)\b", bare, re.IGNORECASE):
         raise ExpressionError(advice.of_syntax(text, list(schema)))
-    aggregates = [_aggregate(f"_{index}_{name}", call, schema) for index, call in enumerate(calls)]
+    aggregates = [_aggregate(f"_{index}_{name}", call, schema) for index, call in enumerate(found)]
     columns = {one.name: one.result for one in aggregates}
-    outer = _outer(name, text, calls)
+    outer = _outer(name, text, found)
     if alone := [column for column in schema if re.search(rf"\b{re.escape(column)}\b", _QUOTED.sub("''", outer))]:
         raise ExpressionError(f"'{alone[0]}' stands outside of an aggregate in '{text}': write `max({alone[0]})`")
     try:
         expression = compile_expression(outer, columns)
     except ExpressionError as error:
-        raise ExpressionError(*(_as_written(one, name, text, calls) for one in error.mistakes)) from error
+        raise ExpressionError(*(_as_written(one, name, text, found) for one in error.mistakes)) from error
     if expression_may_fail(outer, of_numbers=True):
         raise ExpressionError(
             f"'{text}' computes with aggregates in a way that can fail at a row: make each a column of its own, and "
@@ -88,7 +88,7 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Parsed:
 
 def may_fail(text: str) -> bool:
     """True if the values of a row may make an argument of valid aggregates raise."""
-    return any(_may_fail(call) for call in _calls(text))
+    return any(_may_fail(call) for call in calls(text))
 
 
 def _may_fail(call: Call) -> bool:
@@ -119,7 +119,7 @@ def _as_written(mistake: str, name: str, text: str, calls: Sequence[Call]) -> st
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _calls(text: str) -> list[Call]:
+def calls(text: str) -> list[Call]:
     """The outermost calls of aggregates."""
     blank = brackets.blanked(text)
     found, begin = list[Call](), 0
@@ -176,7 +176,7 @@ def _under_its_name(mistake: str, call: Call) -> str:
 
 def _of_call(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggregate:
     function, given = call.function, call.arguments
-    if inside := [one for argument in given for one in _calls(argument)]:
+    if inside := [one for argument in given for one in calls(argument)]:
         raise ExpressionError(
             f"{inside[0].written} stands inside of {function}(...): make it a column of an aggregate operator, and "
             "put a second aggregate operator behind that"

@@ -54,7 +54,7 @@ class SelectKind(OperatorKind):
         problems.check()
         whole = kept.issuperset(inputs[0].row_key)
         windowed = inputs[0].windowed and kept.issuperset(BOUNDS)
-        changes = inputs[0].changes and whole and OP in kept
+        changes = inputs[0].changes and whole and fields.get(OP, "").rstrip("?") == "string"
         return Stream(fields, inputs[0].row_key if whole else (), windowed, once=inputs[0].once, changes=changes)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:

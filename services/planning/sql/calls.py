@@ -1,0 +1,66 @@
+"""Calls in the text of an expression: aggregates, and the beginnings and ends of windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from holdfast.schemas.sql_dialect import statements
+from holdfast.services.kernel.expressions import brackets
+from holdfast.services.kernel.operators import aggregate_texts
+from holdfast.services.kernel.operators.windows import END, START
+
+SHAPES = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+_BOUND = re.compile(rf"(?i)\b(?:{'|'.join(SHAPES)})_(START|END)\s*\(")
+
+
+class Span(NamedTuple):
+    """A part of a text."""
+
+    begin: int
+    end: int
+
+
+def aggregates(text: str) -> list[Span]:
+    """The outermost calls of aggregates."""
+    return [Span(one.start, one.stop) for one in aggregate_texts.calls(text)]
+
+
+def with_bounds(text: str) -> str:
+    """The text with columns in place of TUMBLE_START(...) and its kin."""
+    while match := _BOUND.search(brackets.blanked(text)):
+        end = brackets.closing(brackets.blanked(text), match.end())
+        text = text[: match.start()] + (START if match[1].upper() == "START" else END) + text[end:]
+    return text
+
+
+def parsed(text: str) -> exp.Expr | None:
+    """The tree of an expression's text; None: it cannot be read."""
+    try:
+        (found,) = statements(f"SELECT {text}")
+        first: exp.Expr = found.expressions[0]
+        return first.unalias()
+    except (SqlglotError, RecursionError, IndexError, ValueError):
+        return None
+
+
+def names_in(text: str) -> Iterator[str]:
+    """First words of the columns in an expression's text."""
+    found = parsed(text)
+    for column in found.find_all(exp.Column) if found is not None else ():
+        if isinstance(column.this, exp.Identifier):
+            yield column.parts[0].name
+
+
+def replaced(text: str, part: str, by: str) -> str:
+    """The text with an expression in place of another one, but not inside of quotes."""
+    blank = brackets.blanked(text)
+    found = re.finditer(rf"(?<![\w\"']){re.escape(part)}(?![\w\"'])", text)
+    for match in reversed([*found]):
+        if blank[match.start()] == part[0] or part[0] in "\"'":
+            text = text[: match.start()] + by + text[match.end() :]
+    return text

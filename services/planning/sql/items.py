@@ -1,0 +1,75 @@
+"""Items of a SELECT: each column that it gives, with the stars written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning.sql.relation import Gone, Relation
+from holdfast.services.planning.sql.statement import Statement
+
+
+class Item(NamedTuple):
+    """A column. node: its expression; None: the column `source` of the input as it is."""
+
+    name: str
+    node: exp.Expr | None
+    source: str
+    at: int
+
+
+def items_of(statement: Statement, select: exp.Select, relation: Relation) -> list[Item]:
+    """The columns of a SELECT.
+
+    Raises:
+        Refused: a column has no name, or two have one.
+    """
+    found = [one for node in select.expressions for one in _items(statement, node, relation)]
+    seen = set[str]()
+    for one in found:
+        if one.name in seen:
+            raise statement.refused(one.at, f"there are two columns '{one.name}'", "give one another name with AS")
+        seen.add(one.name)
+    return found
+
+
+def _items(statement: Statement, node: exp.Expr, relation: Relation) -> Iterator[Item]:
+    star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
+    if isinstance(star, exp.Star):
+        yield from _starred(statement, node, star, relation)
+        return
+    inner = node.unalias()
+    name = node.alias if isinstance(node, exp.Alias) else inner.parts[-1].name if isinstance(inner, exp.Column) else ""
+    if not name:
+        text = statement.slice(inner)
+        raise statement.refused(inner, f"'{text}' has no name", f"write `{text} AS name`")
+    yield Item(name, inner, "", statement.at(inner))
+
+
+def _starred(statement: Statement, node: exp.Expr, star: exp.Star, relation: Relation) -> Iterator[Item]:
+    alias = node.parts[0].name if isinstance(node, exp.Column) else None
+    at = statement.at(node)
+    if alias is not None and alias not in relation.scopes:
+        raise statement.refused(node, f"nothing is called '{alias}'", suggest(alias, list(relation.scopes)))
+    known = _all(relation) if alias is None else relation.scopes[alias]
+    columns = {name: one for name, one in known.items() if not isinstance(one, Gone) and not name.startswith("_")}
+    left_out = {one.name for one in star.args.get("except_") or ()}
+    replaced = {one.alias: one.this for one in star.args.get("replace") or ()}
+    for name in (*left_out, *replaced):
+        if name not in columns:
+            raise statement.refused(node, f"there is no column '{name}'", suggest(name, list(columns)))
+    for name, column in columns.items():
+        if name in replaced:
+            yield Item(name, replaced[name], "", statement.at(replaced[name]))
+        elif name not in left_out:
+            yield Item(name, None, column, at)
+
+
+def _all(relation: Relation) -> dict[str, str | Gone]:
+    """All columns: of one input by the names of the query, of a join by their own."""
+    if len(relation.scopes) == 1:
+        return dict(next(iter(relation.scopes.values())))
+    return {name: name for name in relation.fields}

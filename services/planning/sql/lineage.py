@@ -1,0 +1,189 @@
+"""Lineage: which columns of an operator are its rows' event time, or the bounds of a window, and which only grow.
+
+A job file says no time at windows and joins: they take that of the rows. A query names a column, which must be it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.schemas.job_operators import (
+    Aggregate,
+    AsOfJoin,
+    Dedup,
+    Filter,
+    Join,
+    OperatorSpec,
+    Select,
+    Top,
+    Union,
+    Unnest,
+    Window,
+)
+from holdfast.schemas.jobs import Source
+from holdfast.services.kernel.expressions import stars
+from holdfast.services.kernel.expressions.parsing import ExpressionError, column_of, name_of, source_of
+from holdfast.services.kernel.operators.join_range import range_of
+from holdfast.services.kernel.operators.windows import BOUNDS, END, START
+
+ROWTIME = "ROWTIME"
+"""Stands for the event time of a row where no column is it."""
+_RISING = re.compile(r"\s*(?:count|max|count_distinct)\s*\(", re.IGNORECASE)
+_FALLING = re.compile(r"\s*min\s*\(", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts about the columns of a stream.
+
+    times: microseconds by which a column is later than its row. window: shape of the windows, of which `bounds` are
+    columns, as window_start or window_end. rising, falling: columns whose newer values are never less, or never more.
+    """
+
+    times: Mapping[str, int] = field(default_factory=dict)
+    window: Mapping[str, Any] | None = None
+    bounds: Mapping[str, str] = field(default_factory=dict)
+    rising: frozenset[str] = frozenset()
+    falling: frozenset[str] = frozenset()
+
+
+class Lineage:
+    """Facts of the sources and operators of a job, with those that a query has become so far."""
+
+    def __init__(self, sources: Mapping[str, Source], operators: Mapping[str, OperatorSpec]) -> None:
+        self._sources, self.operators = sources, dict(operators)
+        self._found = dict[str, Facts]()
+
+    def of(self, name: str) -> Facts:
+        if name not in self._found:
+            self._found[name] = Facts()  # of one that reads itself nothing is known
+            self._found[name] = self._of(name)
+        return self._found[name]
+
+    def _of(self, name: str) -> Facts:
+        if name in self._sources:
+            source = self._sources[name]
+            time = source.event_time
+            return Facts({time: 0} if time in source.types else {}) if time is not None else Facts()
+        operator = self.operators.get(name)
+        for kind, facts in _KINDS.items():
+            if isinstance(operator, kind):
+                return facts(operator, [self.of(one) for one in operator.inputs])
+        return Facts()
+
+
+def _same(operator: Any, inputs: list[Facts]) -> Facts:
+    return inputs[0]
+
+
+def _top(operator: Any, inputs: list[Facts]) -> Facts:
+    return replace(inputs[0], rising=frozenset(), falling=frozenset())
+
+
+def _selected(operator: Select, inputs: list[Facts]) -> Facts:
+    given = inputs[0]
+    renamed = dict[str, list[str]]()
+    whole = False
+    for item in operator.select:
+        try:
+            star = stars.read(item)
+            if star is not None:
+                whole, gone = True, {*star.left_out, *star.replaced}
+                for name in {*given.times, *given.bounds, *given.rising, *given.falling} - gone:
+                    renamed.setdefault(name, []).append(name)
+                continue
+            renamed.setdefault(column_of(source_of(item)), []).append(name_of(item, [column_of(item)]))
+        except ExpressionError:
+            continue
+    pairs = [(old, new) for old, some in renamed.items() for new in some]
+    bounds = {new: given.bounds[old] for old, new in pairs if old in given.bounds}
+    kept = set(bounds.values()) >= {END} or (whole and given.window is not None)
+    return Facts(
+        {new: given.times[old] for old, new in pairs if old in given.times},
+        given.window if kept else None,
+        bounds,
+        frozenset(new for old, new in pairs if old in given.rising),
+        frozenset(new for old, new in pairs if old in given.falling),
+    )
+
+
+def _aggregated(operator: Aggregate, inputs: list[Facts]) -> Facts:
+    rising = frozenset(name for name, text in operator.aggregate.items() if _RISING.match(text) and _is_one(text))
+    falling = frozenset(name for name, text in operator.aggregate.items() if _FALLING.match(text) and _is_one(text))
+    window = operator.window
+    if window is None:
+        return Facts(rising=rising, falling=falling)
+    if operator.emit != "final" or window.gap_s is not None:
+        return Facts(times={END: 1} if operator.emit == "final" else {})
+    times, own = {END: 1}, window.model_dump(mode="json")
+    if (given := inputs[0].window) is not None and Window.model_validate(of_windows(given)[0]) == window:
+        # rows of one time, and so bounds that are a part of the key say the time of the new row, too
+        bounds = {name: bound for name, bound in inputs[0].bounds.items() if name in operator.key}
+        times |= {name: inputs[0].times[name] for name in bounds if name in inputs[0].times}
+        if END in bounds.values():
+            return Facts(times, given, bounds)
+    if window.size_s is not None and window.step_s is None:
+        times[START] = 1 - round(window.size_s * 1_000_000)
+    return Facts(times, own, {name: name for name in BOUNDS})
+
+
+def of_windows(window: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The window in which all rows of a window of the input meet; True: it is the same window, with the same bounds."""
+    if window["calendar"] is not None:
+        return {key: window[key] for key in ("calendar", "zone", "offset_s") if window[key]}, True
+    size_s, step_s = window["size_s"], window["step_s"] or window["slide_s"]
+    offset = {"offset_s": window["offset_s"]} if window["offset_s"] else {}
+    if window["step_s"] is None and step_s == size_s:
+        return {"size_s": size_s, **offset}, True
+    # the ends of the windows are as far apart, and rows have the last moment before them
+    behind_us = round((window["offset_s"] + size_s) * 1_000_000) % round(step_s * 1_000_000)
+    return {"size_s": step_s, **({"offset_s": behind_us / 1_000_000} if behind_us else {})}, False
+
+
+def _is_one(text: str) -> bool:
+    """True if the text is a call and nothing behind it but a filter."""
+    from holdfast.services.kernel.expressions import brackets
+
+    blank = brackets.blanked(text)
+    rest = blank[brackets.closing(blank, blank.index("(") + 1) :]
+    return not rest.strip() or rest.strip().upper().startswith("FILTER")
+
+
+def _joined(operator: Join, inputs: list[Facts]) -> Facts:
+    """The left side's time, where a right row is never later; the right side's columns have other names."""
+    sides = operator.join
+    left = replace(inputs[0], rising=frozenset(), falling=frozenset())
+    found = range_of(sides.model_dump(mode="json"))
+    if found is None:
+        return left
+    alone = replace(left, window=None, bounds={})
+    if sides.kind in ("semi", "anti") or (found.most_us <= 0 and sides.kind in ("inner", "left")):
+        return alone
+    return Facts()
+
+
+def _as_of(operator: AsOfJoin, inputs: list[Facts]) -> Facts:
+    return replace(inputs[0], window=None, bounds={})
+
+
+def _united(operator: Union, inputs: list[Facts]) -> Facts:
+    first, *others = inputs
+    same = {name: at for name, at in first.times.items() if all(one.times.get(name) == at for one in others)}
+    return Facts(same)
+
+
+_KINDS: dict[type[OperatorSpec], Callable[[Any, list[Facts]], Facts]] = {
+    Filter: _same,
+    Dedup: _same,
+    Unnest: _same,
+    Top: _top,
+    Select: _selected,
+    Aggregate: _aggregated,
+    Join: _joined,
+    AsOfJoin: _as_of,
+    Union: _united,
+}
+"""Facts of an operator by those of its inputs."""

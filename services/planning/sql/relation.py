@@ -1,0 +1,142 @@
+"""Relation: what a part of a query reads, and the columns by the names that the query has for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.kernel.expressions.parsing import is_bare
+from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning.sql.lineage import ROWTIME, Facts
+from holdfast.services.planning.sql.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A column that a join does not keep as the query means it. hint: what to write instead."""
+
+    message: str
+    hint: str
+
+
+Names = Mapping[str, str | Gone]
+"""Column of the stream by the name in a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A stream that is read.
+
+    producer: source or operator. scopes: names by the alias that stands before them. shared: columns of both sides of
+    a join that are one. key: of a table.
+    """
+
+    producer: str
+    stream: Stream
+    facts: Facts
+    scopes: Mapping[str, Names]
+    shared: frozenset[str] = frozenset()
+    key: tuple[str, ...] | None = None
+
+    @property
+    def fields(self) -> dict[str, str]:
+        return {name: kind for name, kind in self.stream.fields.items() if name != DELETED}
+
+    @property
+    def changing(self) -> bool:
+        """True if a row may come again with other values."""
+        return bool(self.stream.row_key) and not self.stream.once and not self.stream.windowed
+
+    @property
+    def is_table(self) -> bool:
+        return self.key is not None
+
+
+def named(fields: Mapping[str, str]) -> Names:
+    """Each column under its own name."""
+    return {name: name for name in fields if name != DELETED}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A column of a relation. parts: so many words of the query name it; others behind them name parts of it."""
+
+    column: str
+    parts: int
+
+
+def look_up(statement: Statement, column: exp.Column, relation: Relation) -> Found | None:
+    """The column that is meant; None: no column of this name is there.
+
+    Raises:
+        Refused: two are meant, or one that is not kept.
+    """
+    words = [part.name for part in column.parts]
+    if len(words) > 1 and words[0] in relation.scopes:
+        names = relation.scopes[words[0]]
+        if words[1] not in names:
+            if words[1].upper() == ROWTIME:
+                return None
+            hint = suggest(words[1], [name for name in names if not name.startswith("_")])
+            raise statement.refused(column, f"{words[0]} has no column '{words[1]}'", hint)
+        return Found(_kept(statement, column, names[words[1]]), 2)
+    if words[0] in relation.shared:
+        return Found(words[0], 1)
+    meant = {alias: names[words[0]] for alias, names in relation.scopes.items() if words[0] in names}
+    if len(meant) > 1:
+        first = next(iter(meant))
+        raise statement.refused(
+            column, f"'{words[0]}' is a column of {' and of '.join(meant)}", f"write {first}.{words[0]}"
+        )
+    return Found(_kept(statement, column, next(iter(meant.values()))), 1) if meant else None
+
+
+def _kept(statement: Statement, column: exp.Column, name: str | Gone) -> str:
+    if isinstance(name, Gone):
+        raise statement.refused(column, name.message, name.hint)
+    return name
+
+
+def columns(node: exp.Expr) -> Iterator[exp.Column]:
+    """The columns of an expression; `t.*` is none."""
+    for one in node.find_all(exp.Column):
+        if isinstance(one.this, exp.Identifier):
+            yield one
+
+
+def written(statement: Statement, node: exp.Expr, relation: Relation) -> str:
+    """The text of an expression, with each column under the name that the stream has for it.
+
+    Raises:
+        Refused: a column is not clear, or a query stands inside of the expression.
+    """
+    for inner in node.find_all(exp.Query, exp.Exists):
+        message = "a query inside of an expression is not there"
+        raise statement.refused(inner, message, "join its rows: `x IN (SELECT y FROM t)` is `SEMI JOIN t ON x = y`")
+    begin, end = statement.span(node)
+    edits = list[tuple[int, int, str]]()
+    for column in columns(node):
+        found = look_up(statement, column, relation)
+        if found is None:
+            continue
+        parts = column.parts
+        first, last = parts[0], parts[found.parts - 1]
+        if found.parts == 1 and found.column == first.name:
+            continue
+        whole = (first.meta["start"], last.meta["end"] + 1) == (begin, end)
+        edits.append((first.meta["start"], last.meta["end"] + 1, quoted(found.column, bare=whole)))
+    text = statement.text
+    for start, stop, name in sorted(edits, reverse=True):
+        text = text[:start] + name + text[stop:]
+        end += len(name) - (stop - start)
+    return re.sub(r"\s*\n\s*", " ", text[begin:end])
+
+
+def quoted(name: str, *, bare: bool = False) -> str:
+    """A column as an expression has it. bare: it is the whole of the expression."""
+    return name if bare and is_bare(name) else f'"{name}"'

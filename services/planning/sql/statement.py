@@ -1,0 +1,106 @@
+"""The text of a query, its tree, and what is refused of it, each with its line and column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from holdfast.schemas.sql_dialect import SPAN, statements, without_comments
+
+
+class Fault(NamedTuple):
+    """A mistake. at: where it is in the text."""
+
+    at: int
+    message: str
+    hint: str = ""
+
+
+class Refused(Exception):
+    """A query that does not become operators."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(one.message for one in self.faults))
+
+
+class Statement:
+    """A query that was parsed. text: without comments.
+
+    Raises:
+        Refused: it cannot be parsed, or is no query.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            self.text = without_comments(text)
+            found = statements(self.text)
+        except ParseError as error:
+            raise Refused([_syntax(text, error)]) from None
+        except (SqlglotError, RecursionError) as error:
+            raise Refused([Fault(0, f"cannot be read: {_first_line(error)}")]) from None
+        if len(found) != 1:
+            hint = "write an operator for each" if found else "such as SELECT * FROM clicks"
+            raise Refused([Fault(0, f"is {len(found) or 'no'} statement{'s' if len(found) > 1 else ''}", hint)])
+        self.tree = found[0]
+        if not isinstance(self.tree, exp.Query):
+            message = f"{self.text.split()[0].upper()} is no query"
+            raise Refused([Fault(0, message, "an operator is a SELECT; where its rows go is said in `queries`")])
+
+    def slice(self, node: exp.Expr) -> str:
+        """The text of an expression."""
+        begin, end = self.span(node)
+        return self.text[begin:end]
+
+    def span(self, node: exp.Expr) -> tuple[int, int]:
+        """Begin and end of an expression's text; that of a column alone is not noted."""
+        if SPAN in node.meta:
+            return int(node.meta[SPAN][0]), int(node.meta[SPAN][1])
+        ends = [int(one.meta["end"]) + 1 for one in node.walk() if "end" in one.meta]
+        return self.at(node), max(ends, default=self.at(node))
+
+    def at(self, node: exp.Expr | None) -> int:
+        """The beginning of an expression; where nothing says it, that of the text."""
+        if node is None:
+            return 0
+        if SPAN in node.meta:
+            return int(node.meta[SPAN][0])
+        first = min((int(one.meta["start"]) for one in node.walk() if "start" in one.meta), default=0)
+        return max(self.text.lower().rfind("select", 0, first), 0) if isinstance(node, exp.Select) else first
+
+    def word(self, words: str, node: exp.Expr | None = None) -> int:
+        """The place of words such as ORDER BY from a node on; that of the node where they are not."""
+        begin = self.at(node)
+        found = re.search(words.replace(" ", r"\s+"), self.text[begin:], re.IGNORECASE)
+        return begin + found.start() if found else begin
+
+    def refused(self, where: exp.Expr | int | None, message: str, hint: str = "") -> Refused:
+        return Refused([Fault(where if isinstance(where, int) else self.at(where), message, hint)])
+
+
+def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """Conditions that are joined by AND."""
+    if isinstance(condition, exp.And):
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    elif isinstance(condition, exp.Paren) and isinstance(condition.this, exp.And):
+        yield from conjuncts(condition.this)
+    elif condition is not None:
+        yield condition
+
+
+def _syntax(text: str, error: ParseError) -> Fault:
+    found = error.errors[0] if error.errors else {}
+    line, column, shown = found.get("line") or 1, found.get("col") or 1, found.get("highlight") or ""
+    begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
+    said = str(found.get("description") or _first_line(error)).partition(" but got <")[0]
+    said = "something is missing" if said.startswith("Required keyword") else said
+    return Fault(max(begin + column - len(shown), 0), f"{said}, at '{shown}'" if shown else said)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
