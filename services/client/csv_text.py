@@ -47,6 +47,13 @@ class CsvText:
             inside = self.ends_inside(line, inside)
         return [b"\n".join(lines) for lines in joined]
 
+    def is_open(self, text: bytes) -> bool:
+        """True if a quote of the text is closed nowhere."""
+        inside = False
+        for line in text.split(b"\n") if self._quote in text else ():
+            inside = self.ends_inside(line, inside)
+        return inside
+
     def ends_inside(self, line: bytes, inside: bool) -> bool:
         """True if a line ends inside quotes. inside: true if it begins there."""
         at = 0

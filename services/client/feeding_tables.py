@@ -6,8 +6,10 @@ one type, whatever the first thousand rows look like.
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -23,10 +25,13 @@ from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
 from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.codecs.texts import BOM
+from holdfast.services.kernel.plurals import plural
 
 Lines = Callable[[bool], Iterator[bytes]]
 """Starts to read a file from its beginning; see `Feed.whole_lines`."""
 
+SHOWN_BYTES = 80
+"""Bytes of a row that a message shows."""
 _BOOLS = {"true": True, "false": False}
 
 
@@ -36,11 +41,21 @@ _BOOLS = {"true": True, "false": False}
 def csv_records(
     lines: Lines, path: Path, form: CsvForm, names: Sequence[str], *, strings: bool
 ) -> Iterator[list[bytes]]:
-    """The rows of a csv file. names: of its columns, if it has no header. See `feeding.Feed`."""
+    """The rows of a csv file; one that does not fit the header goes as it stands, as lines that are no JSON do.
+
+    Args:
+        names: of its columns, if it has no header. See `feeding.Feed`.
+
+    Raises:
+        UnusableFile: the first row does not fit.
+    """
     table = _Csv(lines, path, form, names)
     types = {} if strings else table.types()
-    for frame in table.frames():
-        yield _objects(frame.with_columns(_typed(column, kind) for column, kind in types.items()))
+    for piece in table.pieces():
+        if isinstance(piece, bytes):
+            yield [piece]
+        else:
+            yield _objects(piece.with_columns(_typed(column, kind) for column, kind in types.items()))
 
 
 def csv_lines(lines: Lines, path: Path, form: CsvForm, names: Sequence[str], columns: Sequence[str]) -> Iterator[bytes]:
@@ -78,35 +93,77 @@ class _Csv:
         """The names of its columns."""
         return self._names or self._columns(self._text.header(next(self._lines(True), b""))[0])
 
+    @cached_property
+    def _headline(self) -> bytes:
+        written, form = io.StringIO(), self._form
+        csv.writer(written, lineterminator="\n", delimiter=form.delimiter, quotechar=form.quote).writerow(self.header)
+        return written.getvalue().encode()
+
     def bodies(self) -> Iterator[bytes]:
         """Its text without the header, in pieces."""
         for index, block in enumerate(self._lines(True)):
             yield block if index > 0 or self._names else self._text.header(block)[1]
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        columns, row = self.header, 1
+        """Raises UnusableFile for a row that does not fit the header."""
+        row = 1
+        for piece in self.pieces():
+            if isinstance(piece, bytes):
+                raise self._unfit(row, piece)
+            row += piece.height
+            yield piece
+
+    def pieces(self) -> Iterator[pl.DataFrame | bytes]:
+        """Frames, and between them each row that does not fit the header.
+
+        Raises:
+            UnusableFile: the first row does not fit, or has fewer columns than were named.
+        """
+        first = True
         for text in self.bodies():
             if text.strip():
-                frame = self._frame(text, columns, row)
-                row += frame.height
-                yield frame
+                for piece in self._split(text):
+                    if first and (isinstance(piece, bytes) or self._is_short(text)):
+                        raise self._unfit(1, self._text.lines(text)[0])
+                    first = False
+                    yield piece
 
-    def _frame(self, text: bytes, columns: list[str], row: int) -> pl.DataFrame:
-        try:
-            return pl.read_csv(
-                BOM + self._text.plainly_quoted(text),  # without a mark, polars takes text that begins with x^ for zlib
-                has_header=False,
-                new_columns=columns,
-                infer_schema=False,
-                null_values=self._null,
-                separator=self._form.delimiter,
-                quote_char=self._form.quote,
-            ).select(columns)
-        except pl.exceptions.PolarsError as error:
-            what = str(error).split("\n")[0]
-            raise UnusableFile(
-                f"{self._path}, behind row {row}: {what}", "is every row as long as the header?"
-            ) from None
+    def _is_short(self, text: bytes) -> bool:
+        """Columns are named for a file without a header, and its first row has fewer."""
+        first = self._text.lines(text)[0].decode(errors="replace") if self._names else ""
+        return len(next(self._form.rows(io.StringIO(first, newline="")), [])) < len(self._names)
+
+    def _split(self, text: bytes) -> Iterator[pl.DataFrame | bytes]:
+        """Halves what cannot be read, down to the rows that are why. A quote that stays open is one, too."""
+        text, is_open = text.rstrip(b"\r\n"), self._text.is_open(text)
+        if not is_open:
+            with suppress(pl.exceptions.PolarsError):
+                yield self._frame(text)
+                return
+        lines = self._text.lines(text)
+        if len(lines) == 1:
+            yield lines[0].rstrip(b"\r")
+            return
+        middle = len(lines) - 1 if is_open else len(lines) // 2
+        for half in (lines[:middle], lines[middle:]):
+            yield from self._split(b"\n".join(half))
+
+    def _frame(self, text: bytes) -> pl.DataFrame:
+        return pl.read_csv(
+            # without a mark, polars takes text that begins with x^ for zlib; the first line says how many columns
+            BOM + self._headline + self._text.plainly_quoted(text),
+            infer_schema=False,
+            null_values=self._null,
+            separator=self._form.delimiter,
+            quote_char=self._form.quote,
+        )
+
+    def _unfit(self, row: int, line: bytes) -> UnusableFile:
+        shown = line[:SHOWN_BYTES].decode(errors="replace")
+        return UnusableFile(
+            f"{self._path}, row {row} behind the header is no row of {plural(len(self.header), 'column')}: {shown!r}",
+            "is every row as long as the header, and each quote closed?",
+        )
 
     def _columns(self, header: bytes) -> list[str]:
         try:
@@ -121,7 +178,9 @@ class _Csv:
         """The columns that are not text, each with the narrowest type that all its values have."""
         candidates: dict[str, list[pl.DataType]] = {}
         filled: set[str] = set()
-        for frame in self.frames():
+        for frame in self.pieces():
+            if isinstance(frame, bytes):
+                continue
             for column in frame.columns:
                 values = frame[column].drop_nulls()
                 fit = candidates.setdefault(column, [pl.Int64(), pl.Float64(), pl.Boolean()])

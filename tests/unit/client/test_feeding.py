@@ -198,7 +198,7 @@ def test_a_file_is_read_in_blocks_and_says_how_far_it_is(tmp_path: Path) -> None
         ("rows.gz", b"", "does not say what the file holds"),
         ("rows.json", b'[{"a": 1}]', "is a JSON list .one object a line: jq"),
         ("rows.csv", b"a,a\n1,2\n", "does not name every column once"),
-        ("rows.csv", b"a,b\n1,2,3\n", "behind row 1"),
+        ("rows.csv", b"a,b\n1,2,3\n", "row 1 behind the header is no row of 2 columns: '1,2,3'"),
         ("rows.csv", b"a,\xff\n1,2\n", "is not UTF-8"),
         ("rows.parquet", b"PAR1 not", "is not a parquet file"),
     ],
@@ -208,6 +208,22 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, name: str, content:
     path.write_bytes(content)
     with pytest.raises(UnusableFile, match=message):
         lines(path)
+
+
+def test_a_row_of_csv_that_does_not_fit_goes_as_it_stands_and_costs_no_other(tmp_path: Path) -> None:
+    long, open_quote = b"x,7,8", b'"open,9'
+    path = write(
+        tmp_path / "rows.csv", b"a,b\nz,1\n" + b"\n".join([long, b"y,2", b'"shut" 6",6', b"short", open_quote])
+    )
+    assert lines(path) == [
+        b'{"a":"z","b":1}', long, b'{"a":"y","b":2}', b'{"a":"shut 6\\"","b":6}', b'{"a":"short","b":null}', open_quote
+    ]  # fmt: skip
+
+
+def test_a_row_that_does_not_fit_has_no_columns_to_choose_from(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.csv", b"a,b,c\n1,2,3\n4,5\n6,7,8,9\n")
+    with pytest.raises(UnusableFile, match="row 3 behind the header is no row of 3 columns: '6,7,8,9'"):
+        lines(path, raw=True, columns=["c", "a"])
 
 
 def test_files_that_are_not_there_or_cut_short(tmp_path: Path) -> None:
