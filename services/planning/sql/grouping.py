@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
+from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
+from holdfast.services.kernel.suggestions import misspelt
 from holdfast.services.planning.sql import calls
 from holdfast.services.planning.sql.items import Item
 from holdfast.services.planning.sql.lineage import of_windows
@@ -232,6 +234,10 @@ class _Group:
         for name in calls.names_in(text):
             if name not in self._known and name in self._relation.fields:
                 place = next((one for one in columns(node) if one.name == name), node)
+                call = place.find_ancestor(exp.Anonymous)
+                if call is not None and call.name.upper() not in BY_NAME:
+                    message = f"there is no function {call.name.upper()}"
+                    raise self._statement.refused(call, message, misspelt(call.name, [*BY_NAME, *AGGREGATE_BY_NAME]))
                 message = f"'{name}' is neither in GROUP BY nor inside of an aggregate"
                 raise self._statement.refused(place, message, f"group by it, or take max({name})")
 

@@ -93,7 +93,17 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
         yield condition
 
 
+_WINDOW_TABLE = re.compile(
+    r"\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*(?:DATA\s*=>\s*)?TABLE\b", re.IGNORECASE
+)
+
+
 def _syntax(text: str, error: ParseError) -> Fault:
+    if table := _WINDOW_TABLE.search(text):
+        name = table[1].upper()
+        return Fault(
+            table.start(), f"a window is no table: TABLE({name}(...)) is not there", f"write GROUP BY ..., {name}(...)"
+        )
     found = error.errors[0] if error.errors else {}
     line, column, shown = found.get("line") or 1, found.get("col") or 1, found.get("highlight") or ""
     begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])

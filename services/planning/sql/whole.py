@@ -28,17 +28,20 @@ class Whole(NamedTuple):
     """A job without queries in SQL.
 
     made: operator of the job file by operator that was made of it. places: such as `line 2, column 7`, by the path of a
-    part of an operator that was made. problems: of the queries.
+    part of an operator that was made. problems: of the queries. probed: the only query stands for those of the user, of
+    which none is left.
     """
 
     spec: JobSpec
     made: dict[str, str]
     places: dict[str, str]
     problems: tuple[Problem, ...] = ()
+    probed: bool = False
 
     def as_written(self, problems: Sequence[Problem]) -> list[Problem]:
         """Problems at the queries that the user wrote, each once."""
-        return list(dict.fromkeys([*self.problems, *map(self._written, problems)]))
+        own = [one for one in problems if not self.probed or not one.path.startswith(f"queries.{_PROBE}.")]
+        return list(dict.fromkeys([*self.problems, *map(self._written, own)]))
 
     def _written(self, problem: Problem) -> Problem:
         section, _, rest = problem.path.partition(".")
@@ -84,7 +87,8 @@ class _Expansion:
         unplaced = [name for name in queries if name not in self._graph.order]
         self._problems += self._unplaced(unplaced)
         self._lost |= {name for name in self._graph.slots if name not in self._graph.order}
-        return Whole(self._left(), self._made, self._places, tuple(self._problems))
+        kept = {name: one for name, one in self._raw["queries"].items() if sink_name(name) not in self._lost}
+        return Whole(self._left(kept), self._made, self._places, tuple(self._problems), probed=not kept)
 
     # -- one query ----------------------------------------------------------------------------------------------------
 
@@ -157,13 +161,11 @@ class _Expansion:
                     yield Problem(path, f"{place(written.sql, at)}: {message}", hint)
             yield from (one for one in cycle_problems(self._graph) if one.path == path)
 
-    def _left(self) -> JobSpec:
-        """The job without what is lost; a job has a query, though no rows may be left for any."""
+    def _left(self, queries: dict[str, Any]) -> JobSpec:
+        """The job without what is lost. queries: those that are left; a job has one, though it may have no rows."""
         raw = dict(self._raw)
         raw["operators"] = {name: one for name, one in self._operators.items() if name not in self._lost}
-        raw["queries"] = {name: one for name, one in raw["queries"].items() if sink_name(name) not in self._lost} or {
-            _PROBE: {"input": next(iter(raw["sources"]))}
-        }
+        raw["queries"] = queries or {_PROBE: {"input": next(iter(raw["sources"]))}}
         gone = {one for one in self._lost if one in self._raw["operators"]}
         return JobSpec.model_validate(_without(raw, gone))
 

@@ -12,6 +12,7 @@ import pytest
 from holdfast import Job, JobRejected, query, sink, source, sql
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
+from holdfast.services.client.trials import attempt
 from holdfast.services.kernel.functions import catalogue as functions
 from holdfast.services.planning.converting import to_python, to_yaml
 from holdfast.services.planning.drawing import svg
@@ -160,6 +161,10 @@ REFUSED = {
     "SELECT pag,\n ms + 'x' AS y FROM clicks": (
         "line 1, column 8: there is no column 'pag'",
         "line 2, column 2: ms is a whole number and 'x' is text",
+    ),
+    "SELECT user, avgg(ms) AS m FROM clicks GROUP BY user": "line 1, column 14: there is no function AVGG (did you mean",
+    "SELECT count(*) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' DAY)) GROUP BY window_start": (
+        "line 1, column 27: a window is no table: TABLE(TUMBLE(...)) is not there (write GROUP BY ..., TUMBLE(...))"
     ),
     "SELECT FROM clicks WHERE": "line 1, column 20: something is missing, at 'WHERE'",
     "SELECT user FROM clicks WHERE user = 'a' AND": "something is missing",
@@ -311,6 +316,14 @@ def test_a_query_reads_queries_and_outputs_and_is_read() -> None:
         "x": ["x-where", "x"],
     }
     assert ("x", "x-where: {filter: n > 3, input: by-user}") in written_out(made).rows
+
+
+def test_a_refused_query_is_the_only_problem_of_a_job_whose_queries_read_it() -> None:
+    (problem,) = problems(job("SELECT nope FROM clicks"))
+    assert "there is no column 'nope'" in problem
+    with pytest.raises(JobRejected) as rejected:
+        attempt(interpret(job("SELECT nope FROM clicks")), {one: [] for one in SOURCES})
+    assert len(rejected.value.problems) == 1
 
 
 def test_mistakes_behind_a_refused_query_do_not_hide_others() -> None:
