@@ -190,7 +190,7 @@ class EmbeddedKafka:
         self._start(
             _command(java, artifacts), artifacts.directory, START_TIMEOUT_S, f"-XX:ArchiveClassesAtExit={recorded}"
         )
-        self.stop()
+        self.child.stop(START_TIMEOUT_S)  # it writes the archive now, which takes seconds of a processor
         if not recorded.exists():
             raise BrokerFailed(f"Java wrote no class-data archive:\n{self._log_tail()}")
         archive = _archive(java, artifacts)
