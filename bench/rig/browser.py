@@ -113,6 +113,14 @@ class Browser:
     def click(self, selector: str) -> None:
         self.value(f"document.querySelector({json.dumps(selector)}).click()")
 
+    def press(self, script: str) -> None:
+        """A click of the mouse in the middle of the element that the expression gives."""
+        box = self.value(
+            f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({script}.getBoundingClientRect())"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """whole: also what lies below the window."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]

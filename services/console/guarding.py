@@ -37,6 +37,8 @@ HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
+LEFT = "No response returned."
+"""What Starlette raises where a browser has left before its page was made, which is no fault of anybody."""
 REFUSED = "This console needs its token: open the address that `holdfast console` has printed, or run it again.\n"
 
 
@@ -83,11 +85,18 @@ class Guard:
         if given and scope["type"] == "http" and scope["method"] == "GET" and self._is_token(given):
             await self._enter(scope, send, urlencode([pair for pair in query if pair[0] != "token"]))
         elif self._is_token(self._brought(headers)):
-            await self._app(scope, receive, _secured(send))
+            await self._answered(scope, receive, send)
         elif scope["path"] == "/favicon.ico":  # a browser asks by itself, and notes a refusal as an error of the page
             await _refuse(scope, send, 204, "")
         else:
             await _refuse(scope, send, 401, REFUSED)
+
+    async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, _secured(send))
+        except RuntimeError as error:
+            if str(error) != LEFT:
+                raise
 
     def _foreign(self, scope: Message, headers: dict[str, str]) -> str:
         """Why the request is not one of ours; empty if it is."""

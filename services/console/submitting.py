@@ -26,7 +26,7 @@ CALM_S = 0.4
 def submit_form(actions: Actions, door: Door, talking: Talking, live: Callable[[str], Live]) -> None:
     with ui.element("div").classes("form"):
         with ui.element("div").classes("stack"):
-            editor = ui.codemirror(drafts.EXAMPLE, language="YAML", theme="basicLight", line_wrapping=True)
+            editor = ui.codemirror(drafts.EXAMPLE, language="YAML", theme="vscodeLight", line_wrapping=True)
             editor.classes("card editor").style("height:420px").props('aria-label="Job file"')
             with ui.row().classes("items-center"):
                 submit = ui.button("Submit").props("unelevated no-caps")
@@ -78,7 +78,8 @@ def submit_form(actions: Actions, door: Door, talking: Talking, live: Callable[[
 
     async def dress() -> None:
         if await ui.run_javascript("document.body.classList.contains('body--dark')"):
-            editor.set_theme("basicDark")
+            editor.set_theme("vscodeDark")
+        ui.run_javascript("document.querySelector('.cm-content')?.setAttribute('aria-label', 'Job file')")
 
     ui.timer(0.1, dress, once=True)
     editor.on_value_change(later)
