@@ -318,6 +318,24 @@ class Dedup(OperatorSpec):
     """final: a row is judged by event time, once the watermark has passed it. each: as it comes, by those before."""
 
 
+class Every(JobPart):
+    """A length of event time."""
+
+    every_s: Span
+    """The newest row of each key is passed on when the watermark reaches a multiple of so many seconds."""
+
+
+class Pace(OperatorSpec):
+    """Of rows that replace each other, passes on the newest of each key, once a while of event time."""
+
+    kind: ClassVar[str] = "pace"
+
+    pace: Every
+    """How often."""
+    input: Input
+    """Operator that it reads: running totals by key, windows or a join with emit: updates, a top."""
+
+
 Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
 
@@ -428,10 +446,8 @@ class Sql(OperatorSpec):
         return ("sql",) * len(self.inputs)
 
 
-OPERATORS: dict[str, type[OperatorSpec]] = {
-    model.kind: model
-    for model in (Filter, Select, Aggregate, Join, AsOfJoin, Top, Union, Unnest, Dedup, Python, Output, Spark, Sql)
-}
+_MODELS = (Filter, Select, Aggregate, Join, AsOfJoin, Top, Union, Unnest, Dedup, Pace, Python, Output, Spark, Sql)
+OPERATORS: dict[str, type[OperatorSpec]] = {model.kind: model for model in _MODELS}
 
 
 def kinds(value: Any) -> list[str]:

@@ -221,7 +221,7 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             {"fliter": "x", "input": "s"},
             "operators.o",
             "is no operator: it has none of filter, select, aggregate, join, asof_join, top, union, unnest, dedup, "
-            "python, output, spark, sql",
+            "pace, python, output, spark, sql",
             "did you mean 'filter' instead of 'fliter'?",
         ),
         (

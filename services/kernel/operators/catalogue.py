@@ -20,6 +20,7 @@ from holdfast.services.kernel.operators.filter import FilterKind
 from holdfast.services.kernel.operators.join import JoinKind
 from holdfast.services.kernel.operators.kind import Fields, Kind, OperatorKind, SinkKind, SourceKind, Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator
+from holdfast.services.kernel.operators.pace import PaceKind
 from holdfast.services.kernel.operators.python import PythonKind
 from holdfast.services.kernel.operators.select import SelectKind
 from holdfast.services.kernel.operators.side_output import SideOutputKind
@@ -43,6 +44,7 @@ _LISTED: tuple[OperatorKind, ...] = (
     UnionKind(),
     UnnestKind(),
     DedupKind(),
+    PaceKind(),
     PythonKind(),
     SideOutputKind(),
     SparkKind(),

@@ -108,6 +108,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "top of windows": ("top", {"top": {"k": 2, "by": "n"}}, [WINDOWED]),
     "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"], "late": "topic"}, [Stream(FIELDS)]),
     "dedup by floats": ("dedup", {"dedup": {"within_s": 3}, "key": ["f", "b"]}, [Stream(FIELDS)]),
+    "pace": ("pace", {"pace": {"every_s": 3}}, [Stream(FIELDS, ("k", "f"))]),
     "unnest": ("unnest", {"unnest": UNNEST}, [Stream({**FIELDS, "l": "list<float?>?"})]),
     "union of unlike streams": ("union", {"union": ["l", "r"], "fill_missing": True}, [Stream(FIELDS), Stream(RIGHT)]),
     "union": ("union", {"union": ["l", "r"]}, [Stream(FIELDS), Stream(FIELDS)]),

@@ -1,0 +1,109 @@
+"""pace: of rows that replace each other, the newest of each key, once a while of event time.
+
+A row is held until the watermark reaches a multiple of the pace; then the newest row of each key that came since is
+passed on, in the order of the keys. Rows of one batch count before its watermark does. What is held follows from the
+batches and their watermarks alone. The last row of each key is the same as without a pace.
+Source: JOBS "pace", PROTOCOL 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.job_operators import Pace as PaceSpec
+from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs import keys as canonical_keys
+from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from holdfast.services.kernel.operators.remembered import Remembered, Wanted, readable, stored
+from holdfast.services.kernel.operators.stored_rows import StoredRows
+from holdfast.services.kernel.state.table import Tables
+
+_SECOND_US = 1_000_000
+
+
+class PaceKind(OperatorKind):
+    """The stream stays what it was, with fewer rows. Rows of one key must meet in one task."""
+
+    model = PaceSpec
+    made = "rows of earlier batches, too"
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, given = Problems(), inputs[0]
+        if not given.row_key or given.once:
+            message = "its rows have no key by which a newer one replaces an older one"
+            hint = "read running totals by key, windows with emit: updates, a join with emit: updates, or a top"
+            problems.add("input", message, hint)
+        problems.check()
+        return given
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        return Pace(plan.params["input_row_key"], _every_us(plan.params), schema(inputs[0]), tables)
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("input_row_key",)
+
+    def key(self, params: Params) -> tuple[str, ...]:
+        return tuple(params.get("input_row_key") or ())
+
+    def stateful(self, params: Params) -> bool:
+        return True
+
+    def split_by(self, params: Params) -> Mapping[str, int] | None:
+        return {"rows": 0}
+
+    def held(self, params: Params, newest_us: int) -> HeldInput:
+        return HeldInput(newest_us + _every_us(params), newest_us)
+
+
+def _every_us(params: Params) -> int:
+    every_s: float = params["pace"]["every_s"]
+    return round(every_s * _SECOND_US)
+
+
+class Pace:
+    """A task of pace. key: columns by which rows replace each other; null is a value like any other."""
+
+    def __init__(self, key: Sequence[str], every_us: int, columns: pl.Schema, tables: Tables) -> None:
+        self._key, self._every = list(key), every_us
+        self._schema = with_time(columns)
+        self._rows = StoredRows(self._schema)
+        self._nothing = self._schema.to_frame()
+        self._table = tables.table("rows")
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        (rows,) = inputs
+        if rows.height:
+            self._hold(rows)
+        if not self._due(context):
+            return Outcome(self._nothing)
+        held = dict(self._table.scan(b""))
+        self._table.delete_many(list(held))
+        found = self._rows.decode(list(held.values())) if held else self._nothing
+        # a row that waited is not older than what was closed meanwhile
+        return Outcome(found.with_columns(pl.max_horizontal(TIME, pl.lit(context.watermark_before)).alias(TIME)))
+
+    def _hold(self, rows: pl.DataFrame) -> None:
+        """Keeps the newest row of each key: of a batch the last one."""
+        named = rows.with_columns(canonical_keys.canonical_floats(rows[name]) for name in self._key)
+        newest = named.unique(self._key, keep="last", maintain_order=True).select(self._schema.names())
+        self._table.put_many(canonical_keys.encode(newest, self._key), self._rows.encode(newest))
+
+    def _due(self, context: BatchContext) -> bool:
+        """True if the watermark has reached a multiple of the pace, or the stream has ended."""
+        before, after = context.watermark_before, context.watermark
+        if after == END_WATERMARK:
+            return True
+        if after in (NO_WATERMARK, before):
+            return False
+        return before == NO_WATERMARK or after // self._every > before // self._every
+
+    def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
+        """Rows that wait."""
+        for entries in stored(self._table, wanted):
+            found = self._rows.decode([row for _, row in entries])
+            yield Remembered("rows", found.select(self._key), readable(found.drop(self._key)))
