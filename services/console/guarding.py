@@ -38,7 +38,7 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 LEFT = "No response returned."
-"""What Starlette raises where a browser has left before its page was made, which is no fault of anybody."""
+"""Error of Starlette where a browser has left before its page was made, which is nobody's fault."""
 REFUSED = "This console needs its token: open the address that `holdfast console` has printed, or run it again.\n"
 
 

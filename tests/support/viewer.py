@@ -34,7 +34,7 @@ class Viewer:
             raise AssertionError(f"{error}; the page says: {self.browser.value('document.body.innerText')}") from None
 
     def click(self, selector: str, said: str) -> None:
-        """Clicks the element of that kind with that text, once it is there and stands still."""
+        """Clicks the element of that kind with that text, once it is there."""
         self.sees(selector, said)
         found = f"[...document.querySelectorAll({json.dumps(selector)})]"
         script = f"{found}.find((one) => one.textContent.includes({json.dumps(said)})).click()"
