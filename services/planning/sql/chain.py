@@ -16,7 +16,7 @@ from holdfast.services.planning.loading import part_problems
 from holdfast.services.planning.sql.lineage import Lineage
 from holdfast.services.planning.sql.names import MOST_LETTERS
 from holdfast.services.planning.sql.relation import Names, Relation, named
-from holdfast.services.planning.sql.statement import Fault, Refused
+from holdfast.services.planning.sql.statement import Fault, QueryRefused
 
 Describe = Callable[[str, Mapping[str, Any], Sequence[Stream]], Stream]
 
@@ -51,7 +51,7 @@ class Chain:
             new columns; None: their own.
 
         Raises:
-            Refused: with every mistake of the operator.
+            QueryRefused: with every mistake of the operator.
         """
         (kind,) = kinds(raw)
         model, places = OPERATORS[kind], places or {}
@@ -60,9 +60,9 @@ class Chain:
             streams = [one.stream for one in inputs]
             stream = catalogue.describe(kind, operator.declared(), streams)
         except ValidationError as error:
-            raise Refused(_faults(part_problems(model, kind, error), at, places)) from None
+            raise QueryRefused(_faults(part_problems(model, kind, error), at, places)) from None
         except JobRejected as rejected:
-            raise Refused(_faults(rejected.problems, at, places)) from None
+            raise QueryRefused(_faults(rejected.problems, at, places)) from None
         if self._parallelism is not None and not catalogue.OPERATORS[kind].one_task(operator.declared(), False):
             raw = {**raw, "parallelism": self._parallelism}
         name = self._free(role)

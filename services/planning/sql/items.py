@@ -25,7 +25,7 @@ def items_of(statement: Statement, select: exp.Select, relation: Relation) -> li
     """The columns of a SELECT.
 
     Raises:
-        Refused: a column has no name, or two have one.
+        QueryRefused: a column has no name, or two have one.
     """
     found = [one for node in select.expressions for one in _items(statement, node, relation)]
     seen = set[str]()

@@ -9,6 +9,7 @@ from sqlglot import exp
 from holdfast.schemas.sql_dialect import DEDUP, table_name
 from holdfast.services.kernel.codecs.change_records import OP
 from holdfast.services.kernel.operators.top import RANK
+from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning.sql import calls, grouping, items, ranking
 from holdfast.services.planning.sql.chain import Chain
@@ -115,7 +116,7 @@ class Planner:
         """The columns under the names of the first SELECT, by their order."""
         own = {name: str(column) for name, column in one.scopes[""].items()}
         if len(own) != len(names):
-            message = f"has {len(names)} columns in the first SELECT and {len(own)} here"
+            message = f"has {plural(len(names), 'column')} in the first SELECT and {len(own)} here"
             raise self.statement.refused(at, message, "select as many in each")
         if set(own.values()) == set(names) and (list(own) == list(names) or set(own) == set(names)):
             return one

@@ -74,7 +74,7 @@ def look_up(statement: Statement, column: exp.Column, relation: Relation) -> Fou
     """The column that is meant; None: no column of this name is there.
 
     Raises:
-        Refused: two are meant, or one that is not kept.
+        QueryRefused: two are meant, or one that is not kept.
     """
     words = [part.name for part in column.parts]
     if len(words) > 1 and words[0] in relation.scopes:
@@ -113,7 +113,7 @@ def written(statement: Statement, node: exp.Expr, relation: Relation) -> str:
     """The text of an expression, with each column under the name that the stream has for it.
 
     Raises:
-        Refused: a column is not clear, or a query stands inside of the expression.
+        QueryRefused: a column is not clear, or a query stands inside of the expression.
     """
     for inner in node.find_all(exp.Query, exp.Exists):
         message = "a query inside of an expression is not there"

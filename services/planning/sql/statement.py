@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from holdfast.schemas.sql_dialect import SPAN, statements, without_comments
+from holdfast.services.kernel.plurals import plural
 
 
 class Fault(NamedTuple):
@@ -20,7 +21,7 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
-class Refused(Exception):
+class QueryRefused(Exception):
     """A query that does not become operators."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
@@ -32,7 +33,7 @@ class Statement:
     """A query that was parsed. text: without comments.
 
     Raises:
-        Refused: it cannot be parsed, or is no query.
+        QueryRefused: it cannot be parsed, or is no query.
     """
 
     def __init__(self, text: str) -> None:
@@ -40,16 +41,16 @@ class Statement:
             self.text = without_comments(text)
             found = statements(self.text)
         except ParseError as error:
-            raise Refused([_syntax(text, error)]) from None
+            raise QueryRefused([_syntax(text, error)]) from None
         except (SqlglotError, RecursionError) as error:
-            raise Refused([Fault(0, f"cannot be read: {_first_line(error)}")]) from None
+            raise QueryRefused([Fault(0, f"cannot be read: {_first_line(error)}")]) from None
         if len(found) != 1:
             hint = "write an operator for each" if found else "such as SELECT * FROM clicks"
-            raise Refused([Fault(0, f"is {len(found) or 'no'} statement{'s' if len(found) > 1 else ''}", hint)])
+            raise QueryRefused([Fault(0, f"is {plural(len(found), 'statement') if found else 'no statement'}", hint)])
         self.tree = found[0]
         if not isinstance(self.tree, exp.Query):
             message = f"{self.text.split()[0].upper()} is no query"
-            raise Refused([Fault(0, message, "an operator is a SELECT; where its rows go is said in `queries`")])
+            raise QueryRefused([Fault(0, message, "an operator is a SELECT; where its rows go is said in `queries`")])
 
     def slice(self, node: exp.Expr) -> str:
         """The text of an expression."""
@@ -78,8 +79,8 @@ class Statement:
         found = re.search(words.replace(" ", r"\s+"), self.text[begin:], re.IGNORECASE)
         return begin + found.start() if found else begin
 
-    def refused(self, where: exp.Expr | int | None, message: str, hint: str = "") -> Refused:
-        return Refused([Fault(where if isinstance(where, int) else self.at(where), message, hint)])
+    def refused(self, where: exp.Expr | int | None, message: str, hint: str = "") -> QueryRefused:
+        return QueryRefused([Fault(where if isinstance(where, int) else self.at(where), message, hint)])
 
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:

@@ -97,7 +97,7 @@ class _Expansion:
         from holdfast.services.planning.sql.lineage import Lineage
         from holdfast.services.planning.sql.planner import Planner
         from holdfast.services.planning.sql.relation import Relation, named
-        from holdfast.services.planning.sql.statement import Refused, Statement
+        from holdfast.services.planning.sql.statement import QueryRefused, Statement
 
         written = self._spec.operators[name]
         assert isinstance(written, Sql)
@@ -115,7 +115,7 @@ class _Expansion:
             taken = {*self._graph.slots, *self._operators, *self._raw["operators"]}
             chain = Chain(name, taken, lineage, written.parallelism)
             chain.rename(Planner(statement, chain, base).whole().producer)
-        except Refused as refused:
+        except QueryRefused as refused:
             self._problems += [
                 Problem(f"operators.{name}.sql", f"{place(written.sql, one.at)}: {one.message}", one.hint)
                 for one in refused.faults

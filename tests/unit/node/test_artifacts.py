@@ -60,7 +60,7 @@ def test_absent_altered_and_unknown_jars_are_told(wanted: ArtifactSet) -> None:
 
 
 def test_absent_jars_name_the_command_that_brings_them(wanted: ArtifactSet) -> None:
-    with pytest.raises(ArtifactsMissing, match=r"holdfast\.services\.node\.artifacts some"):
+    with pytest.raises(ArtifactsMissing, match=r"holdfast\.services\.node\.machine\.artifacts some"):
         require("some")
 
 

@@ -209,7 +209,7 @@ REFUSED = {
     "SELECT user FROM clicks LIMIT 3": "LIMIT needs an order",
     "SELECT DISTINCT ON (user) user, page FROM clicks": "line 1, column 8: DISTINCT ON is not there",
     "SELECT user FROM clicks INTERSECT SELECT user FROM orders": "INTERSECT is not there",
-    "SELECT user FROM clicks UNION ALL SELECT user, at FROM orders": "has 1 columns in the first SELECT and 2 here",
+    "SELECT user FROM clicks UNION ALL SELECT user, at FROM orders": "has 1 column in the first SELECT and 2 here",
     "SELECT user FROM clicks UNION ALL SELECT id FROM orders": "'user' is int? here and string in the first",
     "WITH RECURSIVE r AS (SELECT user FROM clicks) SELECT * FROM r": "WITH RECURSIVE is not there",
     "SELECT user FROM FIRST(clicks)": "there is no table function FIRST",
