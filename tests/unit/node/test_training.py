@@ -28,7 +28,8 @@ def test_a_jvm_that_writes_its_archive_is_waited_for_as_long_as_for_its_start(
         self._child = child
 
     archive = tmp_path / "kept.jsa"
-    for name, found in {"find_java": None, "_command": [], "_archive": archive}.items():
+    parts: dict[str, Any] = {"find_java": None, "_command": [], "_archive": archive}
+    for name, found in parts.items():
         monkeypatch.setattr(broker, name, lambda *_, found=found: found)
     monkeypatch.setattr(broker, "require", lambda _: SimpleNamespace(directory=tmp_path))
     monkeypatch.setattr(EmbeddedKafka, "_start", started)
