@@ -145,7 +145,7 @@ SYNTAX = (
         r"^\s*\*\s*$|\.\s*\*",
         "* is not there: name each column, such as `select: [{column}]`; a filter operator keeps them all",
     ),
-    _rule(r"^\s*--", "a comment is no expression: comments of a job file begin with #"),
+    _rule(r"--", "a comment is no expression: comments of a job file begin with #"),
     _rule(r"\bE''", "E'...' is not there: a text in single quotes is taken as it is, without escapes"),
     _rule(r"\{", "{{...}} is not there: a struct is `NAMED_STRUCT('a', {column})`"),
     _rule(r";", "; is not there: an expression is one value, without a semicolon"),

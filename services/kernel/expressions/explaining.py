@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -48,7 +48,7 @@ _LOGICAL = ("And", "Or", "LogicalAnd", "LogicalOr")
 def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
     """The mistakes of an expression without unknown columns; `message` is what polars said of the first."""
     columns = list(schema)
-    if said := advice.of_syntax(text, columns) or advice.of_function(text) or _of_many_rows(text):
+    if said := of_words(text, columns):
         return [said]
     if members := list(dict.fromkeys([*_members(text, schema), *_items(text, schema)])):
         return members
@@ -78,6 +78,11 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
         form = re.search(r"(?:expression|element) (\w+)", message)
         return [f"'{text}' has a form of SQL that is not there ({form[1] if form else 'unknown'})"]
     return [advice.plain_types(message.splitlines()[0])]
+
+
+def of_words(text: str, columns: Sequence[str]) -> str:
+    """Answer to words of SQL that are not there, whatever the types of the columns are; empty: there are none."""
+    return advice.of_syntax(text, columns) or advice.of_function(text) or _of_many_rows(text)
 
 
 def _members(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:

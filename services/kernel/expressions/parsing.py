@@ -6,7 +6,7 @@ Source: JOBS "Expressions are polars SQL expressions", PROTOCOL 4 (division by z
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 
 import polars as pl
@@ -64,7 +64,7 @@ class ExpressionError(ValueError):
         super().__init__("; ".join(mistakes))
 
 
-def name_of(item: str, columns: Container[str] = ()) -> str:
+def name_of(item: str, columns: Collection[str] = ()) -> str:
     """The column that a select item makes: its own name, or what follows AS. In double quotes a name is any text.
 
     Args:
@@ -81,6 +81,8 @@ def name_of(item: str, columns: Container[str] = ()) -> str:
         return column
     if column in columns or column != item or re.fullmatch(r"[@$][\w@$.-]*", item):
         raise ExpressionError(f"'{item}' has no name: write '\"{column}\" AS {_bare_name(column)}'")
+    if said := _of_replay(item) or explaining.of_words(item, list(columns)):
+        raise ExpressionError(said)
     raise ExpressionError(f"'{item}' has no name: write '{item} AS name'")
 
 
@@ -123,9 +125,8 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
         # As SQL, a column called `user` or `date` would be read as a function or a type.
         return pl.col(text.strip())
     bare = _QUOTED.sub("''", text)
-    if match := _MOVING.search(bare):
-        name = (match[1] or match[2]).upper()
-        raise ExpressionError(f"{name} gives another value at each replay; results must depend on the data alone")
+    if said := _of_replay(text):
+        raise ExpressionError(said)
     if _SUBQUERY.search(bare):
         raise ExpressionError(advice.of_syntax(text, list(schema)))
     try:
@@ -144,6 +145,13 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
             raise
         raise ExpressionError(*_mistakes(text, str(error), schema)) from error
     return expression
+
+
+def _of_replay(text: str) -> str:
+    """Answer to a function that gives another value at each replay; empty: there is none."""
+    match = _MOVING.search(_QUOTED.sub("''", text))
+    name = (match[1] or match[2]).upper() if match else ""
+    return f"{name} gives another value at each replay; results must depend on the data alone" if name else ""
 
 
 def _rules_for(bare: str) -> explaining.Adapted:

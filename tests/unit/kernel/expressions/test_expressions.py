@@ -215,6 +215,20 @@ def test_a_select_item_has_a_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("a, count(*) FROM s GROUP BY a", "GROUP BY is not there"),
+        ("count(*)", "use an aggregate operator"),
+        ("NOW()", "another value at each replay"),
+        ("a -- the first", "a comment is no expression"),
+    ],
+)
+def test_no_name_is_asked_for_what_is_refused_under_any_name(item: str, said: str) -> None:
+    with pytest.raises(ExpressionError, match=said):
+        name_of(item, ["a"])
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("dep_delay", False),
