@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 
 from holdfast.services.worker.core import cutting
 
-STILL_MS = 300.0
+STILL_MS, SELDOM_STILL_MS = 300.0, 1_500.0
 """A unit that processes nothing for so long, though there is something all the while, may have no place: then it is
-asked whether it has. A takeover takes less, and sources of 10 ms a batch reach their lead after twice as long."""
+asked whether it has. A takeover takes less, and sources of 10 ms a batch reach their lead after twice as long. While
+batches are far apart units publish seldom what they have done, and a lead of 64 batches is reached much later."""
 
 
 class Counting:
@@ -20,10 +21,12 @@ class Counting:
 
     Args:
     below: by unit, all units that take in what comes of it, directly or through others.
+
+    still_ms: STILL_MS, or SELDOM_STILL_MS.
     """
 
     def __init__(self, below: Mapping[str, frozenset[str]]) -> None:
-        self._below = below
+        self._below, self.still_ms = below, STILL_MS
         self._behind: dict[str, tuple[int, float]] = {}
         """Batch of each unit that has something to process, and since when."""
         self._reached: dict[str, int] = {}
@@ -49,7 +52,7 @@ class Counting:
         }
         gone_back = {unit for unit, batch in processed.items() if batch < self._reached.get(unit, 0)}
         self._reached = dict(processed)
-        still = {unit for unit, (_, since_ms) in self._behind.items() if now_ms - since_ms >= STILL_MS}
+        still = {unit for unit, (_, since_ms) in self._behind.items() if now_ms - since_ms >= self.still_ms}
         if still or gone_back or self.out:
             far = {unit for unit, batch in processed.items() if newest - batch >= cutting.MAX_LEAD_BATCHES}
             self._away = frozenset(unit for unit in still if not runs(unit)) | (self._away | gone_back) & far

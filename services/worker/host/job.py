@@ -23,7 +23,7 @@ from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_ab
 from holdfast.services.kernel.plans.priorities import needed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.worker.core.counting import Counting
+from holdfast.services.worker.core.counting import SELDOM_STILL_MS, STILL_MS, Counting
 from holdfast.services.worker.core.cutting import Rhythm
 from holdfast.services.worker.core.pacing import Spacing
 from holdfast.services.worker.core.retained import Bound
@@ -314,6 +314,7 @@ class JobView:
             own: the unit that asks. newest: the highest batch that any source task has cut.
         """
         known = self.progress
+        self.counting.still_ms = SELDOM_STILL_MS if self.spacing.seldom else STILL_MS
         processed = {unit: self.processed(unit) for unit in self.layouts if unit not in known or not known[unit].ended}
         return self.counting.slowest(own, processed, newest, now_ms, lambda unit: presence.runs(self.key(unit), now_ms))
 

@@ -16,7 +16,7 @@ from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.steps import Steps
 
-PROGRESS_MS, SELDOM_PROGRESS_MS = 100.0, 300.0
+PROGRESS_MS, SELDOM_PROGRESS_MS = 100.0, 500.0
 """Least time between two publications, and while batches are far apart: every worker reads what each one publishes.
 Counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request.
 """
@@ -72,6 +72,11 @@ class ProgressPublisher:
     def look(self, now_ms: float) -> None:
         """Publishes if that is due."""
         if now_ms >= self.due_ms(now_ms):
+            self.publish(now_ms)
+
+    def swept(self, marker: Marker, now_ms: float) -> None:
+        """Publishes a sweep, whose marker is valid: at once, or with the next batch while batches are far apart."""
+        if marker.ended or not self._job.spacing.seldom:
             self.publish(now_ms)
 
     def publish(self, now_ms: float) -> None:

@@ -323,7 +323,7 @@ class Running:
         self._skipping.acked(marker)
         self.marked(marker)
         if kind is Kind.SWEEP and self.commits:
-            self._publisher.publish(self._around.clock_ms())
+            self._publisher.swept(marker, self._around.clock_ms())
 
     def marked(self, marker: Marker) -> None:
         """Forgets what lies at or below the marker: it can be read from the checkpoint log."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from holdfast.services.worker.core.counting import STILL_MS, Counting
+from holdfast.services.worker.core.counting import SELDOM_STILL_MS, STILL_MS, Counting
 from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
 
 BELOW = {"s": frozenset({"a", "b", "c"}), "a": frozenset({"b"}), "b": frozenset[str](), "c": frozenset[str]()}
@@ -125,3 +125,14 @@ def test_a_unit_that_goes_back_a_little_counts() -> None:
     job.goes_on("s", "a", "b", "c")
     job.processed["a"] -= 5
     assert job.goes_on("s", "b", "c") == job.processed["a"]
+
+
+def test_units_that_publish_seldom_are_given_more_time() -> None:
+    job = Job()
+    job.counting.still_ms = SELDOM_STILL_MS
+    job.slowest()
+    for _ in range(int(SELDOM_STILL_MS // 100)):
+        job.goes_on("s", "c")
+    assert not job.asked
+    job.goes_on("s", "c")
+    assert job.asked == {"a", "b"}
