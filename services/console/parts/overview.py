@@ -289,7 +289,7 @@ def summary(job: LiveJob, rates: Sequence[float]) -> Node:
     p50, p99 = (None, None) if slowest is None else (slowest.p50_ms, slowest.p99_ms)
     return figures(
         figure("Taken in", per_s(rates[-1] if rates else None), spark_line(rates)),
-        figure("Latency p50, slowest query", milliseconds(p50), muted("p99 ") + milliseconds(p99)),
+        figure("Latency p50, slowest", milliseconds(p50), muted("p99 ") + milliseconds(p99)),
         figure("Queries up", number(str(up), f" of {len(queries)}"), tone="" if up == len(queries) else "warn"),
         figure("Units protected", number(str(units - unprotected), f" of {units}"), tone="warn" if unprotected else ""),
         figure("Lag", number(f"{lag:,}" if job.lags else DASH, " records"), muted("not yet taken in")),
