@@ -254,6 +254,15 @@ class Top(OperatorSpec):
     """Columns: rows that are equal in them are ranked among themselves; none: all rows together."""
     input: Input
     """Source or operator that it reads."""
+    forget_after_s: Span | None = None
+    """Not of windows: the ranking of a key ends so long after its newest row, by event time, and a later row begins a
+    new one; null: never."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A top without this setting is written as releases that do not have it write it."""
+        written: dict[str, Any] = plain(self)
+        return {name: one for name, one in written.items() if name != "forget_after_s" or one is not None}
 
 
 class Union(OperatorSpec):

@@ -120,6 +120,7 @@ JOB = {
     "Top.top": PART,
     "Top.key": "kernel/operators/top.py",
     "Top.input": "planning/graph.py",
+    "Top.forget_after_s": "kernel/operators/top.py tests/unit/operators/test_top.py",
     "Ranking.k": "kernel/operators/top.py",
     "Ranking.by": "kernel/operators/top.py",
     "Ranking.order": "kernel/operators/top.py",

@@ -74,14 +74,16 @@ class Lifespans:
             for key, at in zip(keys, newest, strict=True):
                 self._ends.note(key, at + self._after_us)
 
-    def end(self, watermark: int) -> None:
-        """Deletes the totals whose end the watermark has passed."""
+    def end(self, watermark: int) -> list[bytes]:
+        """Deletes the totals whose end the watermark has passed; their keys."""
         if self._ends is None:  # read from the state at first use
             self._ends = Ends({key: self._newest(state) + self._after_us for key, state in self._totals.scan(b"")})
         keys = self._ends.until(watermark)
         found = zip(keys, self._totals.get_many(keys), strict=True)
         ends = {key: self._newest(state) + self._after_us for key, state in found if state is not None}
-        self._totals.delete_many([key for key, end in ends.items() if end <= watermark])
+        over = [key for key, end in ends.items() if end <= watermark]
+        self._totals.delete_many(over)
         for key, end in ends.items():
             if end > watermark:
                 self._ends.note(key, end)
+        return over

@@ -66,7 +66,7 @@ class Pools:
 
     def drop(self, groups: Sequence[bytes]) -> None:
         for group in groups:
-            del self._places[group]
+            self._places.pop(group, None)
 
     def forget(self, but: Sequence[bytes]) -> None:
         """Drops pools of groups that the batch did not touch, where there are too many."""

@@ -111,6 +111,13 @@ class Kept:
         self._pools.enter(groups, best, np.ones(len(groups), dtype=bool))
         self._pools.forget(groups)
 
+    def end(self, groups: Sequence[bytes]) -> None:
+        """Forgets all rows of these groups."""
+        for group in groups:
+            keys = [key for key, _ in self.table.scan(group[:PREFIX_BYTES]) if key.startswith(group)]
+            self.table.delete_many(keys)
+        self._pools.drop([*groups])
+
     def _load(self, groups: Sequence[bytes]) -> None:
         """Reads the pools that are not in memory from the table."""
         missing = self._pools.missing(groups)

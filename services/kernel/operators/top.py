@@ -7,6 +7,7 @@ the rows alone. Source: JOBS "operators", PROTOCOL 4 and 6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.operators import ranking
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.lifespans import Lifespans
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.ranked_pools import GROUP
 from holdfast.services.kernel.operators.ranking import PREFIX_BYTES, Growing, Kept, Order, Ranking, Replacing
@@ -26,6 +28,7 @@ from holdfast.services.kernel.operators.windows import BOUNDS, END, START
 from holdfast.services.kernel.state.table import Tables
 
 RANK = "rank"
+_SECOND_US = 1_000_000
 MOST_OF_A_KEY = 1_000
 """Rows of a key, at most: a batch works on those of each key that it touches."""
 
@@ -44,6 +47,8 @@ class TopKind(OperatorKind):
             problems.add("top", f"its input has a column '{RANK}' already", "rename it with a select")
         if key and params["top"]["k"] > MOST_OF_A_KEY:
             problems.add("top.k", f"is at most {MOST_OF_A_KEY:,} with a key", "leave out the key")
+        if params.get("forget_after_s") is not None and given.windowed:
+            problems.add("forget_after_s", "does not go with windows, whose ranking is over with them", "leave it out")
         if all(known) and not given.windowed and not given.once and given.row_key:
             self._moving(problems, key, given.row_key)
         problems.check()
@@ -67,7 +72,11 @@ class TopKind(OperatorKind):
         key = params.get("key") or []
         if params.get("input_windowed", START in plan.row_key):  # plans of before do not say it
             return TopOfWindows(top["k"], order, [name for name in key if name not in BOUNDS], columns)
-        return Top(top["k"], order, key, columns, params.get("input_row_key") or (), tables)
+        forget_s = params.get("forget_after_s")
+        forget_us = None if forget_s is None else round(forget_s * _SECOND_US)
+        return Top(
+            top["k"], order, key, columns, tables, row_key=params.get("input_row_key") or (), forget_us=forget_us
+        )
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("input_row_key", "input_windowed")
@@ -110,11 +119,19 @@ class Top:
 
     Args:
         key: rows of equal values are ranked among themselves. row_key: columns by which rows replace each other; none:
-            rows are only added.
+            rows are only added. forget_us: a ranking ends so long after its newest row; None: never.
     """
 
     def __init__(
-        self, k: int, order: Order, key: Sequence[str], columns: pl.Schema, row_key: Sequence[str], tables: Tables
+        self,
+        k: int,
+        order: Order,
+        key: Sequence[str],
+        columns: pl.Schema,
+        tables: Tables,
+        *,
+        row_key: Sequence[str] = (),
+        forget_us: int | None = None,
     ) -> None:
         self._key, self._columns = list(key), list(columns)
         self._others = [name for name in columns if name not in key]
@@ -123,18 +140,58 @@ class Top:
         self._order = order
         self._kept = kept = Kept(k, order, columns, bool(key), tables.table("rows", PREFIX_BYTES if key else 0))
         self._ranking: Ranking = Replacing(kept, row_key) if row_key else Growing(kept)
+        self._lifespans: Lifespans | None = None
+        if forget_us is not None:
+            self._newest = tables.table("newest")
+            self._lifespans = Lifespans(key, forget_us, self._newest, _time_of)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
-        if not rows.height:
-            return Outcome(self._nothing)
-        rows = _canonical(rows, self._floats)
+        rows = _canonical(rows, self._floats) if rows.height else rows
+        if self._lifespans is None:
+            return Outcome(self._ranked(rows, context.batch) if rows.height else self._nothing)
+        found = self._living(rows, self._lifespans, context.batch) if rows.height else self._nothing
+        self._kept.end([self._group(key) for key in self._lifespans.end(context.watermark)])
+        return Outcome(found)
+
+    def _ranked(self, rows: pl.DataFrame, batch: int) -> pl.DataFrame:
         groups, numbers = self._grouped(rows)
         before = self._ranking.best(groups)
-        self._ranking.update(groups, rows.select(self._columns).with_columns(numbers), context.batch)
+        self._ranking.update(groups, rows.select(self._columns).with_columns(numbers), batch)
         found = ranking.changed(before, ranking.ranked(self._ranking.best(groups), RANK))
         time = pl.lit(rows[TIME].max(), pl.Int64).alias(TIME)
-        return Outcome(found.with_columns(time).select(*_typed(self._nothing.schema)))
+        return found.with_columns(time).select(*_typed(self._nothing.schema))
+
+    def _living(self, rows: pl.DataFrame, lifespans: Lifespans, batch: int) -> pl.DataFrame:
+        """Changes of rankings of which some begin again within the batch."""
+        found = list[pl.DataFrame]()
+        for part in lifespans.parts(rows):
+            self._kept.end([self._group(key) for key in part.begin])
+            self._newest.delete_many(part.begin)
+            some = rows[part.at]
+            found.append(self._ranked(some, batch))
+            self._note(some, lifespans)
+        return pl.concat(found)
+
+    def _note(self, rows: pl.DataFrame, lifespans: Lifespans) -> None:
+        """Notes the newest event time of each ranking."""
+        groups, numbers = self._grouped(rows)
+        keys = [group[PREFIX_BYTES:] for group in groups]
+        times = (
+            pl.DataFrame({"group": numbers, "time": rows[TIME]})
+            .group_by("group")
+            .agg(pl.col("time").max())
+            .sort("group")
+        )
+        stored = self._newest.get_many(keys)
+        pairs = zip(times["time"].to_list(), stored, strict=True)
+        newest = [time if was is None else max(time, int(was[0])) for time, was in pairs]
+        self._newest.put_many(keys, [(time,) for time in newest])
+        lifespans.note(keys, newest)
+
+    def _group(self, key: bytes) -> bytes:
+        """The name of a group by its encoded key."""
+        return xxhash.xxh3_64_digest(key) + key if self._key else b""
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
         """Rows with their ranks, best first. Where rows replace each other those beyond the k-th are kept, too."""
@@ -155,10 +212,15 @@ class Top:
         if not self._key:
             return [b""], pl.Series(GROUP, np.zeros(rows.height, dtype=np.int64))
         first, group = canonical_keys.groups(rows, self._key)
-        encoded = [xxhash.xxh3_64_digest(key) + key for key in canonical_keys.encode(rows[first], self._key)]
+        encoded = [self._group(key) for key in canonical_keys.encode(rows[first], self._key)]
         names = sorted(set(encoded))
         at = {name: number for number, name in enumerate(names)}
         return names, pl.Series(GROUP, np.array([at[name] for name in encoded], dtype=np.int64)[group])
+
+
+def _time_of(state: Any) -> int:
+    """The newest event time of a ranking, of its entry."""
+    return int(state[0])
 
 
 def _canonical(rows: pl.DataFrame, floats: Sequence[str]) -> pl.DataFrame:

@@ -105,6 +105,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
     "as-of join": ("asof_join", {"asof_join": AS_OF, "late": "topic"}, [Stream(FIELDS), Stream(RIGHT)]),
     "top by key": ("top", {"top": {"k": 1, "by": "f", "order": "ascending"}, "key": ["b"]}, [Stream(FIELDS)]),
+    "top that ends": ("top", {"top": {"k": 2, "by": "f"}, "key": ["b"], "forget_after_s": 3}, [Stream(FIELDS)]),
     "top of windows": ("top", {"top": {"k": 2, "by": "n"}}, [WINDOWED]),
     "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"], "late": "topic"}, [Stream(FIELDS)]),
     "dedup by floats": ("dedup", {"dedup": {"within_s": 3}, "key": ["f", "b"]}, [Stream(FIELDS)]),

@@ -20,6 +20,7 @@ from holdfast.services.kernel.operators.operator import TIME, BatchContext, Oper
 from holdfast.services.kernel.operators.ranking import Order
 from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.operators.top import Top, TopOfWindows
+from tests.support.operators import Harness
 from tests.support.tables import DictTables
 
 FIELDS = {"name": "string?", "n": "float?"}
@@ -48,7 +49,7 @@ class Runner:
         self._top: Operator = (
             TopOfWindows(self._k, self._order, self._key, self._columns)
             if "window_end" in self._columns
-            else Top(self._k, self._order, self._key, self._columns, self._row_key, self.tables)
+            else Top(self._k, self._order, self._key, self._columns, self.tables, row_key=self._row_key)
         )
 
     def run(self, rows: Rows) -> list[dict[str, Any]]:
@@ -270,3 +271,67 @@ def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
     n = one["n"]
     missing = n is None or n != n
     return (missing, 0 if missing else -n, one["name"], n is None)
+
+
+S = 1_000_000
+TIMED = st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.integers(0, 40))
+
+
+def forgetting(key: bool = True, row_key: tuple[str, ...] = ()) -> Harness:
+    given = Stream({"name": "string", "n": "int"}, row_key)
+    more = {"key": ["name"]} if key else {}
+    return Harness("top", {"top": {"k": 2, "by": "n"}, "forget_after_s": 10, **more}, given)
+
+
+def ranked(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(row["name"], row["n"], row["rank"]) for row in rows]
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("key", [False, True])
+def test_a_ranking_ends_so_long_after_its_newest_row(key: bool, restored: bool) -> None:
+    task = forgetting(key)
+
+    def run(*rows: tuple[int, int]) -> list[tuple[Any, ...]]:
+        if restored:
+            task.restore()
+        found = task.run([{"name": "a", "n": n, TIME: second * S} for n, second in rows], watermark=rows[-1][1] * S)
+        return ranked(found)
+
+    assert run((5, 0), (3, 1)) == [("a", 5, 1), ("a", 3, 2)]
+    assert run((4, 10)) == [("a", 4, 2)]
+    assert run((1, 20)) == [("a", 1, 1)]
+    assert run((2, 29), (0, 39)) == [("a", 2, 1), ("a", 1, 2), ("a", 0, 1)]
+    assert run((7, 100)) == [("a", 7, 1)]
+    assert len(task.entries()) == 2, "a row, and the time of the newest one"
+
+
+def test_a_ranking_is_deleted_once_the_watermark_has_passed_its_end() -> None:
+    task = forgetting()
+    for second in range(50):
+        task.run([{"name": f"{second}", "n": 1, TIME: second * S}], watermark=second * S)
+        task.restore()
+    assert len(task.entries()) <= 2 * 11
+
+
+@given(rows=st.lists(TIMED, max_size=30), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_batches_do_not_change_where_a_ranking_begins(rows: list[tuple[str, int, int]], data: st.DataObject) -> None:
+    def last(sizes: list[int]) -> dict[Any, Any]:
+        task, found, at, watermark = forgetting(), dict[Any, Any](), 0, 0
+        for size in [*sizes, len(rows)]:
+            some = rows[at : at + size]
+            at += size
+            given_rows = [{"name": name, "n": n, TIME: second * S} for name, n, second in some]
+            # a watermark that lets all rows be in time
+            for name, n, rank in ranked(task.run(given_rows, watermark=watermark)):
+                found[name, rank] = n
+        return found
+
+    assert last([1] * len(rows)) == last(data.draw(st.lists(st.integers(1, 9), max_size=30))) == last([])
+
+
+def test_windows_have_no_rankings_that_end() -> None:
+    windowed = Stream({"n": "int", "window_start": "timestamp", "window_end": "timestamp"}, ("n",), True, once=True)
+    with pytest.raises(JobRejected, match="forget_after_s: does not go with windows"):
+        describe("top", {"top": {"k": 1, "by": "n"}, "forget_after_s": 3}, [windowed])
