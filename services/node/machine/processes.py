@@ -121,6 +121,11 @@ def service_command(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
+def _names(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables with which Java finds files whose names are not ASCII where the locale is C. Python needs none."""
+    return {"LC_ALL": "C.UTF-8"} if environment.get("LC_ALL") in ("C", "POSIX") else {}
+
+
 def dying_status(pid: int) -> int | None:
     """The exit status of a process that is dying, long before it can be waited for; None where the kernel does not say.
 
@@ -176,7 +181,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if log is None else subprocess.STDOUT,
-            env={**of_children(), **FAULTS, **(environment or {})},
+            env={**of_children(), **FAULTS, **_names(os.environ), **(environment or {})},
             cwd=directory,
             process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
             pass_fds=keep_open,

@@ -124,6 +124,16 @@ def test_environment_is_laid_over_ours(start: Start, tmp_path: Path, monkeypatch
     assert tail(tmp_path / "child.log") == "kept 0"
 
 
+@pytest.mark.parametrize(("given", "found"), [("C", "C.UTF-8"), ("POSIX", "C.UTF-8"), ("de_AT.UTF-8", "de_AT.UTF-8")])
+def test_a_child_finds_files_whose_names_are_not_ascii(
+    given: str, found: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker's JVM does not, where the locale is C."""
+    monkeypatch.setenv("LC_ALL", given)
+    start("import os; print(os.environ['LC_ALL'])").wait(HANG_S)
+    assert tail(tmp_path / "child.log") == found
+
+
 def test_a_child_that_crashes_says_where(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONFAULTHANDLER", raising=False)
     child = start("import ctypes; ctypes.string_at(0)")
