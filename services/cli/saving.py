@@ -14,14 +14,22 @@ from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from holdfast.schemas.plans import Plan
+    from holdfast.services.client.saving import Saved
     from holdfast.services.planning.carrying import Carried
     from holdfast.services.view.door import Door
     from holdfast.services.view.lines import JobLine
+
+KEPT = 24
+"""Backups that stay where nobody says how many."""
 
 
 def savepoint(
     job: JobName,
     path: Annotated[Path, typer.Argument(metavar="DIR", help="The directory to write; it must not exist.")],
+    every: Annotated[
+        float | None, typer.Option("--every", min=1.0, help="Seconds: one into DIR so often, until Ctrl-C.")
+    ] = None,
+    keep: Annotated[int | None, typer.Option("--keep", min=1, help="With --every: so many stay. [default: 24]")] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the checkpoints of one batch.")
     ] = 60.0,
@@ -33,14 +41,51 @@ def savepoint(
 
     The job is paused at that batch while its state is read, and continues then; the command says for how long it took
     nothing in. A job that is paused already stays so: then its sinks hold exactly what the savepoint has.
+
+    With `--every` DIR is a folder of backups, each named by its time, of which the newest are kept.
     """
+    if every is not None:
+        _back_up(job, path, every, keep or KEPT, timeout, data_dir, kafka, as_json)
+        return
+    if keep is not None:
+        raise CommandFailed("--keep stands without --every", "say how often, such as --every 3600", USAGE)
+
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client.saving import save
-    from holdfast.services.kernel.plurals import plural
 
     with connected(data_dir, kafka) as door, waiting(f"savepoint of {job} ...", quiet=as_json):
         _, plan = _running(door, job)
         saved = save(door, plan, path, timeout)
+    _tell(path, saved, as_json)
+
+
+def _back_up(
+    job: str, folder: Path, every: float, keep: int, timeout: float, data_dir: Path | None, kafka: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Each looks for the job anew: it may have been updated meanwhile, and the cluster may have been down."""
+    import time
+
+    from holdfast.services.cli.whereabouts import connected
+    from holdfast.services.client.backups import Schedule, back_up
+    from holdfast.services.client.saving import save
+
+    def take(path: Path) -> Saved:
+        with connected(data_dir, kafka) as door:
+            return save(door, _running(door, job)[1], path, timeout)
+
+    for one in back_up(folder, Schedule(every, keep), take, time.time, time.sleep):
+        if one.saved is None:
+            note(f"warning: no backup {one.path}: {one.trouble}")
+            continue
+        _tell(one.path, one.saved, as_json)
+        for gone in one.deleted:
+            note(f"deleted {gone}")
+
+
+def _tell(path: Path, saved: Saved, as_json: bool) -> None:
+    from holdfast.services.kernel.plurals import plural
+
     found = saved.manifest
     if as_json:
         print_json(
