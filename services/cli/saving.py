@@ -63,7 +63,7 @@ def _back_up(
     job: str, folder: Path, every: float, keep: int, timeout: float, data_dir: Path | None, kafka: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Each looks for the job anew: it may have been updated meanwhile, and the cluster may have been down."""
+    """Each looks for the job again: it may have been updated meanwhile, and the cluster may have been down."""
     import time
 
     from holdfast.services.cli.whereabouts import connected
