@@ -109,6 +109,10 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
         return self.address.partition(":")[0] or self.host
 
 
+LINE = "tentative rows of"
+"""Work of a unit while others are out: an end at it says nothing against the unit's stable batches."""
+
+
 class At(msgspec.Struct, frozen=True, omit_defaults=True):
     """The work of a process when it ended. batch: of the unit; 0: other work for the unit, such as `loading`."""
 

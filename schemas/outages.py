@@ -26,6 +26,9 @@ class Outage(msgspec.Struct, frozen=True, omit_defaults=True):
     A record that begins an outage is valid iff none of the unit is open, the number is above the last one's, and the
     epoch is the unit's at that place of the log: an author that has not read a placement cannot say that the new copy
     is out. A record that an outage is over is valid iff that outage is the unit's open one.
+
+    banned: work without the units that are out has ended a worker: nobody does any more of it in the job until this
+    outage is over. Such a record is valid iff that outage is the unit's open one, and not banned yet.
     """
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
@@ -36,6 +39,7 @@ class Outage(msgspec.Struct, frozen=True, omit_defaults=True):
     upto: Count
     fidelity: dict[str, Share]
     over: bool = False
+    banned: bool = False
 
     @property
     def job_key(self) -> str:

@@ -31,7 +31,7 @@ from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.plans.layout import below, unit_layouts
 
 WORKERS, SLOTS, SOURCES = 3, 2, 3
-"""Slots are fewer than units: three sources, two that count, two with a sink."""
+"""No more slots than units: three sources, two that count, one with the sink."""
 RATE_PER_S, KEYS, INTERVAL_MS = 150, 20, 100
 FREEZE_S = 3.0
 CALM_S = 1.0

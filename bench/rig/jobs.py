@@ -182,7 +182,7 @@ operators:
     emit: final
     input: events
     parallelism: 2
-  even: {filter: "total % 2 = 0", input: seconds}
+  even: {filter: "total % 2 = 0", input: seconds, parallelism: 1}
 queries: {all: {input: even, results: tentative, sink: {topic: $topic-out}}}
 placement: {units: [[events], [seconds], [even, all]]}
 fault_tolerance:

@@ -147,6 +147,8 @@ class Assigned:
         number, open = (0, False) if last is None else (last.number, not last.over)
         if one.over:
             counts = open and one.number == number
+        elif last is not None and one.banned:
+            counts = open and one.number == number and not last.banned
         else:
             counts = not open and one.number > number and 0 < one.epoch == self.epoch(one.unit_key)
         if counts and not self.retired.has(one.generation):

@@ -28,10 +28,10 @@ class Traces:
         self._lock = threading.Lock()
         self._free = list(range(1, SLOTS))
 
-    def runs(self, unit: str, batch: int) -> Traces:
-        """The loop does a batch of a unit; to be closed when it does no unit's work any more."""
+    def runs(self, unit: str, batch: int, what: str = "") -> Traces:
+        """The loop does a batch of a unit, or other work for it; to be closed when it does no unit's work any more."""
         if self._memory is not None:
-            self._write(0, f"{unit} {batch} ".encode())
+            self._write(0, f"{unit} {batch} {what}".encode())
         return self
 
     def blame(self, unit: str, what: str) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.schemas.plans import UnitPlan
 from holdfast.services.kernel.dataflow.sink_records import key_column
-from holdfast.services.kernel.operators import catalogue
 from holdfast.services.planning.checking import Checked
 from holdfast.services.planning.graph import sink_name
 
@@ -35,7 +34,6 @@ def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
     spec, rows = checked.spec, checked.streams[sink_name(query)]
     above, sink = checked.graph.upstream(sink_name(query)), spec.queries[query].sink
     hosted = next((name for name in above if checked.kind(name) == "spark"), "")
-    code = next((name for name in above if name in spec.operators and _skips(checked, name)), "")
     column = "" if sink is None else key_column(sink.key, rows.row_key)
     if sink is not None and sink.format == "arrow":
         return "a record of format arrow has no key by which it could be corrected"
@@ -45,8 +43,8 @@ def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
         return "only rows of windows that come once (`emit: final`, all key columns) can be corrected"
     if column and rows.row_key != (column,):
         return f"the key of its records, '{column}', does not identify a row"
-    if hosted or code:
-        return f"operator {hosted or code} runs {'on Spark' if hosted else 'code'}, which does not work on a fork"
+    if hosted:
+        return f"operator {hosted} runs on Spark, which does not work on a fork"
     if spec.retain_bytes is not None:
         return "retain_bytes holds the sources back while a unit is out"
     if spec.fault_tolerance.precision == "gap":
@@ -54,7 +52,3 @@ def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
     if not any(set(unit.operators) & above and not set(unit.operators) & set(spec.sources) for unit in units):
         return "all that it needs is one unit with its source, so nothing continues when it is out; see placement.units"
     return ""
-
-
-def _skips(checked: Checked, name: str) -> bool:
-    return catalogue.KINDS[checked.kind(name)].skips(checked.params[name])

@@ -183,7 +183,8 @@ class Publishing:
         news = self._known.outages.news
         for one in news if author == self._name and self._known.acting else ():
             shares = ", ".join(f"{query} {fidelity:.0%}" for query, fidelity in one.fidelity.items())
-            kind, detail = "outage-over" if one.over else "outage-begins", f"fidelity: {shares}"
+            begins = "tentative-banned" if one.banned else "outage-begins"
+            kind, detail = "outage-over" if one.over else begins, f"fidelity: {shares}"
             _log.info(kind, unit=one.unit_key, number=one.number, upto=one.upto, detail=detail)
             self.event(Event(self._now_ms(), kind, one.job, one.unit, one.epoch, detail=detail, batch=one.upto))
         news.clear()

@@ -54,7 +54,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     drawn_under = PROFILES[profile]
     seed_ = f"{seed}{profile and f'-{profile}'}"
     random = Random(f"{seed_}/scenario")
-    job = draw_fork(random) if drawn_under.fork else draw_job(random, Random(f"{seed_}/dedup"), drawn_under)
+    aside = Random(f"{seed_}/dedup")
+    job = draw_fork(random, aside) if drawn_under.fork else draw_job(random, aside, drawn_under)
     if drawn_under.calm_ms is not None or drawn_under.reassigns:
         job.spec["fault_tolerance"]["rebalance_period_s"] = REBALANCE_S
     if drawn_under.continues:

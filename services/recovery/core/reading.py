@@ -61,6 +61,7 @@ class Reading:
         if known.acting and isinstance(record, Exit):
             units = list(known.assigned.of_incarnation(record.worker, record.incarnation))
             self._failed(record.worker, units)
+            known.outages.ended(record, known.assigned)
             for situation in filter(None, map(known.situation, units)):
                 known.incidents.look_at(situation, known.now_us)
         known.readers.read(record, known.attention.attentive_us)

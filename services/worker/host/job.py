@@ -147,10 +147,10 @@ class JobView:
 
     @property
     def forking(self) -> frozenset[str]:
-        """Units that can work at tentative batches: they read no source themselves, and run no code of users."""
+        """Units that can work at tentative batches: they read no source themselves, and Spark runs none of them."""
         reading = {name for name, layout in self.layouts.items() if any(task.source for task in layout.tasks)}
         hosted = {unit.name for unit in self.plan.units if unit.host}
-        return frozenset(self.layouts) - reading - hosted - self.raising_units
+        return frozenset(self.layouts) - reading - hosted
 
     @property
     def tentative(self) -> frozenset[str]:

@@ -98,9 +98,9 @@ class Processing:
             return False
         return self._done(batch, walked, began_ns, send)
 
-    def forked(self, store: ForkedStore) -> Unit:
-        """The same tasks as of the last batch done, over a fork of its state."""
-        return Unit(self._layout, store, self.watermarks, self._build)
+    def forked(self, store: ForkedStore, build: Build) -> Unit:
+        """The same tasks as of the last batch done, over a fork of its state. build: makes them."""
+        return Unit(self._layout, store, self.watermarks, build)
 
     def pass_over(self) -> int:
         """Takes the next batch, which is ready, and does nothing with it; how many records it brought."""

@@ -1,7 +1,6 @@
 """The turns of a copy that has its image: `Running._tasks` lists all that a copy does and when each task is due.
 
-The flags say which tasks have work: a copy processes batches, cuts, checkpoints and trims, or it is suspended and
-applies the checkpoints of another copy. Each part of the work has a class of its own. Source: PROTOCOL 3, 4, 6 to 8.
+By its flags a copy processes, cuts, checkpoints and trims, or applies another's checkpoints. Source: PROTOCOL 3 to 8.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Running:
         self._waits = ResultWaits(self, job, layout.unit, spent, self.outputs, around)
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
-        self._line = TentativeLine(self, job, layout, self._processing, self.outputs)
+        self._line = TentativeLine(self, job, layout, self._processing, self.outputs, around)
         self.turns = Turns(self._tasks(), self._watched())
         self.outputs.on_failure(self.turns.stir)
         self.raising.place(epoch, flags)
@@ -346,5 +345,6 @@ class Running:
 
     def close(self) -> None:
         """Others may read what it holds back, and its worker schedules no checkpoint of it any more."""
+        self._line.end()
         self.intake.let_go()
         self.checkpoints.close()

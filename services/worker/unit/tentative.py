@@ -12,6 +12,7 @@ from typing import Protocol
 
 from holdfast.schemas import formats
 from holdfast.schemas.assignments import Flags
+from holdfast.schemas.heartbeats import LINE
 from holdfast.schemas.topics import Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.dataflow.line import silent
@@ -22,10 +23,12 @@ from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.core.tentative import Do, LineState, LineView, State
 from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.tentative_rows import Ahead
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
+from holdfast.services.worker.unit.tentative_code import LineCode
 
 MAX_FORK_KEYS = 1_000_000
 """Held by a fork; then the line ends for this outage."""
@@ -54,9 +57,16 @@ class TentativeLine:
     """The line of one copy, from a restored image on."""
 
     def __init__(
-        self, of: LineOwner, job: JobView, layout: UnitLayout, processing: Processing, outputs: Outputs
+        self,
+        of: LineOwner,
+        job: JobView,
+        layout: UnitLayout,
+        processing: Processing,
+        outputs: Outputs,
+        around: HostServices,
     ) -> None:
         self._of, self._job, self._unit_name = of, job, layout.unit.name
+        self._code, self._traces = LineCode(job, layout, around), around.doing.traces
         self._processing, self._outputs = processing, outputs
         self._able = self._unit_name in job.tentative and self._unit_name in job.forking
         under = below(job.layouts) if self._able else {}
@@ -78,6 +88,7 @@ class TentativeLine:
     def end(self) -> None:
         """The fork is no view of the state any more, or nobody needs the line."""
         self._drop_fork()
+        self._code.close()
         self._of.intake.inputs.end_line()
         self._state.state = State.OFF
 
@@ -98,9 +109,10 @@ class TentativeLine:
         match self._state.look(self._sight(), now_ms):
             case Do.LISTEN:
                 self._of.intake.inputs.begin_line(self._of.batch)
+                self._code.start(self._ban)
             case Do.FORK:
                 self._fork = ForkedStore(self._of.store)
-                self._unit, self._forked_at = self._processing.forked(self._fork), self._of.batch
+                self._unit, self._forked_at = self._processing.forked(self._fork, self._code.build), self._of.batch
                 self._process()
             case Do.PROCESS:
                 self._process()
@@ -123,11 +135,13 @@ class TentativeLine:
         if not self._able or self._job.assigned.format < formats.TENTATIVE:
             return ""
         out = self._job.assigned.out(self._job.job_key)
+        if any(one.banned for one in out.values()):
+            return ""
         return " ".join(f"{name}.{one.number}" for name, one in sorted(out.items()) if name in self._above)
 
     def _sight(self) -> LineView:
         of = self._of
-        on = self._state.state is not State.OFF and self._outputs.takes_tentative
+        on = self._state.state is not State.OFF and self._code.ready and self._outputs.takes_tentative
         done = max(self._state.done, of.batch)
         next = of.intake.inputs.following(done, self._writers()) if on else None
         behind = self._fork is not None and next is not None and next > done + 1 and of.batch > self._forked_at
@@ -159,11 +173,15 @@ class TentativeLine:
         batch = inputs.following(self._state.done, absent)
         if batch is None:
             return
+        key = self._job.key(self._unit_name)
+        self._traces.runs(key, 0, LINE)  # an end at it says nothing against the stable batches
         try:
             produced = self._unit.process(batch, {}, inputs.peek(batch, absent))
         except Exception as error:
             self._ban(f"{type(error).__name__}: {error}")
             return
+        finally:
+            self._traces.runs(key, self._of.batch + 1)
         if len(self._fork) > MAX_FORK_KEYS:
             self._ban(f"its fork holds {plural(len(self._fork), 'key')}")
             return

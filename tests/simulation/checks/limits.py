@@ -14,7 +14,7 @@ from unittest import mock
 from holdfast.services.controller import conductor
 from holdfast.services.controller.core import goals
 from holdfast.services.decisions import cut_snapshots, jobs, snapshots
-from holdfast.services.kernel.dataflow import merging
+from holdfast.services.kernel.dataflow import line, merging
 from holdfast.services.kernel.protection import merging as entries
 from holdfast.services.kernel.state import keyed as state
 from holdfast.services.planning import plan
@@ -22,7 +22,7 @@ from holdfast.services.recovery.core.replication import measured, replanning
 from holdfast.services.worker.checkpoint import applier, parts, unit_image
 from holdfast.services.worker.checkpoint.policies import idle_minmax
 from holdfast.services.worker.core import cut_trimming, cutting, pacing
-from holdfast.services.worker.sinks import delivery, portions
+from holdfast.services.worker.sinks import delivery, portions, tentative_rows
 from holdfast.services.worker.sources import cut_trimmer
 from holdfast.services.worker.unit import intake, outputs, receiving, trimmer
 from tests.simulation.checks.bounded import small_bounds
@@ -30,6 +30,12 @@ from tests.simulation.kafka.names import profile_of
 
 AIMED: Mapping[str, tuple[tuple[Any, str, tuple[float, ...]], ...]] = {
     "unplaced": ((merging, "MAX_AHEAD_BATCHES", (4, 4, 30, 4_096)),),
+    "forks": (
+        (merging, "MAX_AHEAD_BATCHES", (4, 10, 4_096)),
+        (line, "MAX_AHEAD", (3, 8, 64)),
+        (tentative_rows, "MAX_WAITING", (1, 3, 16)),
+        (tentative_rows, "MAX_OPEN", (10, 100_000)),
+    ),
     "budget": (
         (replanning, "PACE_US", (100_000, 300_000)),
         (replanning, "COOL_DOWN_US", (1_000_000, 3_000_000)),

@@ -16,7 +16,7 @@ from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.kernel.dataflow.sink_records import FINAL, RowsOf
+from holdfast.services.kernel.dataflow.sink_records import CLOSING, FINAL, RowsOf
 from holdfast.services.kernel.plans.layout import below, senders, unit_layouts
 from holdfast.services.kernel.plans.priorities import needed, tentative
 from holdfast.services.log.protocol import Log
@@ -24,7 +24,7 @@ from holdfast.services.recovery.core.unit.table.moves import Move
 from holdfast.services.recovery.core.unit.table.reasons import FAILURES
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
-from tests.simulation.processes.jobs import NAME, SOURCE_FIELDS, DrawnJob, planned
+from tests.simulation.processes.jobs import NAME, SOURCE_FIELDS, DrawnJob, fussy, planned
 
 PLACED = tuple(f"{sign.value}: {move.value}" for sign in FAILURES for move in (Move.PLACE, Move.RESTORE))
 
@@ -42,9 +42,9 @@ def draw_results(random: Random, job: DrawnJob) -> None:
         query["results"] = "tentative"
 
 
-def draw_fork(random: Random) -> DrawnJob:
+def draw_fork(random: Random, aside: Random) -> DrawnJob:
     """Tasks of one source or two, and windows or sessions that none of them feeds alone; a query has tentative results,
-    another one of the same rows may have final ones.
+    another one of the same rows may have final ones. aside: decides whether code stands between, and shifts no draw.
     """
     sources, topics = dict[str, Any](), dict[str, int]()
     for name in ("s0", "s1")[: random.choice((1, 2))]:
@@ -67,6 +67,9 @@ def draw_fork(random: Random) -> DrawnJob:
         "input": "all" if len(sources) > 1 else "s0",
         "parallelism": random.choice((1, 2)),
     }
+    if aside.random() < 0.3:
+        operators["fussy"] = fussy(aside, operators["rows"]["input"], worse=0)
+        operators["rows"]["input"] = "fussy"
     read = "rows"
     if random.random() < 0.7:
         operators["some"] = {
@@ -132,6 +135,8 @@ class _Outages:
         where = f"{outage.unit}, outage {outage.number}"
         if outage.unit not in self._units:
             yield f"outage unasked: {where}: no query that needs it has tentative results"
+        if outage.banned and not outage.over:
+            return
         if not outage.over:
             self._reached[outage.unit] = 0
             if was is None or was.epoch != outage.epoch:
@@ -163,23 +168,27 @@ def check_rows(log: Log, plan: Plan, *, drained: bool) -> Iterator[str]:
     closed, and readers end with the final rows alone, with headers and without.
     """
     for sink in (one for one in plan.operators if one.kind == "sink" and "query" in one.params):
-        ours, newest = RowsOf(plan.job, plan.generation, sink.params["query"]), Newest()
+        query, asked = sink.params["query"], tentative(plan, sink.params["query"])
+        ours, newest, withdrawn = RowsOf(plan.job, plan.generation, query), Newest(), set[bytes]()
         told, last, final = dict[bytes, bytes | None](), dict[bytes, bytes | None](), dict[bytes, bytes | None]()
         for index in range(log.topics({sink.params["topic"]}).get(sink.params["topic"], 0)):
             for message in log.scan(Partition(sink.params["topic"], index)):
                 key, value, headers = message.key() or b"", message.value(), message.headers()
                 if (status := ours.status(headers)) is None:
                     continue
-                if status != FINAL and not sink.params.get("tentative"):
+                if status != FINAL and not asked:
                     yield f"unasked: {sink.name} has published a {status} record"
                 if (row := newest.read(key, value, headers)) is not None:
                     told[key] = row.value
+                withdrawn |= {key} if status == CLOSING else set()
+                if status == FINAL and key in withdrawn:
+                    yield f"withdrawn early: a final row of {sink.name} follows on the record that takes its key back"
                 last[key] = value
                 final |= {key: value} if status == FINAL else {}
         if drained and newest.open:
             yield f"row open: {newest.open} keys of {sink.name} are tentative at the end"
         for found, who in ((told, "a reader"), (last, "a compacted topic")):
-            if drained and sink.params.get("tentative") and {k: v for k, v in found.items() if v is not None} != final:
+            if drained and asked and {k: v for k, v in found.items() if v is not None} != final:
                 yield f"row untrue: {who} of {sink.name} ends with other rows than the final ones"
 
 
@@ -192,17 +201,23 @@ def check(written: Sequence[Written], plan: Plan) -> Iterator[str]:
 
 
 def _unbidden(written: Sequence[Written], plan: Plan) -> Iterator[str]:
-    """A tentative frame is sent only while a unit above its sender is out, or was a moment ago."""
+    """A tentative frame is sent only while a unit above its sender is out, or was a moment ago; never by a
+    copy that has not led.
+    """
     topics = TOPICS.job(plan.job, plan.generation)
     layouts = unit_layouts(plan, topics)
     senders_of, under, key = senders(layouts), below(layouts), job_key(plan.job, plan.generation)
-    assigned, last_us = Assigned(), dict[str, int]()
+    assigned, last_us, led = Assigned(), dict[str, int](), set[tuple[str, str]]()
     for one in written:
         if one.partition.topic == TOPICS.assignments:
             last_us |= dict.fromkeys(assigned.out(key), one.time_us)
-            assigned.read(assignments.decode(one.value))
+            for change in assigned.read(assignments.decode(one.value)):
+                if (leader := change.committer) is not None:
+                    led.add((change.unit.rpartition("/")[2], leader.incarnation))
         elif one.partition.topic.startswith(f"{topics.root}.data.") and (header := unpack(one.value)).flags & TENTATIVE:
             sender = senders_of.get(one.partition, {}).get(header.writer, "")
             out = {*assigned.out(key), *(unit for unit, at_us in last_us.items() if one.time_us - at_us < KNOWN_US)}
             if not any(sender in under[unit] for unit in out):
                 yield f"unbidden: {sender} sent batch {header.batch} tentatively, and nothing above it was out"
+            if not any(unit == sender and incarnation in one.author for unit, incarnation in led):
+                yield f"unbidden: {one.author} sent batch {header.batch} of {sender}, which it has never led"

@@ -97,7 +97,9 @@ class DeadlyTraces(Traces):
         super().__init__()
         self._deadly, self._processes, self._errors = deadly, processes, errors
 
-    def runs(self, unit: str, batch: int) -> Traces:
+    def runs(self, unit: str, batch: int, what: str = "") -> Traces:
+        if what:
+            return super().runs(unit, batch, what)
         if batch >= self._deadly.get(unit, batch + 1) and self._processes(unit):
             raise Dies(At(unit, batch))
         self._errors.look(unit, "batch")

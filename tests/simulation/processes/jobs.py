@@ -392,7 +392,7 @@ def _in_between(random: Random, spec: dict[str, Any], topics: dict[str, int]) ->
     reading = [one for one in spec["operators"].values() if one.get("input") in spec["sources"]]
     if reading:
         chosen = random.choice(reading)
-        spec["operators"] = {"fussy": _fussy(random, chosen["input"], worse=0), **spec["operators"]}
+        spec["operators"] = {"fussy": fussy(random, chosen["input"], worse=0), **spec["operators"]}
         chosen["input"] = "fussy"
     return bool(reading)
 
@@ -402,13 +402,14 @@ def _beside_all(random: Random, spec: dict[str, Any], topics: dict[str, int]) ->
     workers it
     raises at more.
     """
-    spec["operators"]["fussy"] = _fussy(random, random.choice(list(spec["sources"])), worse=random.choice((3, 7, 19)))
+    spec["operators"]["fussy"] = fussy(random, random.choice(list(spec["sources"])), worse=random.choice((3, 7, 19)))
     spec["queries"]["fussy"] = {"input": "fussy", "sink": {"topic": "out-fussy"}}
     topics["out-fussy"] = random.choice((1, 2))
     return True
 
 
-def _fussy(random: Random, source: str, worse: int) -> dict[str, Any]:
+def fussy(random: Random, source: str, worse: int) -> dict[str, Any]:
+    """Code that raises at some rows."""
     given: dict[str, Any] = {"key": "k", "number": "x", "bad": 7, "together": random.choice((0, 0, 3))}
     if worse:  # one version hardly raises at all: where both do, but at other rows, the copy that waits stops
         given |= {"bad": 97, "worse": worse, "stricter": [STRICT], "together": 0}

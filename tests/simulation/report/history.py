@@ -25,7 +25,7 @@ from holdfast.schemas.topics import generation
 from holdfast.services.controller import drafting
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.recovery import replica
-from tests.simulation.checks import policies
+from tests.simulation.checks import forks, policies
 from tests.simulation.checks.checkers import check
 from tests.simulation.checks.incidents import watched
 from tests.simulation.checks.limits import drawn_limits
@@ -294,7 +294,15 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
     clock = mock.patch.object(replica, "time", simulated_clock(history.cluster))
     with drawn_limits(scenario.seed), seldom_collected(), released(profile_of(scenario.seed)):
         described = mock.patch.object(drafting, "Describer", return_value=describe)
-        with observed() as taken, watched() as plans, budgets.watched() as uncalm, clock, described, mutation:
+        with (
+            observed() as taken,
+            watched() as plans,
+            budgets.watched() as uncalm,
+            forks.watched() as changed,
+            clock,
+            described,
+            mutation,
+        ):
             history.run()
         cluster = history.cluster
         outcome = Outcome(scenario, taken=taken, met=history.met)
@@ -304,6 +312,7 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
         outcome.wrong = [
             *plans,
             *uncalm,
+            *changed,
             *check(cluster),
             *(one for one in cluster.wrong if not one.startswith(OTHERWISE)),
         ]

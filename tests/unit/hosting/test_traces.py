@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from holdfast.schemas.heartbeats import At
+from holdfast.schemas.heartbeats import LINE, At
 from holdfast.services.hosting.traces import BYTES, SLOT_BYTES, SLOTS, Traces, read
 
 UNIT = "j@1-abcdef/u-0"
@@ -27,6 +27,15 @@ def test_the_batch_at_hand_is_there_and_gone_when_it_is_done(memory: memoryview)
     with pytest.raises(ZeroDivisionError), traces.runs(UNIT, 9):
         _ = 1 // 0
     assert read(memory) == (), "what Python raises ends no process"
+
+
+def test_work_while_others_are_out_is_told_from_a_batch(memory: memoryview) -> None:
+    traces = Traces(memory)
+    with traces.runs(UNIT, 7):
+        traces.runs(UNIT, 0, LINE)
+        assert read(memory) == (At(UNIT, 0, LINE),)
+        traces.runs(UNIT, 7)
+        assert read(memory) == (At(UNIT, 7),)
 
 
 def test_calls_beside_the_loop_have_slots_of_their_own(memory: memoryview) -> None:

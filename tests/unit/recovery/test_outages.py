@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, job_key, unit_key
+from holdfast.schemas.heartbeats import LINE, At, Exit
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.retired import Retired
@@ -116,6 +117,28 @@ def test_an_outage_is_over_when_its_job_stops() -> None:
     assert valid(made)[-1].fidelity == {"q": 1.0}
 
 
+def test_a_worker_that_ended_at_tentative_rows_bans_them_and_costs_no_unit_its_place() -> None:
+    made = world()
+    made.kill(made.leader_of(KEY))
+    while not made.checked.out(JOB):
+        made.run(0.05)
+        assert made.now_us < 60_000_000, made.story
+    victim = made.leader_of(unit_key("job", G, "k-0"))
+    incarnation = made.workers[victim].incarnation
+    made.workers[victim].alive = False
+    made.publish(Exit(victim, incarnation, 1, 1, at=(At(unit_key("job", G, "k-0"), 0, LINE),)))
+    made.run(1.0)
+    banned = [one for one in valid(made) if one.banned and not one.over]
+    assert [(one.unit, one.number) for one in banned] == [(OUT, 1)], "once, however many replicas there are"
+    assert all(replica.core.known.crashes.of(unit_key("job", G, "k-0")) is None for replica in made.replicas)
+    made.restart(victim)
+    made.rest()
+    assert not made.checked.out(JOB)
+    made.kill(made.leader_of(KEY))
+    made.run(0.3)
+    assert not made.checked.out(JOB)[OUT].banned, "the next outage is another one"
+
+
 # -- what counts ------------------------------------------------------------------------------------------------------
 
 
@@ -144,6 +167,21 @@ def test_a_record_about_an_outage_counts_only_where_it_fits(wrong: Outage, why: 
     assigned = Assigned([_placed(2)])
     assigned.read(_record(wrong))
     assert assigned.out(JOB) == {}, why
+
+
+def test_an_outage_is_banned_once_and_only_while_it_is_open() -> None:
+    assigned, banned = Assigned([_placed(1)]), structs.replace(_outage(1, 1), banned=True)
+    assigned.read(_record(banned))
+    assert assigned.out(JOB)[OUT].banned, "one that begins may be banned at once"
+    assigned = Assigned([_placed(1)])
+    assigned.read(_record(_outage(1, 1)))
+    assigned.read(_record(banned))
+    assert assigned.out(JOB) == {OUT: banned}
+    assigned.read(_record(structs.replace(banned, fidelity={"q": 0.1})))
+    assert assigned.out(JOB) == {OUT: banned}
+    assigned.read(_record(structs.replace(banned, over=True)))
+    assigned.read(_record(banned))
+    assert assigned.out(JOB) == {}
 
 
 def test_of_two_replicas_that_note_one_outage_the_first_counts_and_each_outage_ends_once() -> None:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -29,12 +30,15 @@ from holdfast.services.kernel.operators.python import output_fields
 from holdfast.services.kernel.operators.raises import NOTHING
 from holdfast.services.kernel.operators.user_code import CodeUnavailable
 from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
+from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.isolated import messages
 from holdfast.services.worker.isolated.code import MOST_CRASHES, CodeCrashed, IsolatedCode
 from holdfast.services.worker.isolated.code_process import CodeProcess
 from holdfast.services.worker.isolated.isolation import Isolation
+from holdfast.services.worker.unit import tentative_code
+from holdfast.services.worker.unit.tentative_code import LineCode
 from tests.support.deadlines import HANG_S
 from tests.support.isolated import FIELDS
 
@@ -118,6 +122,48 @@ def gone(pid: int) -> bool:
     found = bool(poll.poll(HANG_S * 1000))
     os.close(descriptor)
     return found
+
+
+# -- a line of tentative batches ---------------------------------------------------------------------------------------
+
+
+def test_the_code_of_a_line_has_a_process_of_its_own_and_leaves_the_stable_one_as_it_was(
+    started: Callable[..., IsolatedCode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned("Tally")
+    stable, made = started(plan), list[IsolatedCode]()
+
+    def code_of(*_: object) -> IsolatedCode:
+        made.append(IsolatedCode(layout_of(plan), PATIENT, lambda: False, str))
+        return made[-1]
+
+    class Now:
+        @staticmethod
+        def run(call: Callable[[], Any], done: Callable[[Any], None], key: str) -> None:
+            done(call())
+
+    monkeypatch.setattr(tentative_code, "code_of", code_of)
+    beside = SimpleNamespace(traces=SimpleNamespace(beside=lambda key, what, call: call))
+    around, job = SimpleNamespace(restores=Now, doing=beside), SimpleNamespace(key=lambda unit: unit)
+    line = LineCode(cast(Any, job), layout_of(plan), cast(Any, around))
+    assert not line.ready
+    line.start(pytest.fail)
+    assert line.ready
+    alone, forking = Harness(plan), Harness(plan, stable.build)
+    for run in (alone, forking):
+        run.run([("a", 2), ("b", 2)])
+    fork = ForkedStore(forking.store)
+    task = line.build(plan, [FIELDS], fork.of_task(TASK))
+    ahead = pl.DataFrame([("a", 2, 1)] * 5, stream_schema(FIELDS), orient="row")
+    assert task.on_batch([ahead], BatchContext(2, NO_WATERMARK, NO_WATERMARK, None)).rows["count"].to_list()[-1] == 6
+    assert made[0].pids != stable.pids
+    found = [run.run([("a", 2), ("b", 2)]).rows["count"].to_list() for run in (alone, forking)]
+    assert found == [[2, 2], [2, 2]]
+    assert alone.checkpoint() == forking.checkpoint()
+    (pid,) = made[0].pids.values()
+    line.close()
+    assert gone(pid)
+    assert not line.ready
 
 
 # -- the same results -------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from holdfast.schemas.assignments import job_key, job_key_of, unit_key
-from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.heartbeats import LINE, Exit, Heartbeat
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
@@ -122,6 +122,14 @@ class Outages:
         known = self._jobs.get(record.job_key)
         if known is not None and known.proposed.get(record.unit) == record:
             del known.proposed[record.unit]
+
+    def ended(self, record: Exit, assigned: Assigned) -> None:
+        """A worker has ended. If that was at tentative rows, nobody makes any more while these outages last."""
+        for job in {job_key_of(at.unit) for at in record.at if at.what == LINE}:
+            known, out = self._jobs.get(job), assigned.out(job)
+            if known is not None and not any(one.banned for one in out.values()):
+                for name in [one for one in sorted(out) if one not in known.proposed][:1]:
+                    self._propose(known, structs.replace(out[name], banned=True))
 
     # -- what is due --------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass, replace
 
 from holdfast.schemas.assignments import Deadly
-from holdfast.schemas.heartbeats import FAULTED, At, CopyState, Exit, Heartbeat, HeartbeatRecord
+from holdfast.schemas.heartbeats import FAULTED, LINE, At, CopyState, Exit, Heartbeat, HeartbeatRecord
 
 MOST_CRASHES = 3
 """So many in a row at the same place are no chance."""
@@ -116,9 +116,10 @@ class Crashes:
         if counted == record.incarnation:
             return self._known_status(record)
         self._counted[record.worker] = record.incarnation
-        for at in record.at:
+        stable = [at for at in record.at if at.what != LINE]
+        for at in stable:
             self._crashes[at.unit] = self._next(at, record, now_us)
-        return [at.unit for at in record.at]
+        return [at.unit for at in stable]
 
     def _known_status(self, record: Exit) -> list[str]:
         units = [at.unit for at in record.at if not record.dying and at.unit in self._crashes]
