@@ -12,7 +12,6 @@ import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +31,8 @@ def program() -> str | None:
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
-@dataclass(slots=True)
-class Traced:
-    """Tasks of the page's main thread while it was traced: how long each took, and the processor time of each."""
-
-    wall_ms: list[float] = field(default_factory=list)
-    cpu_ms: list[float] = field(default_factory=list)
-
-
 class Browser:
-    """A page of a Chromium of its own. Errors of its console are kept in `errors`. traced: by the last `trace`."""
+    """A page of a Chromium of its own. Errors of its console are kept in `errors`. tasks_ms: of the page while it was traced."""
 
     def __init__(self, width: int = 1280, height: int = 860) -> None:
         found = program()
@@ -53,7 +44,7 @@ class Browser:
         self._opened = ExitStack()
         self._numbers = itertools.count(1)
         self.errors: list[str] = []
-        self.traced = Traced()
+        self.tasks_ms: list[float] = []
         self._trace: list[dict[str, Any]] = []
         self._complete = False
         self.requested: list[str] = []
@@ -134,7 +125,7 @@ class Browser:
         self.call("Tracing.end")
         while not self._complete:
             self._note(json.loads(self._page.recv(ANSWER_S)))
-        self.traced = _tasks(self._trace)
+        self.tasks_ms = _tasks(self._trace)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
@@ -173,8 +164,8 @@ class Browser:
         return self._opened.enter_context(made)
 
 
-def _tasks(trace: list[dict[str, Any]]) -> Traced:
-    """Tasks of the threads that draw pages."""
+def _tasks(trace: list[dict[str, Any]]) -> list[float]:
+    """Milliseconds that each task of the threads took that draw pages."""
     main = {
         (one["pid"], one["tid"])
         for one in trace
@@ -182,7 +173,7 @@ def _tasks(trace: list[dict[str, Any]]) -> Traced:
     }
     ran = [one for one in trace if one.get("name") in ("RunTask", "ThreadControllerImpl::RunTask")]
     ran = [one for one in ran if one.get("ph") == "X" and (one["pid"], one["tid"]) in main]
-    return Traced([one["dur"] / 1000 for one in ran], [one.get("tdur", 0) / 1000 for one in ran])
+    return [one["dur"] / 1000 for one in ran]
 
 
 def _await(condition: Callable[[], bool], what: str) -> None:

@@ -20,8 +20,10 @@ _log = logging.getLogger(__name__)
 REST_S = 20.0
 LOOK_S = 0.1
 """The longest wait for records before the next look at what is asked."""
-SHARE = 0.04
+SHARE = 0.02
 """Share of a processor that pictures may take: large jobs get fewer of them a second."""
+GATHER_S = 0.05
+"""Records are read together that came in so long a time: a large cluster has one every few milliseconds."""
 LEAST_S = 0.2
 """Between two pictures."""
 PROMPT_SHARE = 0.15
@@ -108,7 +110,8 @@ class Feed:
                     self._picture = None
                     self._fresh.clear()
                     return
-            live.turn(LOOK_S)
+            if live.turn(LOOK_S):
+                self._ended.wait(GATHER_S)
             now_s = self._clock_s()
             if now_s >= due_s or (live.happened and now_s >= prompt_s):
                 began_s = time.thread_time()

@@ -161,7 +161,7 @@ class LiveView:
 
     @property
     def happened(self) -> bool:
-        """Something has come since the last picture beside counts: an event, a decision, a state."""
+        """An event or a decision has come since the last picture, beside counts and states."""
         return self._happened
 
     def picture(self, now_ms: int, number: int = 1) -> Picture:
@@ -224,8 +224,8 @@ class LiveView:
         return found
 
     def _read(self, topic: str, value: bytes | None) -> None:
-        counts = topic == self._door.topics.heartbeats or self._generation(topic) is not None
-        self._happened = self._happened or not counts
+        topics = self._door.topics
+        self._happened = self._happened or topic in (topics.events, topics.plans, topics.assignments)
         if topic == self._door.topics.events:
             with suppress(msgspec.DecodeError):
                 event = events.decode(value or b"")
