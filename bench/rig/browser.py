@@ -32,7 +32,7 @@ def program() -> str | None:
 
 
 class Browser:
-    """A page of a Chromium of its own. Errors of its console are kept in `errors`. tasks_ms: of the page while it was traced."""
+    """A page of a Chromium of its own. errors: of its console. tasks_ms: of the page while it was traced."""
 
     def __init__(self, width: int = 1280, height: int = 860) -> None:
         found = program()
