@@ -123,3 +123,10 @@ def dead_letters_of_the_line(true: Callable[..., None], self: TentativeRows, tra
     topic = self._rows.topics.dead_letters
     letter = DeadLetter("line", "not final", self.last + 1)
     transactor.commit([*self._made(), Rows(topic, [encode(letter)], partitions=[0]), position()])
+
+
+@method(TentativeRows, "_restore")
+def open_rows_forgotten_at_a_takeover(
+    true: Callable[..., None], self: TentativeRows, open: Any, ours: Any, message: Any
+) -> None:
+    """A copy that takes over reads nothing back."""
