@@ -41,6 +41,7 @@ class Facts:
 
     times: microseconds by which a column is later than its row. window: shape of the windows, of which `bounds` are
     columns, as window_start or window_end. rising, falling: columns whose newer values are never less, or never more.
+    single: there is one row, which comes again with other values.
     """
 
     times: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Facts:
     bounds: Mapping[str, str] = field(default_factory=dict)
     rising: frozenset[str] = frozenset()
     falling: frozenset[str] = frozenset()
+    single: bool = False
 
 
 class Lineage:
@@ -107,6 +109,7 @@ def _selected(operator: Select, inputs: list[Facts]) -> Facts:
         bounds,
         frozenset(new for old, new in pairs if old in given.rising),
         frozenset(new for old, new in pairs if old in given.falling),
+        given.single,
     )
 
 
@@ -115,7 +118,7 @@ def _aggregated(operator: Aggregate, inputs: list[Facts]) -> Facts:
     falling = frozenset(name for name, text in operator.aggregate.items() if _FALLING.match(text) and _is_one(text))
     window = operator.window
     if window is None:
-        return Facts(rising=rising, falling=falling)
+        return Facts(rising=rising, falling=falling, single=not operator.key and operator.emit != "final")
     if operator.emit != "final" or window.gap_s is not None:
         return Facts(times={END: 1} if operator.emit == "final" else {})
     times, own = {END: 1}, window.model_dump(mode="json")

@@ -32,6 +32,12 @@ _NOT_THERE = {
 """Parts of a SELECT that no operator does, and what to write instead."""
 
 
+_SIFTED = ("where", "group", "having", "qualify", "distinct")
+_PARTS = frozenset(("with_", "expressions", "from_", "joins", *_SIFTED, "order", "limit", "offset"))
+_TABLE = frozenset(("this", "db", "catalog", "alias"))
+"""Parts of a SELECT and of a table that are planned."""
+
+
 class Planner:
     """Makes operators of one query.
 
@@ -44,6 +50,7 @@ class Planner:
         self._base = base
         self._defined = dict[str, exp.Expr]()
         self._planned = dict[str, Relation]()
+        self._open = list[str]()
 
     def whole(self) -> Relation:
         """The stream of the query."""
@@ -76,6 +83,8 @@ class Planner:
         for one in with_.expressions:
             if one.alias in self._base:
                 raise self.statement.refused(one, f"'{one.alias}' is a source or operator", "give it another name")
+            if one.alias in self._defined:
+                raise self.statement.refused(one, f"'{one.alias}' is there twice", "give one another name")
             if one.args["alias"].columns:
                 raise self.statement.refused(one, "names its columns in brackets", "name them in its SELECT, with AS")
             self._defined[one.alias] = one.this
@@ -141,10 +150,15 @@ class Planner:
         if node.args.get("version") is not None:
             hint = "a join with a table meets its row as of now; ASOF JOIN goes by event time"
             raise self.statement.refused(node, "FOR SYSTEM_TIME AS OF is not there", hint)
+        self._check_parts(node, _TABLE)
         name = table_name(node)
         if name in self._defined:
+            if name in self._open:
+                raise self.statement.refused(node, f"{name} reads itself", "a query reads only what comes before it")
             if name not in self._planned:
+                self._open.append(name)
                 self._planned[name] = self.query(self._defined[name], [])
+                self._open.remove(name)
             return self._under(self._planned[name], node.alias or name)
         if not isinstance(node.this, exp.Identifier):
             return self._deduplicated(node, name)
@@ -181,9 +195,7 @@ class Planner:
 
     def _selected(self, select: exp.Select, outer: list[exp.Expr]) -> Relation:
         statement = self.statement
-        for part, (word, hint) in _NOT_THERE.items():
-            if select.args.get(part):
-                raise statement.refused(select, f"{word} is not there", hint)
+        self._check_parts(select, _PARTS)
         relation = self._from(select, waiting := list(conjuncts(_condition(select, "where"))))
         relation = self.filtered(relation, waiting, "where")
         chosen = items.items_of(statement, select, relation)
@@ -200,6 +212,13 @@ class Planner:
         if rest:
             relation = self.filtered(relation, rest, "where", _written(statement, relation))
         return self._modified(self._distinct(select, relation), select)
+
+    def _check_parts(self, node: exp.Expr, known: frozenset[str]) -> None:
+        """Refuses a part that no operator does: none is passed over."""
+        for part, value in node.args.items():
+            if value and part not in known:
+                word, hint = _NOT_THERE.get(part, (part.strip("_").upper(), "leave it out"))
+                raise self.statement.refused(node, f"{word} is not there", hint)
 
     def _from(self, select: exp.Select, waiting: list[exp.Expr]) -> Relation:
         from_ = select.args.get("from_")

@@ -89,6 +89,8 @@ def _by(statement: Statement, order: exp.Expr, of: str) -> exp.Ordered:
         hint = "rows that are equal in it are ranked by their other columns, the smallest first"
         raise statement.refused(others[0], f"{of} orders by one value", hint)
     assert isinstance(first, exp.Ordered)
+    if first.args.get("nulls_first"):
+        raise statement.refused(first, "NULLS FIRST is not there", "leave it out: null is last in both orders")
     return first
 
 

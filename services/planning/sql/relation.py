@@ -50,7 +50,8 @@ class Relation:
     @property
     def changing(self) -> bool:
         """True if a row may come again with other values."""
-        return bool(self.stream.row_key) and not self.stream.once and not self.stream.windowed
+        replaced = bool(self.stream.row_key) or self.facts.single
+        return replaced and not self.stream.once and not self.stream.windowed
 
     @property
     def is_table(self) -> bool:

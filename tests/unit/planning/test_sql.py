@@ -212,6 +212,13 @@ REFUSED = {
     "SELECT user FROM clicks UNION ALL SELECT user, at FROM orders": "has 1 column in the first SELECT and 2 here",
     "SELECT user FROM clicks UNION ALL SELECT id FROM orders": "'user' is int? here and string in the first",
     "WITH RECURSIVE r AS (SELECT user FROM clicks) SELECT * FROM r": "WITH RECURSIVE is not there",
+    "WITH a AS (SELECT * FROM b), b AS (SELECT * FROM a) SELECT * FROM a": "line 1, column 50: a reads itself",
+    "SELECT user FROM clicks TABLESAMPLE 10%": "TABLESAMPLE is not there (leave it out)",
+    "SELECT user FROM clicks FOR UPDATE": "is not there",
+    "WITH a AS (SELECT user FROM clicks), a AS (SELECT id FROM orders) SELECT * FROM a": "'a' is there twice",
+    "SELECT user, ms FROM clicks ORDER BY ms NULLS FIRST LIMIT 3": "NULLS FIRST is not there",
+    "SELECT sum(ms) AS s FROM clicks HAVING sum(ms) > 3": "may hold for a row and not for the one that replaces it",
+    "SELECT count(*) AS n FROM (SELECT sum(ms) AS s FROM clicks)": "an aggregate counts each as one more",
     "SELECT user FROM FIRST(clicks)": "there is no table function FIRST",
     "SELECT x.user FROM x": "x",
     "SELECT user, n FROM (SELECT user, count(*) AS n FROM clicks GROUP BY user) GROUP BY user, n": (
