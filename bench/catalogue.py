@@ -43,6 +43,7 @@ from bench.measures.sums import SHAPES, sums
 from bench.measures.takeover_size import takeover_size
 from bench.measures.throughput import Throughput
 from bench.measures.turns import MOST_MS, turns
+from bench.measures.updates import KEYS, Updates
 from bench.measures.zombie import SCHEMES as ZOMBIE_SCHEMES
 from bench.measures.zombie import zombie
 from bench.rig import jobs
@@ -168,6 +169,14 @@ MEASURES = (
         "a savepoint and updates of a job with 1,000,000 keys at 2,000 records/s: how long it takes nothing in",
         carried,
         {"submit_from_s": at_most(30)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "updates",
+        "updates of a job with 100,000 keys at 2,000 records/s: how long its sink is silent, and that no row is amiss",
+        Updates(jobs.EACH, KEYS, counted=True),
+        {"silence_ms": at_most(1000)},
         alone=True,
         standard=False,
     ),

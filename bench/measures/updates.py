@@ -1,0 +1,97 @@
+"""Silence of updates under load, as readers of the sink see it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import pairwise
+from string import Template
+
+import msgspec
+
+from bench.rig import jobs
+from bench.rig.cluster import BenchCluster, now_ms
+from bench.rig.feeder import Feeder
+from bench.rig.figures import Figures
+from bench.rig.followed import MeasureFailed
+from bench.rig.scale import Scale
+from holdfast.schemas.plans import Plan
+from holdfast.schemas.savepoints import Start
+from holdfast.schemas.topics import Partition
+from holdfast.services.client.updating import Updated, update
+from holdfast.services.planning.loading import load
+from holdfast.services.view.door import Door, Whereabouts
+from holdfast.services.view.reading import read_jobs
+
+RATE_PER_S, KEYS, PATIENCE_S, CALM_S = 2_000, 100_000, 300.0, 2.0
+ROWS_S, LOOK_S = 60.0, 0.2
+ROUNDS_OF_EACH = 3
+"""Updates for each round of the scale: 9 by default."""
+
+
+class Updates:
+    """Updates of one job, one after the other. counted: each row says how many of its key came so far."""
+
+    def __init__(self, job: Template, keys: int, *, counted: bool) -> None:
+        self._job, self._keys, self._counted = job, keys, counted
+
+    def __call__(self, cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+        topic, start = f"bench-{name}", int(now_ms())
+        cluster.create(topic)
+        cluster.preload(topic, self._keys, max(self._keys, 1), lambda _: start)
+        text = self._job.substitute(tasks=1, name=name, topic=topic)
+        raw = load(jobs.unprotected(text), "bench.yaml").as_plain()
+        done, silences = list[Updated](), list[float]()
+        with cluster.running(self._job, topic, name=name) as job:
+            job.await_records(self._keys)
+            feeder = Feeder(
+                cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, max(self._keys, 1), start)
+            )
+            with feeder:
+                job.watch(CALM_S)
+                plan = job.plan
+                for _ in range(scale.rounds * ROUNDS_OF_EACH):
+                    since = cluster.log.offsets([Partition(f"{topic}-out", 0)], "end")
+                    done.append(update(_now(cluster), plan, raw, Start("", ""), PATIENCE_S))
+                    time.sleep(CALM_S)  # rows come again
+                    silences.append(_silence_s(cluster, since))
+                    plan = _plan(cluster, done[-1])
+            if self._counted:
+                _check(cluster, topic, self._keys + len(feeder.sent_ms))
+        return {
+            "silence_ms": round(statistics.median(silences) * 1000),
+            "max_silence_ms": round(max(silences) * 1000),
+            "held_ms": round(statistics.median(one.held_s for one in done) * 1000),
+            "carried_ms": round(statistics.median(one.carried_s for one in done) * 1000),
+            "begun_ms": round(statistics.median(one.took_s - one.held_s - one.carried_s for one in done) * 1000),
+        }
+
+
+def _silence_s(cluster: BenchCluster, since: dict[Partition, int]) -> float:
+    """The longest time between two rows of the sink that follow each other."""
+    ((out, first),) = since.items()
+    times = [message.timestamp()[1] for message in cluster.log.scan(out, max(first - 1, 0))]
+    return max((later - sooner for sooner, later in pairwise(times)), default=0) / 1000
+
+
+def _check(cluster: BenchCluster, topic: str, records: int) -> None:
+    """Waits for a row of each record. Raises MeasureFailed if one is missing or came twice."""
+    out, until_s = Partition(f"{topic}-out", 0), time.monotonic() + ROWS_S
+    while cluster.log.offsets([out], "end")[out] < records and time.monotonic() < until_s:
+        time.sleep(LOOK_S)
+    rows = [msgspec.json.decode(one.value() or b"{}") for one in cluster.log.scan(out)]
+    distinct = len({(row["user"], row["n"]) for row in rows})
+    if not len(rows) == distinct == records:
+        raise MeasureFailed(f"{records} records, {len(rows)} rows, {distinct} of them distinct")
+
+
+def _plan(cluster: BenchCluster, done: Updated) -> Plan:
+    found = read_jobs(_now(cluster)).plan(done.submitted.generation)
+    assert found is not None
+    return found
+
+
+def _now(cluster: BenchCluster) -> Door:
+    """The cluster as it is, with the topics of the job."""
+    where = Whereabouts(cluster.folder, "", cluster.topics.prefix, True)
+    return Door(cluster.log, cluster.topics, cluster.log.topics(), where)

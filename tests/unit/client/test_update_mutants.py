@@ -1,0 +1,69 @@
+"""Two bugs of an update are seen by the histories: a switch before all is complete, and a unit that is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+
+import msgspec
+import pytest
+
+from holdfast.schemas.cuts import TaskCuts
+from holdfast.schemas.plans import SourcePlan, UnitPlan
+from holdfast.services.client.holding import Holding
+from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.planning import seeding
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from tests.simulation.mutants.bug import Bug, method
+from tests.support.update_histories import History, Wrong
+
+SEEDS = 12
+
+
+@method(Holding, "_behind")
+def switched_before_complete(_: Callable[..., list[str]], self: Holding, batch: int) -> list[str]:
+    """The state is carried over before every unit has a checkpoint of the batch."""
+    return []
+
+
+@method(Holding, "states")
+def states_of_any_batch(
+    _: Callable[..., Iterator[tuple[UnitPlan, Rebuilt]]], self: Holding, batch: int
+) -> Iterator[tuple[UnitPlan, Rebuilt]]:
+    for unit in self._plan.units:
+        found = self._state(unit)
+        if found.marker is not None:
+            yield unit, found
+
+
+@method(seeding, "_on")
+def one_unit_is_behind(
+    true: Callable[..., TaskCuts], batch: int, source: SourcePlan, index: int, known: Mapping[int, TaskCuts]
+) -> TaskCuts:
+    """A source task reads its last record once more."""
+    found = true(batch, source, index, known)
+    ranges = tuple(msgspec.structs.replace(r, start=max(r.start - 1, 0), stop=max(r.stop - 1, 0)) for r in found.ranges)
+    return msgspec.structs.replace(found, ranges=ranges) if index == 0 else found
+
+
+def found(seeds: int) -> str:
+    """The first thing that a history finds wrong; empty: none does."""
+    for seed in range(seeds):
+        try:
+            History(seed).run(3)
+        except (Wrong, HoldfastError) as error:
+            return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "bugs",
+    [(switched_before_complete, states_of_any_batch), (one_unit_is_behind,)],
+    ids=lambda bugs: bugs[0].__name__,
+)
+def test_a_bug_of_an_update_is_seen(bugs: tuple[Bug, ...]) -> None:
+    with ExitStack() as active:
+        for bug in bugs:
+            active.enter_context(bug())
+        assert found(SEEDS)
