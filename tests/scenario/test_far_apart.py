@@ -56,6 +56,15 @@ def test_a_worker_that_reads_no_cuts_publishes_progress_as_seldom_as_one_that_do
     assert BATCHES * APART_MS / PROGRESS_MS > 2 * BATCHES * APART_MS / SELDOM_PROGRESS_MS
 
 
+def test_a_batch_is_published_when_it_is_done(cluster: MemoryCluster) -> None:
+    """Later it would seem to take longer, and the next batches would be further apart."""
+    before = len(list(cluster.log.scan(Partition(cluster.topics.progress, 0))))
+    feed(cluster, BATCHES)
+    done_ms = [row.timestamp()[1] for row in cluster.log.scan(Partition("counts", 0))]
+    late = [at for at in published_ms(cluster, cluster.units[-1], before) if all(abs(at - one) > 10 for one in done_ms)]
+    assert not late
+
+
 def test_a_sweep_waits_for_eight_batches_that_are_far_apart(cluster: MemoryCluster) -> None:
     before = {unit: len(found) for unit, found in markers(cluster).items()}
     feed(cluster, BATCHES)

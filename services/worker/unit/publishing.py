@@ -16,9 +16,10 @@ from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.steps import Steps
 
-PROGRESS_MS, SELDOM_PROGRESS_MS = 100.0, 500.0
-"""Least time between two publications, and while batches are far apart: every worker reads what each one publishes.
-Counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request.
+PROGRESS_MS, SELDOM_PROGRESS_MS = 100.0, 300.0
+"""Least time between two publications, and while batches are far apart: every worker reads what each one publishes. The
+first is counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request. After
+the second the next batch is published as soon as it is done: sources measure by that how long it took.
 """
 
 
@@ -49,7 +50,7 @@ class ProgressPublisher:
         self._cut_log, self._job = job.topics.cuts, job
         self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
         self._last_ms = around.clock_ms()
-        self._batch = -1
+        self._batch = self._looked = -1
         self._kept: dict[str, int] = {}
         self._cutter = cutter
         self._arrival, self._over, self._rests = (0, 0), False, 0
@@ -66,13 +67,16 @@ class ProgressPublisher:
 
     @property
     def _next_ms(self) -> float:
-        period_ms = SELDOM_PROGRESS_MS if self._job.spacing.seldom else PROGRESS_MS
-        return (self._last_ms // period_ms + 1) * period_ms
+        if not self._job.spacing.seldom:
+            return (self._last_ms // PROGRESS_MS + 1) * PROGRESS_MS
+        done_now = self._processing.batch > self._looked
+        return self._last_ms + (SELDOM_PROGRESS_MS if done_now else 2 * SELDOM_PROGRESS_MS)
 
     def look(self, now_ms: float) -> None:
         """Publishes if that is due."""
         if now_ms >= self.due_ms(now_ms):
             self.publish(now_ms)
+        self._looked = self._processing.batch
 
     def swept(self, marker: Marker, now_ms: float) -> None:
         """Publishes a sweep, whose marker is valid: at once, or with the next batch while batches are far apart."""
