@@ -11,7 +11,7 @@ from tests.support.readme import README, job_files, steps
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 170
-OF_THEIR_OWN = {"failover", "incident", "promises", "against", "detectors", "compose"}
+OF_THEIR_OWN = {"failover", "incident", "promises", "against", "detectors", "compose", "outages"}
 """Measures that ./scripts/bench has beside its table."""
 TEXT = README.read_text(encoding="utf-8")
 _NUMBER = re.compile(r"\d")
