@@ -58,7 +58,7 @@ def of_row(
 def of_record(origin: str, reason: str, batch: int, topic: str, partition: int, offset: int, raw: bytes) -> DeadLetter:
     """The letter for a record that a source refused; raw: its value, of which the letter keeps the beginning."""
     kept, truncated = raw[:MAX_RAW_BYTES], len(raw) > MAX_RAW_BYTES
-    return DeadLetter(origin, reason, batch, topic, partition, offset, kept, truncated)
+    return DeadLetter(origin, reason, batch, topic, partition=partition, offset=offset, raw=kept, truncated=truncated)
 
 
 class Replayed(msgspec.Struct, frozen=True):

@@ -162,4 +162,4 @@ def _on_sinks(names: Iterable[str]) -> Iterator[Right]:
 def _on(names: Iterable[str], may: Iterable[tuple[Role, Do]]) -> Iterator[Right]:
     allowed = list(may)
     for name in names:
-        yield from (Right(role, On.TOPIC, name.rstrip("*"), do, name.endswith("*")) for role, do in allowed)
+        yield from (Right(role, On.TOPIC, name.rstrip("*"), do, begins=name.endswith("*")) for role, do in allowed)

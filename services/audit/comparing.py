@@ -92,7 +92,7 @@ class Comparison:
             return
         if _digest(row) in self._expected.get(batch, ()):
             self.counts.duplicated += 1
-            self._show(Difference("duplicated", self.stream, batch, row, row))
+            self._show(Difference("duplicated", self.stream, batch, row, found=row))
         else:
             self._unknown[batch].append(row)
 
@@ -140,11 +140,11 @@ class Comparison:
             self._wrong(batch, next(iter(missing), None), row, missing)
         for row in missing.elements():
             self.counts.lost += 1
-            self._show(Difference("lost", self.stream, batch, row, None))
+            self._show(Difference("lost", self.stream, batch, row, found=None))
 
     def _wrong(self, batch: int, expected: Row | None, found: Row, missing: Counter[Row]) -> None:
         self.counts.wrong += 1
-        self._show(Difference("wrong", self.stream, batch, expected, found))
+        self._show(Difference("wrong", self.stream, batch, expected, found=found))
         if expected is not None:
             _subtract(missing, expected)
 

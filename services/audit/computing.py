@@ -108,7 +108,7 @@ class Replay:
         layouts = unit_layouts(plan, topics)
         number = generation_number(plan.generation)
         self._units = [
-            _ReplayedUnit(layouts[name], plan, number, max_frame_bytes, first) for name in _in_order(layouts)
+            _ReplayedUnit(layouts[name], plan, number, max_frame_bytes, first=first) for name in _in_order(layouts)
         ]
         if begun is not None and plan.seed is not None:
             for unit in self._units:
@@ -281,7 +281,9 @@ def _behind(batch: int) -> Marker | None:
     """Marker of inputs whose next batch is the one behind."""
     if not batch:
         return None
-    return Marker(Id("replay", 0), None, 0, 0, batch, b"", None, [], {}, [])
+    return Marker(
+        Id("replay", 0), None, 0, 0, b=batch, sweep_from=b"", sweep_to=None, tables=[], watermarks={}, positions=[]
+    )
 
 
 def _source(task: TaskLayout, plan: Plan) -> _Replayed:

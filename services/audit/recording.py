@@ -84,7 +84,7 @@ def find(log: Log, topics: ClusterTopics, job: str, generation: str = "") -> Rec
     if newest_in(base) > plan.first_batch:
         check_settles(plan, newest_in(base))
     next_ms = later[0][1] if later else None
-    return Recording(plan, own, admitted_ms, next_ms, _committed(log, plan, own), skipped, base)
+    return Recording(plan, own, admitted_ms, next_ms, committed=_committed(log, plan, own), skipped=skipped, base=base)
 
 
 def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:

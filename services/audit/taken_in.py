@@ -140,6 +140,6 @@ def records_of(messages: Sequence[Message], wanted: Wanted = NOTHING_WANTED) -> 
         values,
         [message.timestamp()[1] for message in messages],
         keys,
-        [message.key() for message in messages] if wanted.keys else (),
-        [message.headers() for message in messages] if wanted.headers else (),
+        metadata_keys=[message.key() for message in messages] if wanted.keys else (),
+        headers=[message.headers() for message in messages] if wanted.headers else (),
     )

@@ -35,4 +35,4 @@ def carrying(drop_state: list[str] | None, reread: list[str] | None, renamed: li
             message = f"--renamed {text}: {f'{now} is named twice' if now in names else 'is not NEW=OLD'}"
             raise CommandFailed(message, "such as --renamed sums=totals", USAGE)
         names[now] = was
-    return Start("", "", tuple(drop_state or ()), tuple(reread or ()), names)
+    return Start("", "", tuple(drop_state or ()), tuple(reread or ()), renamed=names)

@@ -80,7 +80,9 @@ def console(
     from holdfast.services.console.serving import Served, serve
 
     with connected(data_dir, kafka) as door:
-        served = Served(port, address, tuple(name or ()), read_only, read_token(directory), _allowed(cluster, data_dir))
+        served = Served(
+            port, address, tuple(name or ()), read_only, token=read_token(directory), allow=_allowed(cluster, data_dir)
+        )
         served = served.bound() if inherited is None else served.adopted(inherited)
         if inherited is None:  # else the output is a log, which no token goes into
             _tell(served.url, directory, read_only=read_only, as_json=as_json)

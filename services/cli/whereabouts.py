@@ -61,7 +61,7 @@ def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
     directory = data_directory(data_dir)
     running = None if kafka else ClusterFiles(directory).running()
     if running is not None:
-        return Whereabouts(directory, running.bootstrap_servers, running.prefix, True, running.secret_file)
+        return Whereabouts(directory, running.bootstrap_servers, running.prefix, True, secret_file=running.secret_file)
     servers = kafka or os.environ.get("HOLDFAST_KAFKA")
     if not servers:
         hint = "start one: `holdfast up --detach`, or name a Kafka: --kafka HOST:PORT"
@@ -103,7 +103,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
             raise CommandFailed(message, f"start one: `holdfast up --kafka {where.bootstrap_servers}`")
         if topics.events in present:
             expect_secret(log, topics)
-        yield Door(log, topics, present, where, patience)
+        yield Door(log, topics, present, where, patience=patience)
     finally:
         _say_refused(log)
         log.close()

@@ -104,4 +104,4 @@ def _drilled(worker: str, scheme: str, judged: Event | None) -> Drilled:
     if judged is None:
         return Drilled(worker, scheme)
     kept = judged.kind != "promise-broken"
-    return Drilled(worker, scheme, judged.promise_ms, judged.predicted_ms, judged.phases_ms, kept)
+    return Drilled(worker, scheme, judged.promise_ms, judged.predicted_ms, actual=judged.phases_ms, kept=kept)

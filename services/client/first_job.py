@@ -120,9 +120,16 @@ def draft(records: Sequence[Record], name: str, source: str, origin: Mapping[str
         types[event_time] = "timestamp"
     fields = {field: kind + "?" * (field in missing and not kind.endswith("?")) for field, kind in types.items()}
     found = Draft(
-        name, source, origin, fields, event_time, unit, _lateness_s(values.get(event_time, []), unit),
-        _key(values, types, missing, event_time), records=len(records),
-    )  # fmt: skip
+        name,
+        source,
+        origin,
+        fields,
+        event_time=event_time,
+        unit=unit,
+        lateness_s=_lateness_s(values.get(event_time, []), unit),
+        key=_key(values, types, missing, event_time),
+        records=len(records),
+    )
     return _accepted(found)
 
 

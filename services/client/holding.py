@@ -131,7 +131,7 @@ class Holding:
             if time.monotonic() >= until_s:
                 raise self._late(f"{', '.join(behind)} have no checkpoint of batch {batch}", timeout_s)
             self._wait()
-        return Held(batch, cuts.control_offset, self._was_paused, cuts, began_s)
+        return Held(batch, cuts.control_offset, self._was_paused, cuts, paused_s=began_s)
 
     def states(self, batch: int) -> Iterator[tuple[UnitPlan, Rebuilt]]:
         """The state of each unit of the job that is held, one after the other.

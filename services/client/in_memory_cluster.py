@@ -153,7 +153,7 @@ class InMemoryCluster:
     def _start_driver(self, allow: list[str]) -> LocalDriver:
         from holdfast.services.spark.local.driver import LocalDriver
 
-        return LocalDriver(self.log, self._cluster, lambda: float(self._now_ms), self._time_ms, allow)
+        return LocalDriver(self.log, self._cluster, lambda: float(self._now_ms), self._time_ms, allow=allow)
 
     def kill_worker(self) -> None:
         """Kills the worker like SIGKILL: it takes no further turn, and its parent notices that."""

@@ -117,7 +117,7 @@ class LocalRun:
         cluster.drain(plan)
         kept: dict[str, Any] = {}
         cluster.until(lambda: self._ended(plan, kept) or None, processed)
-        return Finished(plan, cluster.rows(plan), kept["dead"], kept["progress"], fed)
+        return Finished(plan, cluster.rows(plan), kept["dead"], kept["progress"], fed=fed)
 
     def _ended(self, plan: Plan, kept: dict[str, Any]) -> bool:
         """Over; what lies in the job's own topics is kept while every unit has ended and they still exist."""

@@ -139,7 +139,7 @@ class Search:
 
     def _report(self, at: Partition, offset: int, cause: str, *, holds: bool) -> None:
         skipped = offset in self.skipped.get(at, ())
-        self.found.append(PoisonLine(at.topic, at.index, offset, cause, holds and not skipped, skipped))
+        self.found.append(PoisonLine(at.topic, at.index, offset, cause, holds=holds and not skipped, skipped=skipped))
 
 
 def _position(value: bytes, newest: int) -> None:
@@ -178,7 +178,7 @@ def skip(door: Door, plan: Plan, at: Partition, offset: int) -> None:
     if not start <= offset < end:
         raise CommandFailed(f"{at} holds offsets {start} to {end - 1}, not {offset}", code=USAGE)
     now_ms = int(time.time() * 1000)
-    decision = Skip(plan.job, plan.generation, at.topic, at.index, offset, now_ms)
+    decision = Skip(plan.job, plan.generation, at.topic, at.index, offset=offset, time_ms=now_ms)
     detail = f"{at} offset {offset}: passed over by every reader from now on"
     event = Event(now_ms, "record-skipped", plan.job, detail=detail, topic=at.topic, partition=at.index, offset=offset)
     appender = door.log.appender("repair")

@@ -58,7 +58,7 @@ class Directory:
         if not entries:
             (self._partial / name).unlink()
             return Task(watermark)
-        return Task(watermark, tuple(tables), entries, name, size, digest.hexdigest())
+        return Task(watermark, tuple(tables), entries, name, bytes=size, sha256=digest.hexdigest())
 
     def finish(self, manifest: Savepoint) -> None:
         with (self._partial / MANIFEST).open("wb") as file:

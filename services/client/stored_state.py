@@ -121,7 +121,7 @@ class _Reader:
         names = restored.tables(task.name)
         for table, key, value in user_entries(restored.store.of_task(task.name), names, keys):
             if self._prefix is None or begins(key if isinstance(key, tuple) else (key,), self._prefix):
-                yield Entry(task.name, restored.batch, table, key, value)
+                yield Entry(task.name, restored.batch, table, key, value=value)
 
     def _of_kind(self, task: TaskLayout, restored: _Restored, key: bytes | None) -> Iterator[Entry]:
         made = catalogue.build(self._operator, task.input_fields, restored.store.of_task(task.name))
@@ -131,7 +131,7 @@ class _Reader:
         for table, keys, values in made.remembered(restored.watermarks.get(task.name, NO_WATERMARK), wanted):
             for one, value in zip(_records(keys, values.height), _records(values, keys.height), strict=True):
                 if self._prefix is None or begins(list(one.values()), self._prefix):
-                    yield Entry(task.name, restored.batch, table, one, value)
+                    yield Entry(task.name, restored.batch, table, one, value=value)
 
     def _restored(self, layout: UnitLayout) -> _Restored:
         checkpoints = Partition(self._names.checkpoints, layout.unit.partition)

@@ -79,7 +79,7 @@ def update(
         hold.release()  # behind the new job in the log it concerns that one, which runs anyway
         raise
     entries, held_s = sum(one.entries for one in tasks.values()), at_rest_s - held.paused_s
-    return Updated(done, held.batch, entries, held_s, carried_s, time.monotonic() - held.paused_s)
+    return Updated(done, held.batch, entries, held_s, carried_s=carried_s, took_s=time.monotonic() - held.paused_s)
 
 
 def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:

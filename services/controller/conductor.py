@@ -121,7 +121,7 @@ class Conductor:
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
         self._looked_ms = time_ms()
-        self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s, kept)
+        self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s, kept=kept)
         self._rooted_ms, self._seeds = 0, Author(f"{core.name}/savepoint")
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
@@ -285,7 +285,9 @@ class Conductor:
         from holdfast.services.controller.drafting import Drafter
 
         if self._drafter is None:
-            self._drafter = Drafter(self._log, self.cluster.prefix, self._versions, self._allow, self._describe)
+            self._drafter = Drafter(
+                self._log, self.cluster.prefix, self._versions, self._allow, describe=self._describe
+            )
         return self._drafter
 
     def close(self) -> None:
@@ -383,7 +385,7 @@ class Conductor:
                 ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
                 begins = beginnings(self._log, plan, start) if kind == "resume" and start else {}
                 self._appending.append(
-                    action, where, cuts.encode(Control(kind, offset, ends, begins, self._levels(kind)))
+                    action, where, cuts.encode(Control(kind, offset, ends, begins, level=self._levels(kind)))
                 )
             case do.PublishStatus(status):
                 key = f"{status.job}@{status.generation}".encode()

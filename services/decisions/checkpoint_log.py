@@ -161,7 +161,7 @@ class CheckpointLog:
         elif held in self.marks:
             self.acked = self.marks[held].marker
         if marker.aligned:
-            self.marks[marker.b] = Mark(marker, offset, self._base, self.cursor, self._cycle)
+            self.marks[marker.b] = Mark(marker, offset, self._base, self.cursor, cycle=self._cycle)
 
     @property
     def _needed(self) -> Base | None:

@@ -299,7 +299,7 @@ class CutLog:
         if cut.final and self.ends is None:
             return False
         self._last.accept(cut.task, cut.id)
-        self._tasks[cut.task] = TaskCuts(cut.id, cut.batch, cut.ranges, cut.watermark, cut.idle, cut.final)
+        self._tasks[cut.task] = TaskCuts(cut.id, cut.batch, cut.ranges, cut.watermark, idle=cut.idle, final=cut.final)
         if _is_loaded(self._tasks[cut.task]):
             self._loaded.setdefault(cut.task, cut.batch)
         return True

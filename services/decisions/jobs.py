@@ -94,7 +94,7 @@ class Jobs:
         else:
             units = frozenset(unit.name for unit in record.units) if isinstance(record, Plan) else frozenset()
             rejected = isinstance(record, Rejection)
-            known = KnownJob(record.job, rejected, rejected, (kept,), units)
+            known = KnownJob(record.job, rejected, rejected, (kept,), units=units)
         self._past.put(offset, record.generation, known)
         return record
 
@@ -108,7 +108,15 @@ class Jobs:
 
     def snapshot(self, submit: int, kept: tuple[Kept, ...], author: str, time_ms: int) -> Snapshot:
         """After all that is folded. submit, kept: of `jobs.submit`."""
-        return Snapshot(self.next, submit, tuple(self.records()), kept, self.admitted.retired, author, time_ms)
+        return Snapshot(
+            self.next,
+            submit,
+            tuple(self.records()),
+            kept,
+            retired=self.admitted.retired,
+            author=author,
+            time_ms=time_ms,
+        )
 
     def check(self, offset: int, snapshot: Snapshot) -> bool | None:
         """True if the snapshot at this offset agrees with `jobs.plans`; None: that is too long ago."""

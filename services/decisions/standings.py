@@ -61,10 +61,15 @@ class Standings:
         policies = (one.policy for one in snapshot.policies)
         checkpoints = (one.checkpoint for one in snapshot.checkpoints)
         assigned = Assigned(
-            (one.change for one in snapshot.units), snapshot.retired, policies, checkpoints, snapshot.format,
-            (one.incident for one in snapshot.incidents), (one.plan for one in snapshot.replications),
-            (one.outage for one in sorted(snapshot.outages, key=lambda one: one.offset)),
-        )  # fmt: skip
+            (one.change for one in snapshot.units),
+            snapshot.retired,
+            policies,
+            checkpoints,
+            format=snapshot.format,
+            incidents=(one.incident for one in snapshot.incidents),
+            replications=(one.plan for one in snapshot.replications),
+            outages=(one.outage for one in sorted(snapshot.outages, key=lambda one: one.offset)),
+        )
         states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
         states |= {one.goal.job_key: one for one in snapshot.goals}
         states |= {_policy_key(one.policy.job_key): one for one in snapshot.policies}
@@ -73,7 +78,7 @@ class Standings:
         states |= {_replication_key(one.plan.job_key): one for one in snapshot.replications}
         states |= {_outage_key(one.outage.unit_key): one for one in snapshot.outages}
         past = Past({**states, _RETIRED: snapshot.retired, _FORMAT: snapshot.format}, snapshot.upto)
-        return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
+        return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, _past=past)
 
     def __len__(self) -> int:
         return len(self._past)
@@ -219,9 +224,17 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
     retired = next((one for one in known if isinstance(one, Retired)), Retired())
     format = next((one for one in known if isinstance(one, int)), FIRST)
     return Snapshot(
-        upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints), format, tuple(incidents),
-        tuple(replications), tuple(outages),
-    )  # fmt: skip
+        upto,
+        tuple(units),
+        tuple(goals),
+        retired,
+        policies=tuple(policies),
+        checkpoints=tuple(checkpoints),
+        format=format,
+        incidents=tuple(incidents),
+        replications=tuple(replications),
+        outages=tuple(outages),
+    )
 
 
 def _policy_key(job_key: str) -> str:

@@ -103,5 +103,5 @@ class Decisions:
             if plan is None or plan.job != job or self._admitted.ended(generation) is not None:
                 continue
             flags = next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)
-            found[key] = Named(plan, unit, change.epoch, flags, change.line)
+            found[key] = Named(plan, unit, change.epoch, flags, line=change.line)
         return found

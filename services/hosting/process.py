@@ -97,13 +97,13 @@ def serve(
         log.appender(f"heartbeat-{host.identity.worker}"),
         Partition(topics.heartbeats, 0),
         settings.heartbeat_interval_ms,
-        versions(tuple(settings.allow)),
-        time_ms,
-        Place(settings.host, settings.address),
-        refused_by(log),
-        costs,
-        lambda: watchdog.turn,
-        Partition(topics.events, 0),
+        versions=versions(tuple(settings.allow)),
+        time_ms=time_ms,
+        place=Place(settings.host, settings.address),
+        unsealed=refused_by(log),
+        costs=costs,
+        turn=lambda: watchdog.turn,
+        events=Partition(topics.events, 0),
     )
     beats.start()
     health = _health(host, settings, log, watchdog)

@@ -74,7 +74,7 @@ class _Stored:
 
     def append(self, time_ms: int, value: bytes | None, key: bytes | None, headers: Headers | None) -> int:
         offset = self.start + len(self.messages)
-        self.messages.append(MemoryMessage(offset, time_ms, value, key, headers))
+        self.messages.append(MemoryMessage(offset, time_ms, value, key, headers=headers))
         return offset
 
     def read(self, begin: int, count: int) -> list[MemoryMessage]:

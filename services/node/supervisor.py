@@ -463,4 +463,4 @@ class Supervisor:
         return self.naming.zone(int(worker.name.rpartition("-")[2]))
 
     def _process(self, worker: Member) -> WorkerProcess:
-        return WorkerProcess(worker.name, worker.run, worker.pid, self.zone_of(worker), worker.restarts)
+        return WorkerProcess(worker.name, worker.run, worker.pid, self.zone_of(worker), restarts=worker.restarts)

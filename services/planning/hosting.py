@@ -151,7 +151,7 @@ def _read(
         sink = f"input-{rows_name(name, given)}"
         writers = tuple(unit.name for unit in units if sink in unit.operators)
         first_of_rows = dict.fromkeys(range(partitions[sink]), 0)
-        return SparkInput(topics.rows(rows_name(name, given)), fields, first_of_rows, given, writers, **time)
+        return SparkInput(topics.rows(rows_name(name, given)), fields, first_of_rows, given, writers=writers, **time)
     topic = spec.sources[producer].topic or ""
     return SparkInput(topic, fields, dict(first.get(topic) or {0: 0}), given, source=producer, **time)
 

@@ -98,7 +98,7 @@ def _drafted(
     if checked.problems or found:
         # Without every stream there are no tasks and no units to find more problems in.
         raise JobRejected(problems)
-    draft = _Draft(checked, topics, first, ids, names)
+    draft = _Draft(checked, topics, first, ids, names=names)
     if problems := [*problems, *draft.problems()]:
         raise JobRejected(problems)
     return draft
@@ -217,7 +217,7 @@ class _Draft:
         else:
             first = {partition: self._first[topic][partition] for partition in range(self._topics[topic])}
         owners = parallelism.owners(self.tasks[name], len(first))
-        return SourcePlan(name, topic, owners, first, self._ids.get(topic, ""))
+        return SourcePlan(name, topic, owners, first, topic_id=self._ids.get(topic, ""))
 
     # -- what is wrong, what is remarkable ----------------------------------------------------------------------------
 

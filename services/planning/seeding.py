@@ -44,9 +44,17 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
     renamed = {now: was for now, was in names.items() if now in kept and now != was}
     split = rescaled(savepoint.plan, new, start)
     return Seed(
-        start.topic, savepoint.id, savepoint.batch, sources, watermarks, tuple(sorted(kept)), renamed, split,
-        start.replaces, start.rests,
-    )  # fmt: skip
+        start.topic,
+        savepoint.id,
+        savepoint.batch,
+        sources,
+        watermarks=watermarks,
+        kept=tuple(sorted(kept)),
+        renamed=renamed,
+        rescaled=split,
+        replaces=start.replaces,
+        rests=start.rests,
+    )
 
 
 def _of_tasks(former: OperatorPlan | None, of: Mapping[str, _T]) -> dict[int, _T]:

@@ -80,7 +80,7 @@ def edges(
             known = numbers.setdefault(link.producer, {})
             number = known.setdefault((link.routing, link.key, tasks[link.consumer]), len(known))
             topic = topics.data(link.producer, number)
-        made.append(Edge(link.producer, link.consumer, link.slot, link.routing, link.key, topic))
+        made.append(Edge(link.producer, link.consumer, link.slot, link.routing, key=link.key, topic=topic))
     return tuple(made)
 
 

@@ -71,7 +71,7 @@ async def run(settings: RecoverySettings) -> int:
     begins |= {assigned: standings.next} | recent(log, happened, LEARNT_MS)
     backlog = Backlog.of(log, [*kinds, beats], begins)
     replica = Replica(
-        settings.recovery, topics, log.appender(settings.recovery), backlog, settings.heartbeat_interval_ms,
+        settings.recovery, topics, log.appender(settings.recovery), backlog, beat_ms=settings.heartbeat_interval_ms,
         calm_ms=settings.balance_calm_s * 1000 or None, begun=standings, unsealed=refused_by(log),
         safe_s=settings.trim_after_s or None, proof=settings.proof_batches,
         reassignment=Reassignment(SHARES[settings.reassign], settings.reassign_least_ms),

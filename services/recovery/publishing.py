@@ -129,22 +129,24 @@ class Publishing:
         now_ms = self._now_ms()
         phases = {} if detection_ms is None else {"detection": detection_ms}
         if change.deadly is not None and (before is None or before.deadly is None):
-            self.event(Event(now_ms, "unit-quarantined", job, unit, change.epoch, detail=change.reason))
+            self.event(Event(now_ms, "unit-quarantined", job, unit, epoch=change.epoch, detail=change.reason))
         elif not change.copies:
-            self.event(Event(now_ms, "unplaced", job, unit, change.epoch, detail=change.reason))
+            self.event(Event(now_ms, "unplaced", job, unit, epoch=change.epoch, detail=change.reason))
         elif before is None or not before.copies:
             first = change.copies[0].worker
-            self.event(Event(now_ms, "placed", job, unit, change.epoch, first, change.reason))
+            self.event(Event(now_ms, "placed", job, unit, epoch=change.epoch, worker=first, detail=change.reason))
         else:
-            self.event(Event(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+            self.event(Event(now_ms, "decided", job, unit, epoch=change.epoch, detail=detail, phases_ms=phases))
         for what, worker, batch, versions in found_out(before, change):
-            self.event(Event(now_ms, what, job, unit, change.epoch, worker, versions, batch=batch))
+            self.event(Event(now_ms, what, job, unit, epoch=change.epoch, worker=worker, detail=versions, batch=batch))
         self._choice(change)
         kind = move_kind(before, change)
         if kind is not None:
             since_ms = self._moves_ms.get(change.unit, now_ms)
             took = {} if kind in BEGINS else {"move": float(max(now_ms - since_ms, 0))}
-            self.event(Event(now_ms, kind, job, unit, change.epoch, leader, change.reason, took))
+            self.event(
+                Event(now_ms, kind, job, unit, epoch=change.epoch, worker=leader, detail=change.reason, phases_ms=took)
+            )
 
     def _choice(self, change: Change) -> None:
         """Why the unit has another scheme, which nobody asked for, and what every other one would take and cost."""
@@ -155,7 +157,7 @@ class Publishing:
         _log.info("scheme-chosen", unit=change.unit, epoch=change.epoch, detail=verdict.summary)
         self.event(
             Event(
-                self._now_ms(), "scheme-chosen", job, unit, change.epoch,
+                self._now_ms(), "scheme-chosen", job, unit, epoch=change.epoch,
                 detail="; ".join(lines(verdict)), promise_ms=verdict.promise_ms, alternatives=alternatives(verdict),
             )
         )  # fmt: skip
@@ -166,7 +168,7 @@ class Publishing:
             job, _, unit = split_unit_key(change.unit)
             _log.warning("unexplained", unit=change.unit, epoch=change.epoch, why=why, reason=change.reason)
             detail = f"{why} ({change.reason})" if change.reason else why
-            self.event(Event(self._now_ms(), "unexplained", job, unit, change.epoch, detail=detail))
+            self.event(Event(self._now_ms(), "unexplained", job, unit, epoch=change.epoch, detail=detail))
         found.clear()
 
     def incidents(self, author: str) -> None:
@@ -186,7 +188,7 @@ class Publishing:
             begins = "tentative-banned" if one.banned else "outage-begins"
             kind, detail = "outage-over" if one.over else begins, f"fidelity: {shares}"
             _log.info(kind, unit=one.unit_key, number=one.number, upto=one.upto, detail=detail)
-            self.event(Event(self._now_ms(), kind, one.job, one.unit, one.epoch, detail=detail, batch=one.upto))
+            self.event(Event(self._now_ms(), kind, one.job, one.unit, epoch=one.epoch, detail=detail, batch=one.upto))
         news.clear()
 
     # -- what a turn finds --------------------------------------------------------------------------------------------
@@ -222,7 +224,15 @@ class Publishing:
         _log.info("takeover judged", unit=key, epoch=foreseen.epoch, kept=judgement.kept, detail=str(judgement))
         self.event(
             Event(
-                self._now_ms(), judgement.kind, job, unit, foreseen.epoch, foreseen.worker, str(judgement),
-                rounded(judgement.actual), promise_ms=foreseen.promise_ms, predicted_ms=rounded(judgement.predicted),
+                self._now_ms(),
+                judgement.kind,
+                job,
+                unit,
+                epoch=foreseen.epoch,
+                worker=foreseen.worker,
+                detail=str(judgement),
+                phases_ms=rounded(judgement.actual),
+                promise_ms=foreseen.promise_ms,
+                predicted_ms=rounded(judgement.predicted),
             )
-        )  # fmt: skip
+        )

@@ -107,7 +107,9 @@ class Replica:
         aside: Executor | None = None,
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
-        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment, proof, fixed_grace_us)
+        self.core = Recovery(
+            beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment, proof=proof, fixed_grace_us=fixed_grace_us
+        )
         self.core.observe(Began(Standings() if begun is None else begun), now_us())
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
@@ -115,10 +117,18 @@ class Replica:
         self._aside, self._thinking = aside, list[Future[Answer]]()
         self._format_asked = 0
         known, assigned = self.core.known, Partition(topics.assignments, 0)
-        self._publishing = Publishing(name, known, appender, Partition(topics.events, 0), now_us, _now_ms)
+        self._publishing = Publishing(name, known, appender, Partition(topics.events, 0), now_us=now_us, now_ms=_now_ms)
         publish = self._publishing.event
         self._snapshotting = Snapshotting(
-            name, known, appender, assigned, self.trims, snapshot_every, publish, now_us, _now_ms
+            name,
+            known,
+            appender,
+            assigned,
+            trims=self.trims,
+            every=snapshot_every,
+            publish=publish,
+            now_us=now_us,
+            now_ms=_now_ms,
         )
         self.refusals = Refusals(publish, lambda: now_us() / 1000, _now_ms)
         self._unsealed = unsealed

@@ -339,7 +339,7 @@ class SparkCopy:
             self._fencing_ms, self._spent.open_ms = None, phases_ms["activation"]
             self._around.happened(
                 Happened(
-                    self._around.time_ms(), "unit-active", self.plan.job, self.spark.unit, self.core.leading,
+                    self._around.time_ms(), "unit-active", self.plan.job, self.spark.unit, epoch=self.core.leading,
                     phases_ms=phases_ms,
                 )
             )  # fmt: skip

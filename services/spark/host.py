@@ -163,7 +163,7 @@ class Host:
         skipped = self._decisions.skipped(plan.generation)
         log = Partition(topics.commits(spark.operator), 0)
         engine = self._engine(plan, spark, topics)
-        return SparkCopy(plan, spark, topics, self._around, engine, skipped.get(log, frozenset()))
+        return SparkCopy(plan, spark, topics, self._around, engine=engine, skipped=skipped.get(log, frozenset()))
 
     def _skip(self, generation: str, skipped: Skipped) -> None:
         for copy in self._copies.here.values():

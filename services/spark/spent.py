@@ -59,4 +59,4 @@ class Spent:
 
     def _micro_batches(self) -> MicroBatches:
         parts_ms = dict(self.reported.parts_ms)
-        return MicroBatches(self.written, self.rows, self.late, parts_ms.pop(ALL, 0.0), parts_ms)
+        return MicroBatches(self.written, self.rows, self.late, parts_ms.pop(ALL, 0.0), parts_ms=parts_ms)

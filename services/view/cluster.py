@@ -187,17 +187,17 @@ class ClusterView:
         ended = self._admitted.ended(generation) is not None
         if status is None:
             assert plan is not None
-            return JobLine(plan.job, generation, "ended" if ended else "accepted", len(plan.units), 0)
+            return JobLine(plan.job, generation, "ended" if ended else "accepted", len(plan.units), available=0)
         return JobLine(
             status.job,
             generation,
             "ended" if ended else status.state,
             len(plan.units) if plan is not None else status.units,
-            0 if ended else status.available,
-            status.error,
-            status.warnings or (plan.warnings if plan is not None else ()),
-            tuple(map(asdict, status.problems)),
-            0 if ended and status.state != "ended" else status.since_ms,
+            available=0 if ended else status.available,
+            error=status.error,
+            warnings=status.warnings or (plan.warnings if plan is not None else ()),
+            problems=tuple(map(asdict, status.problems)),
+            since_ms=0 if ended and status.state != "ended" else status.since_ms,
         )
 
     def status(self, job: JobLine, now_ms: int) -> JobStatus:
@@ -379,7 +379,15 @@ class ClusterView:
             batch = max(reported.batch, progress.processed if copy.flags.commit else 0)
             role = "primary" if copy.flags.commit else "secondary"
             lines.append(
-                CopyLine(copy.worker, role, asdict(copy.flags), batch, reported.state, copy.incarnation, reported.error)
+                CopyLine(
+                    copy.worker,
+                    role,
+                    asdict(copy.flags),
+                    batch,
+                    state=reported.state,
+                    incarnation=copy.incarnation,
+                    error=reported.error,
+                )
             )
         return tuple(lines)
 

@@ -189,7 +189,9 @@ class CostsView:
         for one in copies:
             by_unit.setdefault(one.unit, []).append(one)
         recovery = tuple(_recovery(unit, by_unit[unit]) for unit in by_unit if any(map(_leads, by_unit[unit])))
-        return JobCosts(tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)), of_queries(plan, latencies))
+        return JobCosts(
+            tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)), latencies=of_queries(plan, latencies)
+        )
 
     def tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, Uncorrected]:
         """Open tentative rows by query, of the queries that have some, as the leaders of the units count them."""
@@ -274,7 +276,9 @@ def _recovery(unit: str, copies: Iterable[CopyCosts]) -> Recovery:
     """
     own = sorted(copies, key=_leads, reverse=True)[:2]
     backup = own[1].worker if len(own) > 1 else ""
-    return Recovery(unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3), own[0].replay_ms)
+    return Recovery(
+        unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3), replay_ms=own[0].replay_ms
+    )
 
 
 def _workers(recovery: Iterable[Recovery]) -> Iterator[WorkerRecovery]:
@@ -305,7 +309,7 @@ def _edges(unit: str, counted: _Counted, between: set[str]) -> Iterator[EdgeCost
             written = last.sink_bytes.get(edge)
             rate = None if written is None else counted.per_s(written, first.sink_bytes.get(edge, 0))
             per_s = counted.per_s(records, first.outputs.get(edge, 0))
-            yield EdgeCosts(edge, unit, "out", records, written, per_s, rate)
+            yield EdgeCosts(edge, unit, "out", records, bytes=written, records_per_s=per_s, bytes_per_s=rate)
 
 
 def _mean(total: float, count: float) -> float | None:

@@ -97,13 +97,13 @@ def _explanation(
         change.scheme,
         change.adaptive,
         asked.promise.recovery_ms,
-        "exact" if asked.promise.exact else "gap",
-        dict(asked.promise.weights),
-        "" if verdict is None or verdict.chosen == change.scheme else verdict.chosen,
-        0 if last is None else last.time_ms,
-        "" if last is None else last.detail.partition(";")[0],
-        () if verdict is None else alternatives(verdict),
-        () if verdict is None else tuple(needed(verdict)),
+        precision="exact" if asked.promise.exact else "gap",
+        weights=dict(asked.promise.weights),
+        chosen="" if verdict is None or verdict.chosen == change.scheme else verdict.chosen,
+        decided_ms=0 if last is None else last.time_ms,
+        decision="" if last is None else last.detail.partition(";")[0],
+        alternatives=() if verdict is None else alternatives(verdict),
+        changes=() if verdict is None else tuple(needed(verdict)),
     )
 
 

@@ -87,7 +87,7 @@ def _query(plan: Plan, query: str, lacks: Collection[str], incident: Incident) -
     restored = tuple(unit for unit in incident.granted if unit in lacks)
     waiting = tuple(sorted(set(lacks) - set(restored)))
     state = "waiting" if waiting else "restoring" if restored else "runs"
-    return QueryPart(query, state, priority(plan, query), densities.get(query), restored, waiting)
+    return QueryPart(query, state, priority(plan, query), densities.get(query), restored=restored, waiting=waiting)
 
 
 def _runs(one: UnitLine) -> bool:

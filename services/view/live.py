@@ -177,10 +177,10 @@ class LiveView:
             now_ms,
             self._door.topics.prefix,
             tuple(jobs),
-            tuple(line for line in lines if line.generation not in running),
-            tuple(self._view.workers(now_ms)),
-            tuple(self._takeovers.newest()),
-            self._told,
+            over=tuple(line for line in lines if line.generation not in running),
+            workers=tuple(self._view.workers(now_ms)),
+            takeovers=tuple(self._takeovers.newest()),
+            happenings=self._told,
         )
 
     def _job(self, line: JobLine, now_ms: int) -> LiveJob | None:
@@ -194,7 +194,7 @@ class LiveView:
         incident = None if last is None else incident_line(plan, last, units, status.retention)
         lags_of = self._lags(plan, costs)
         lags = {source: sum(parts.values()) for source, parts in lags_of.items()}
-        return LiveJob(line, status, plan, units, costs, lags, lags_of, incident)
+        return LiveJob(line, status, plan, units, costs=costs, lags=lags, lags_of=lags_of, incident=incident)
 
     def _read_ends(self, lines: Sequence[JobLine]) -> None:
         """Reads ends of the topics that jobs read, from time to time."""

@@ -40,7 +40,7 @@ def pipelines(view: ClusterView, jobs: Sequence[JobLine]) -> list[PipelineLine]:
             job.generation,
             job.state,
             {topic: writers.get(topic, ()) for topic in _read(plan)},
-            {topic: readers.get(topic, ()) for topic in _written(plan)},
+            writes={topic: readers.get(topic, ()) for topic in _written(plan)},
         )
         for job, plan in plans
     ]

@@ -172,8 +172,8 @@ class Availability:
             query.available,
             query.since_ms,
             _rounded(query.latency_ms, 1),
-            _rounded(query.before_ms, 1),
-            _rounded(query.relative, 3),
+            before_ms=_rounded(query.before_ms, 1),
+            relative=_rounded(query.relative, 3),
             catching_up=query.runs and not query.available,
         )
 

@@ -46,4 +46,4 @@ def due(job: Job, standings: Standings, now_ms: int) -> GlobalCheckpoint | None:
     if batch is None:
         return None
     job.complete_ms = now_ms
-    return GlobalCheckpoint(job.name, job.generation, batch, policy.since, assigned.line(job.label))
+    return GlobalCheckpoint(job.name, job.generation, batch, policy.since, line=assigned.line(job.label))

@@ -47,7 +47,7 @@ class Goals:
             return None
         if kind == RUN:
             return Goal(job.name, job.generation, RUN)
-        return Goal(job.name, job.generation, STOP, reason, job.stop_offset)
+        return Goal(job.name, job.generation, STOP, reason, asked=job.stop_offset)
 
     def propose(self, goal: Goal) -> None:
         self.proposed[goal.job_key] = goal

@@ -162,7 +162,7 @@ def _logical(base: Type, raw: dict[str, Any]) -> Type:
     if base.kind in ("bytes", "fixed") and said == "decimal":
         precision, scale = raw.get("precision"), raw.get("scale", 0)
         if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= MAX_PRECISION:
-            return Type(base.kind, "decimal", precision, scale, base.size)
+            return Type(base.kind, "decimal", precision, scale, size=base.size)
     return base
 
 

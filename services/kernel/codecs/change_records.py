@@ -82,7 +82,7 @@ class ChangeReader:
         changes = payloads if not alone else records if alone == len(records) else list(map(_inner, records))
         ops: list[str] = list(map(attrgetter(OP), changes))
         rows: list[bytes | None] = list(map(bytes, map(attrgetter("after"), changes)))
-        found = Rows(rows, {}, ops, places, [])
+        found = Rows(rows, {}, ops, places, refused=[])
         if not _WITH_AFTER.issuperset(ops) or b"null" in rows or b"" in rows:
             found = self._apart(found, changes, refused)
         if there is not values and self._of_table:
@@ -93,7 +93,7 @@ class ChangeReader:
             found.values[:] = [
                 None if row is None else head + row for head, row in zip(heads, found.values, strict=True)
             ]
-        return Rows(found.values, found.keys, found.ops, found.at, sorted(refused.items()))
+        return Rows(found.values, found.keys, found.ops, found.at, refused=sorted(refused.items()))
 
     def _records(
         self, values: Sequence[bytes | None], places: Sequence[int], refused: dict[int, str]
@@ -131,7 +131,7 @@ class ChangeReader:
             values.append(row)
             ops.append(op)
             at.append(place)
-        return Rows(values, keys, ops, at, [])
+        return Rows(values, keys, ops, at, refused=[])
 
 
 def _inner(record: _Record) -> _Change:
@@ -167,4 +167,4 @@ def _with_tombstones(found: Rows, values: Sequence[bytes | None], keys: Mapping[
     ]  # fmt: skip
     rows.sort(key=itemgetter(0))
     deleted = {place: key for place, (_, value, _, key) in enumerate(rows) if value is None}
-    return Rows([row[1] for row in rows], deleted, [row[2] for row in rows], [row[0] for row in rows], [])
+    return Rows([row[1] for row in rows], deleted, [row[2] for row in rows], [row[0] for row in rows], refused=[])

@@ -89,7 +89,7 @@ class Decoder:
         self._nothing = with_time(field_types.schema(fields)).to_frame()
         self._tables = ArrowReader(written) if format == "arrow" else None
         self._in_value = names
-        self._registered = RegisteredReader(written, names, format, unit, schemas) if format in KINDS else None
+        self._registered = RegisteredReader(written, names, format, unit, schemas=schemas) if format in KINDS else None
         self._texts = TextColumns(written, names, format, unit, form=form) if format in FORMATS else None
 
     def decode(

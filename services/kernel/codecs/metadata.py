@@ -61,7 +61,7 @@ class Metadata(NamedTuple):
             self.offsets[index],
             self.timestamps_ms[index],
             [self.keys[at] for at in some] if self.keys else (),
-            [self.headers[at] for at in some] if self.headers else (),
+            headers=[self.headers[at] for at in some] if self.headers else (),
         )
 
 

@@ -162,11 +162,11 @@ def _column(field: FieldDescriptor | None, name: str, text: str, unit: str | Non
     if field.cpp_type == MESSAGE:
         if field.message_type.full_name != TIMESTAMP or required != "timestamp":
             return _Column(name, text, get)
-        return _Column(name, text, get, (name,), lambda taken, refuse: _moments(name, taken[0]))
+        return _Column(name, text, get, (name,), build=lambda taken, refuse: _moments(name, taken[0]))
     if _as_it_is(field, required):
-        return _Column(name, text, get, (name,), lambda taken, refuse: pl.Series(name, taken[0], dtype=kind))
+        return _Column(name, text, get, (name,), build=lambda taken, refuse: pl.Series(name, taken[0], dtype=kind))
     if required == "timestamp" and unit is not None:
-        return _Column(name, text, get, (name,), lambda taken, refuse: _scaled(name, taken[0], unit, refuse))
+        return _Column(name, text, get, (name,), build=lambda taken, refuse: _scaled(name, taken[0], unit, refuse))
     return _Column(name, text, get)
 
 

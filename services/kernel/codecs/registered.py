@@ -102,7 +102,7 @@ class RegisteredReader:
     ) -> None:
         self._fields, self._names, self._unit = dict(fields), list(names), unit
         self._kind, self._schemas = KINDS[format], schemas
-        self._texts = TextColumns(fields, names, "json", unit, HEADER) if format == "json-schema" else None
+        self._texts = TextColumns(fields, names, "json", unit, header=HEADER) if format == "json-schema" else None
         self._readers: dict[int, RecordReader | Messages | str] = {}
 
     def read(self, values: Sequence[bytes | None], unknown: Collection[int] | None) -> Registered:

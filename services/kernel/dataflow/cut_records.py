@@ -137,10 +137,12 @@ class TopicCuts:
         times = decoded.rows[TIME].to_numpy()
         at = np.searchsorted(decoded.kept, bounds)
         read = tuple(
-            Range(r.partition, r.start, r.stop, _newest(newest_us.get(r.partition), times[at[i] : at[i + 1]]), r.lost)
+            Range(
+                r.partition, r.start, r.stop, _newest(newest_us.get(r.partition), times[at[i] : at[i + 1]]), lost=r.lost
+            )
             for i, r in enumerate(ranges)
         )
-        return Read(read, decoded, [some.offsets for some in records], values, at)
+        return Read(read, decoded, [some.offsets for some in records], values, bounds=at)
 
     def leaps(self, read: Read, leaping: Leaping) -> None:
         """Shows the event times of a batch."""
@@ -205,7 +207,7 @@ def _metadata(ranges: Sequence[Range], records: Sequence[Records], stamps: Seque
         np.asarray(offsets, dtype=np.int64),
         np.asarray(stamps, dtype=np.int64),
         list(chain.from_iterable(some.metadata_keys for some in records)),
-        list(chain.from_iterable(some.headers for some in records)),
+        headers=list(chain.from_iterable(some.headers for some in records)),
     )
 
 

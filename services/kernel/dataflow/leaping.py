@@ -59,7 +59,7 @@ class Leaping:
         least = int(np.partition(by_us, -_PENDING)[-_PENDING]) if len(by_us) > _PENDING else 0
         wide = np.flatnonzero(by_us >= max(least, self._least_us + 1))
         for at in wide[np.argsort(-by_us[wide], kind="stable")][:_PENDING].tolist():
-            one = Leap(self._topic, partition, offset(at), int(times_us[at]), int(by_us[at]))
+            one = Leap(self._topic, partition, offset(at), int(times_us[at]), by_us=int(by_us[at]))
             pending = self._pending.setdefault(partition, [])
             self._pending[partition] = sorted([*pending, one], key=lambda leap: -leap.by_us)[:_PENDING]
             if at + 1 < len(times_us):

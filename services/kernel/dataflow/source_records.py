@@ -49,7 +49,18 @@ class SourceDecoder:
         form = CsvForm.of(params.get("csv"))
         about = metadata_of(params)
         self.about = MetadataColumns(fields, about, params.get("topic") or "") if about else None
-        self._rows = Decoder(fields, format, event_time, unit, origins, ahead_s, clamps, schemas, form, self.about)
+        self._rows = Decoder(
+            fields,
+            format,
+            event_time,
+            unit,
+            origins=origins,
+            max_ahead_s=ahead_s,
+            clamps=clamps,
+            schemas=schemas,
+            form=form,
+            about=self.about,
+        )
         self._deletions: Deletions | BareKeys | None = None
         if key and key[0] in about:
             self._deletions = BareKeys(key[0], fields[key[0]])

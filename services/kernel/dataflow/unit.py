@@ -165,7 +165,7 @@ class Unit:
 
     def _send(self, task: TaskLayout, output: Fed, produced: Produced) -> None:
         end = output.watermark == END_WATERMARK
-        produced.sent += [Sent(task, edge, output.rows, output.watermark, end) for edge in task.outputs]
+        produced.sent += [Sent(task, edge, output.rows, output.watermark, end=end) for edge in task.outputs]
 
 
 def warm_up(layout: UnitLayout) -> None:

@@ -98,4 +98,4 @@ def walk(
         edges[edge] = (frames[slot].rows.height, frames[slot].bytes)
     produced = unit.process(batch, fed, frames, raised)
     rows = any(one.rows.height for some in (fed, frames) for one in some.values())
-    return Walked(produced, [*dead, *produced.dead], rows, records, lost, edges)
+    return Walked(produced, [*dead, *produced.dead], rows, records, lost=lost, edges=edges)

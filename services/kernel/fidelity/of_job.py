@@ -130,7 +130,7 @@ def _node(
         put_out = tuple(map(sum, zip(*weights, strict=True))) if weights else _of_source(plan, operator)
     correlated = operator.kind in catalogue.OPERATORS and catalogue.OPERATORS[operator.kind].correlated(operator.params)
     query = str(operator.params.get("query", "")) if operator.kind == "sink" else ""
-    return Node(operator.name, names, put_out, tuple(feeds), correlated, query, tuple(weights))
+    return Node(operator.name, names, put_out, tuple(feeds), correlated=correlated, query=query, weights=tuple(weights))
 
 
 def _of_source(plan: Plan, operator: OperatorPlan) -> tuple[float, ...]:

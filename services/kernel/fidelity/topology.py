@@ -188,7 +188,7 @@ def _tasks(
         streams.append(_stream(node, feed, places[feed.producer], len(nodes[places[feed.producer]].units), weight))
     own = np.array([numbers[name] for name in node.units], dtype=np.int64)
     rates = np.array(node.rates, dtype=np.float64)
-    return Tasks(node.name, own, tuple(streams), node.correlated, node.query, rates, below)
+    return Tasks(node.name, own, tuple(streams), node.correlated, query=node.query, rates=rates, below=below)
 
 
 def _taken(node: Node, index: int) -> Parts:
@@ -208,7 +208,9 @@ def _stream(node: Node, feed: Feed, producer: int, writing: int, weight: Parts) 
         if len(feed.rates) != writing:
             raise ValueError(f"{node.name} reads {feed.producer}: {writing} writers, rates of {len(feed.rates)}")
         everybody, shares = np.arange(writing, dtype=np.int64), _parts(np.array(feed.rates, dtype=np.float64))
-        return Stream(producer, everybody, np.zeros(1, dtype=np.int64), shares, weight, True, feed.local)
+        return Stream(
+            producer, everybody, np.zeros(1, dtype=np.int64), shares, weight=weight, common=True, local=feed.local
+        )
     ordered = sorted(feed.substreams, key=lambda one: (one.reader, one.writer))
     readers = np.array([one.reader for one in ordered], dtype=np.int64)
     starts = np.searchsorted(readers, np.arange(len(node.units)))
@@ -219,7 +221,7 @@ def _stream(node: Node, feed: Feed, producer: int, writing: int, weight: Parts) 
     counts = np.bincount(readers, minlength=len(node.units))[readers]
     shares = np.where(sums > 0, rates / np.where(sums > 0, sums, 1), 1 / counts)
     writers = np.array([one.writer for one in ordered], dtype=np.int64)
-    return Stream(producer, writers, starts.astype(np.int64), shares, weight, False, feed.local)
+    return Stream(producer, writers, starts.astype(np.int64), shares, weight=weight, common=False, local=feed.local)
 
 
 def _parts(rates: Parts) -> Parts:

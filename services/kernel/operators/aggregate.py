@@ -98,7 +98,7 @@ class AggregateKind(OperatorKind):
         elif isinstance(shape := shape_of(params["window"]), Session):
             made = Sessions(made_of, shape, keep_late, tables)
         else:
-            made = Windows(made_of, shape, params["emit"], keep_late, tables)
+            made = Windows(made_of, shape, params["emit"], keep_late, tables=tables)
         if computed:
             made = Computed(made, computed, plan.fields)
         return Screened(made, failing, inputs[0], stops(params)) if failing else made

@@ -184,7 +184,7 @@ def _of_call(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggreg
     if not given or given == ["*"]:
         if function != "count":
             raise ExpressionError(f"{function}() needs a column: {AGGREGATE_BY_NAME[function].signature}")
-        return Aggregate(name, function, None, pl.Int64(), pl.Int64())
+        return Aggregate(name, function, None, pl.Int64(), result=pl.Int64())
     share, between = 0.0, ""
     if function == "quantile":
         given, share = _share(given)
@@ -199,7 +199,7 @@ def _of_call(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggreg
     inner = ", ".join(given)
     argument = compile_expression(inner, schema)
     kind = result_type(argument, schema)
-    return Aggregate(name, function, argument, kind, result(function, kind, inner), share, between)
+    return Aggregate(name, function, argument, kind, result=result(function, kind, inner), share=share, between=between)
 
 
 def _pick(name: str, function: str, given: Sequence[str], schema: Mapping[str, pl.DataType]) -> Aggregate:
@@ -209,7 +209,7 @@ def _pick(name: str, function: str, given: Sequence[str], schema: Mapping[str, p
     kind, by_kind = result_type(value, schema), result_type(by, schema)
     result("max", by_kind, given[1])
     argument = pl.struct(by.alias("by"), value.alias("value"))
-    return Aggregate(name, function, argument, kind, result(function, kind, given[0]), by_kind=by_kind)
+    return Aggregate(name, function, argument, kind, result=result(function, kind, given[0]), by_kind=by_kind)
 
 
 def _share(given: list[str]) -> tuple[list[str], float]:

@@ -54,7 +54,9 @@ class DedupKind(OperatorKind):
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         params, columns = plan.params, schema(inputs[0])
         at_once = params.get("emit", "final") == "each"
-        return Dedup(params["key"], _within(params), params.get("late") == "topic", at_once, columns, tables)
+        return Dedup(
+            params["key"], _within(params), params.get("late") == "topic", at_once, columns=columns, tables=tables
+        )
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("late",)

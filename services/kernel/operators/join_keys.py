@@ -56,7 +56,7 @@ class Sides:
         """join: its section of the job file. The schemas have no event time."""
         on = tuple(pairs(join["on"]))  # type: ignore[arg-type]
         names = right_names(on, left, right)
-        return cls(on, str(join["kind"]), schema(left), schema(right), names, schema(output))
+        return cls(on, str(join["kind"]), schema(left), schema(right), names=names, output=schema(output))
 
     @property
     def left_on(self) -> list[str]:

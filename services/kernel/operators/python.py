@@ -278,7 +278,7 @@ class PythonTask:
         self._state.begin(now_us, run.context.watermark_before)
         now = _EPOCH + timedelta(microseconds=min(max(now_us, _FIRST_US), _LAST_US))
         random = random or Random(f"{self._task}/{run.context.batch}/{call}")
-        return Context(run.context.batch, run.context.watermark, random, now, self._timers)
+        return Context(run.context.batch, run.context.watermark, random, now, timers=self._timers)
 
     def _stopped(self, error: Exception, run: _Run) -> HoldfastError:
         text = f"{self._reference} raised in batch {run.context.batch}: {text_of(error)}"

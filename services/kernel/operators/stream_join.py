@@ -54,8 +54,8 @@ class Join:
         self._nothing = self._schema.to_frame()
         table = tables.table("rows", prefix_bytes=1)
         finds_left = self._left_alone or sides.kind == "semi"
-        self._left = KeptRows(b"L", with_time(sides.left), sides.left_on, table, finds_left)
-        self._right = KeptRows(b"R", with_time(sides.right), sides.right_on, table, self._right_alone)
+        self._left = KeptRows(b"L", with_time(sides.left), sides.left_on, table, finds_unmatched=finds_left)
+        self._right = KeptRows(b"R", with_time(sides.right), sides.right_on, table, finds_unmatched=self._right_alone)
         self._loaded = False
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
@@ -73,7 +73,9 @@ class Join:
         parts = [part for part in parts if part.height]
         rows = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else self._nothing
         late, refused = left_split.late + right_split.late, left_split.refused + right_split.refused
-        return Outcome(rows, late, refused, self._behind(context.watermark), (left_split.dropped, right_split.dropped))
+        return Outcome(
+            rows, late, refused, self._behind(context.watermark), dropped=(left_split.dropped, right_split.dropped)
+        )
 
     def _behind(self, watermark: int) -> int | None:
         """A row of a side that comes out with its own time may do so as long as that side is open."""

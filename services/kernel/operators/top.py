@@ -75,7 +75,7 @@ class TopKind(OperatorKind):
         forget_s = params.get("forget_after_s")
         forget_us = None if forget_s is None else round(forget_s * _SECOND_US)
         return Top(
-            top["k"], order, key, columns, tables, row_key=params.get("input_row_key") or (), forget_us=forget_us
+            top["k"], order, key, columns, tables=tables, row_key=params.get("input_row_key") or (), forget_us=forget_us
         )
 
     def needs(self, params: Params) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class Top:
         self._floats = [name for name, kind in columns.items() if kind.is_float()]
         self._nothing = with_time({**columns, RANK: pl.Int64()}).to_frame()
         self._order = order
-        self._kept = kept = Kept(k, order, columns, bool(key), tables.table("rows", PREFIX_BYTES if key else 0))
+        self._kept = kept = Kept(k, order, columns, bool(key), table=tables.table("rows", PREFIX_BYTES if key else 0))
         self._ranking: Ranking = Replacing(kept, row_key) if row_key else Growing(kept)
         self._lifespans: Lifespans | None = None
         if forget_us is not None:

@@ -40,7 +40,7 @@ class Totals:
     def __init__(self, made_of: Aggregation, emit: str, forget_us: int | None, tables: Tables) -> None:
         self._final, self._each = emit == "final", emit == "each"
         timed = self._final or forget_us is not None
-        latest = [Aggregate(_LATEST, "max", pl.col(TIME), pl.Int64(), pl.Int64())] if timed else []
+        latest = [Aggregate(_LATEST, "max", pl.col(TIME), pl.Int64(), result=pl.Int64())] if timed else []
         self._grouping = Grouping(made_of.key, [*made_of.aggregates, *latest])
         self._totals = tables.table("totals")
         self._schema = with_time(made_of.output)

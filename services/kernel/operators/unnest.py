@@ -45,7 +45,9 @@ class UnnestKind(OperatorKind):
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         wanted = plan.params["unnest"]
-        return Unnest(wanted["column"], wanted["into"], wanted["position"], wanted["keep_empty"], schema(plan.fields))
+        return Unnest(
+            wanted["column"], wanted["into"], wanted["position"], wanted["keep_empty"], output=schema(plan.fields)
+        )
 
 
 class Unnest:

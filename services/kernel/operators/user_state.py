@@ -181,14 +181,14 @@ class State:
     def list(self, name: str, type: str, ttl_s: float | None = None, limit: int = MAX_ITEMS) -> ListState:
         """A list for each key, of at most `limit` items: more of them push the oldest out."""
         layout = layout_of("list", type, ttl_s)
-        found = self._declared(name, layout, lambda table: ListState(name, layout, table, self._clock, limit))
+        found = self._declared(name, layout, lambda table: ListState(name, layout, table, self._clock, limit=limit))
         assert isinstance(found, ListState)
         return found
 
     def map(self, name: str, key_type: str, type: str, ttl_s: float | None = None, limit: int = MAX_ITEMS) -> MapState:
         """A map for each key, of at most `limit` items. key_type: of the items' keys, string or int."""
         layout = layout_of("map", type, ttl_s, key_type)
-        found = self._declared(name, layout, lambda table: MapState(name, layout, table, self._clock, limit))
+        found = self._declared(name, layout, lambda table: MapState(name, layout, table, self._clock, limit=limit))
         assert isinstance(found, MapState)
         return found
 

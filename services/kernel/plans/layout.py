@@ -229,7 +229,7 @@ class _Graph:
             if edge.topic is not None:
                 reading = self._operators[edge.consumer].parallelism
                 to = targets(edge.routing, index, reading)
-                found[edge.topic] = Output(edge.topic, edge.routing, edge.key, reading, to)
+                found[edge.topic] = Output(edge.topic, edge.routing, edge.key, reading, targets=to)
         return tuple(found[topic] for topic in sorted(found))
 
     def _share(self, name: str, index: int) -> SourceShare | None:

@@ -56,7 +56,7 @@ def continue_group(
         aged: partitions whose records are deleted by age, whoever has read them.
     """
     _start_group(log, group, nexts)
-    return Unbroken(log, nexts, read, passed, aged)
+    return Unbroken(log, nexts, read, passed, aged=aged)
 
 
 class Unbroken:

@@ -45,4 +45,6 @@ def _read(standings: Standings, message: Message) -> None:
         standings.read(message.offset(), assignments.decode(message.value() or b""))
 
 
-ASSIGNMENTS: Decided[Snapshot, Standings] = Decided(b'"snapshot":{', _snapshot, plausible, _begin, _read, FIRST_STRETCH)
+ASSIGNMENTS: Decided[Snapshot, Standings] = Decided(
+    b'"snapshot":{', _snapshot, plausible, _begin, read=_read, stretch=FIRST_STRETCH
+)

@@ -77,4 +77,4 @@ def _read(jobs: Jobs, message: Message) -> None:
         jobs.read(message.offset(), message.timestamp()[1], message.value() or b"")
 
 
-PLANS: Decided[Snapshot, Jobs] = Decided(b'"snapshot"', _snapshot, plausible, Jobs, _read, FIRST_STRETCH)
+PLANS: Decided[Snapshot, Jobs] = Decided(b'"snapshot"', _snapshot, plausible, Jobs, read=_read, stretch=FIRST_STRETCH)

@@ -274,7 +274,7 @@ class SealedTransactor:
         keys, indices = rows.keys or [None] * count, rows.partitions or [-1] * count
         for value, key, index in zip(rows.values, keys, indices, strict=True):
             headers = self._gate.headers(Partition(rows.topic, index), key, value, rows.headers)
-            yield Rows(rows.topic, [value], [key], [index], headers)
+            yield Rows(rows.topic, [value], [key], [index], headers=headers)
 
 
 def _clock_ms() -> float:

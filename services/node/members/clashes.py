@@ -45,7 +45,7 @@ def running_at(other: Heartbeat) -> str:
 
 def claim(worker: str, address: str, time_ms: int, *, back: bool = False) -> Exit:
     """The exit notice, of an incarnation that never ran, that claims the name; back: that gives it back."""
-    return Exit(worker, NEVER, time_ms, int(back), address)
+    return Exit(worker, NEVER, time_ms, int(back), address=address)
 
 
 class Neighbours:

@@ -36,7 +36,7 @@ def joined(planner: Planner, left: Relation, join: exp.Join, waiting: list[exp.E
         both = [one for one in waiting if conditions.sides_of(statement, one, sides) == {LEFT, RIGHT}]
         waiting[:] = [one for one in waiting if one not in both]
         given += both
-    return _Join(planner, join, sides, using, conditions.read(statement, given, sides)).rows()
+    return _Join(planner, join, sides, using, found=conditions.read(statement, given, sides)).rows()
 
 
 class _Join:
@@ -69,7 +69,7 @@ class _Join:
         raw = {"join": {**sides, **on, **time, "kind": self._kind}}
         made = self._planner.chain.add("join", raw, self._sides, self._at, scopes=self._names(pairs))
         shared = frozenset((*self._sides[LEFT].shared, *self._using))
-        made = Relation(made.producer, made.stream, made.facts, made.scopes, shared & made.stream.fields.keys())
+        made = Relation(made.producer, made.stream, made.facts, made.scopes, shared=shared & made.stream.fields.keys())
         return self._planner.filtered(made, self._found.rest, "on") if self._found.rest else made
 
     def _check(self) -> None:

@@ -250,7 +250,7 @@ class Planner:
             raw, places = {"filter": text}, {"filter": at}
         raw["input"] = relation.producer
         made = self.chain.add(role, raw, [relation], at, places, relation.scopes)
-        return Relation(made.producer, made.stream, made.facts, relation.scopes, relation.shared)
+        return Relation(made.producer, made.stream, made.facts, relation.scopes, shared=relation.shared)
 
     def _check_settled(self, relation: Relation, node: exp.Expr, text: str) -> None:
         """Rows replace each other, so a row for which a condition no longer holds would stay: it must hold for good."""

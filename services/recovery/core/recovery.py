@@ -60,7 +60,9 @@ class Recovery:
         proof: int = BATCHES,
         fixed_grace_us: int | None = None,
     ) -> None:
-        self.known = ReplicaView(beat_us, echo_us, calm_us, reassignment or Reassignment(), proof, fixed_grace_us)
+        self.known = ReplicaView(
+            beat_us, echo_us, calm_us, reassignment or Reassignment(), proof=proof, fixed_grace_us=fixed_grace_us
+        )
         self.reading = Reading(self.known)
         self.incident_records: list[Incident] = []
         self.stable_again: list[Period] = []

@@ -42,7 +42,7 @@ def _placement(s: Situation, rested: bool) -> Placement:
     if s.terms.host or s.over or s.crowded or not rested:
         return Placement(s.change.unit, workers[0], tuple(workers[1:]))
     fits = (beat.worker for beat in s.detector.alive() if not beat.hosts and s.fit(beat) is Fit.EQUAL)
-    return Placement(s.change.unit, workers[0], tuple(workers[1:]), frozenset(fits), s.terms.spread)
+    return Placement(s.change.unit, workers[0], tuple(workers[1:]), frozenset(fits), spread=s.terms.spread)
 
 
 def all_backed(known: ReplicaView, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:

@@ -57,7 +57,7 @@ class LocalDriver:
         self._quiet = 0
         folder = Path(tempfile.mkdtemp(prefix="run-", dir=scratch()))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        room = LocalRoom(log, folder, allow, time_ms, lambda: self._quiet >= RIPE_TURNS)
+        room = LocalRoom(log, folder, allow, time_ms, ripe=lambda: self._quiet >= RIPE_TURNS)
         self.host = Host(
             Identity(NAME, f"{NAME}-000001", hosts=HOSTS),
             log,

@@ -211,7 +211,7 @@ class LocalEngine:
         last = last_file(begun.directory, batch)
         before = last_file(begun.directory, batch - 1) if batch else -1
         note = replace(planned(begun.directory, batch), stop=self._files.end(last), time_ms=self._room.time_ms())
-        return _Ran(batch, found, note, (before, last), observe(begun.session, self._name, self._spark))
+        return _Ran(batch, found, note, (before, last), seen=observe(begun.session, self._name, self._spark))
 
     def _written(self, ran: _Ran, write: Write) -> Output:
         """The output of a micro-batch, which lies in the commit log then."""

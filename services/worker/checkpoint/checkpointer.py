@@ -57,8 +57,18 @@ class Checkpointer:
     ) -> None:
         self.log, self._refuse = log, refuse
         self.image = UnitImage(store, image_batch)
-        self.writer = LogWriter(partition, log, self.image, author, appender, clock_ms, acked, captured, spent)
-        self.applier = Applier(self.image, clock_ms, passed, jumped, spent)
+        self.writer = LogWriter(
+            partition,
+            log,
+            self.image,
+            author,
+            appender=appender,
+            clock_ms=clock_ms,
+            acked=acked,
+            captured=captured,
+            spent=spent,
+        )
+        self.applier = Applier(self.image, clock_ms, passed, jumped, spent=spent)
 
     @property
     def resting(self) -> bool:

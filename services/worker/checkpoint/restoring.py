@@ -110,7 +110,17 @@ def rebuild(
     at, took_ms = reading.next_offset, cpu_ms() - began_ms
     begins = begins if folded.at_its_line else {}
     return Rebuilt(
-        folded, image, folded.last, at, applied.entries, cuts_end, applied.bytes, took_ms, cuts_base, line, begins
+        folded,
+        image,
+        folded.last,
+        at,
+        entries=applied.entries,
+        cuts_end=cuts_end,
+        bytes=applied.bytes,
+        cpu_ms=took_ms,
+        cuts_base=cuts_base,
+        line=line,
+        begins=begins,
     )
 
 

@@ -130,7 +130,7 @@ class Idling:
         silent, level = self._silent_ones(standings, others, now_ms)
         closes = self._may_close(standings, closing) and now_ms - self._stirred_ms >= (self.close_after_ms or 0.0)
         wanted = tuple(standings) if closes else silent
-        return Question(now_ms, wanted, level, closing, closes) if wanted else None
+        return Question(now_ms, wanted, level, closing, closes=closes) if wanted else None
 
     def waits(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> bool:
         """True if time alone may move the watermark: then cuts must not slow down."""

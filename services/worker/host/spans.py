@@ -45,7 +45,7 @@ class Spans:
 
     def of(self, job: str, generation: str, unit: str, above: Sequence[str]) -> UnitSpans:
         """above: the units whose frames it takes in."""
-        return UnitSpans(self, job, generation, unit, tuple(above))
+        return UnitSpans(self, job, generation, unit, above=tuple(above))
 
     def close(self) -> None:
         """Sends what waits, if it can be sent soon."""

@@ -100,7 +100,9 @@ class IsolatedCode:
         if process is None:
             return catalogue.build(operator, inputs, tables)
         crashed, done = partial(self._crashed, tables.task), partial(self._done, tables.task)
-        return IsolatedTask(operator, inputs[0], tables, process, self._patience_s, crashed, done)
+        return IsolatedTask(
+            operator, inputs[0], tables, process, patience_s=self._patience_s, crashed=crashed, done=done
+        )
 
     def ended(self, now_ms: float) -> CodeCrashed | None:
         """A process has ended at rest, as by the kernel for want of memory. To be asked in the turns of a copy whose

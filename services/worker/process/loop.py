@@ -103,7 +103,9 @@ class Worker:
         self._blocking = (deliveries, restores)
         self._watch = TopicWatch(log, asks := watch or Inline())
         heartbeats = Partition(cluster.heartbeats, 0)
-        self._presence = Presence(log, asks, self._control, heartbeats, self._decisions.assigned, time_ms)
+        self._presence = Presence(
+            log, asks, self._control, heartbeats, assigned=self._decisions.assigned, time_ms=time_ms
+        )
         self._progress = Gathered(self._appender)
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)

@@ -76,7 +76,7 @@ class Delivery:
         self._meter, self._portion = meter, portion or Portion()
         self._refusals = refusals or Refusals()
         self._refused: Refused | None = None
-        self._rows = FittingRows(log, topics, meter, self._refusals, dead_letters)
+        self._rows = FittingRows(log, topics, meter, self._refusals, dead_letters=dead_letters)
         self.ahead = TentativeRows(log, self._rows, unit, tentative)
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None

@@ -62,7 +62,9 @@ class FittingRows:
         """Tentative rows, without those that are known to be larger than their topic takes."""
         params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
         headers = self._rows_of(params["query"]).tentative_headers(batch, fidelity, unit, sink.watermark)
-        rows = Rows(params["topic"], found.values, found.keys, found.partitions, headers, found.headers)
+        rows = Rows(
+            params["topic"], found.values, found.keys, found.partitions, headers=headers, own_headers=found.headers
+        )
         return self._split(rows, sink.task.operator, batch)[0]
 
     def closing(self, sink: OperatorPlan, batch: int, ids: Sequence[bytes]) -> Rows:
@@ -112,4 +114,6 @@ class FittingRows:
         headers = self._rows_of(params["query"]).headers(batch.number, batch.skipped)
         if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
             headers.append(("watermark", str(sink.watermark).encode()))
-        return Rows(params["topic"], found.values, found.keys, found.partitions, headers, found.headers)
+        return Rows(
+            params["topic"], found.values, found.keys, found.partitions, headers=headers, own_headers=found.headers
+        )

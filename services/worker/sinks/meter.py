@@ -61,7 +61,7 @@ class Meter:
             known.replaced + rows.replaced - before.replaced,
             known.withdrawn + rows.withdrawn - before.withdrawn,
             len(rows),
-            rows.fidelity,
+            fidelity=rows.fidelity,
         )
 
 

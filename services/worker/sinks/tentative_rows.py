@@ -179,7 +179,7 @@ class TentativeRows:
         """The position record of the transaction."""
         last = self.last if self.under_way is None else self.under_way.number
         since = self.since if self._trial is None else self._trial[0]
-        return Delivered(self._unit, batch, epoch, too_large, last, since)
+        return Delivered(self._unit, batch, epoch, too_large, tentative=last, since=since)
 
     def committed(self) -> None:
         """The transaction is committed."""

@@ -60,8 +60,8 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
         [rows.values[index] for index in fit],
         None if rows.keys is None else [rows.keys[index] for index in fit],
         None if rows.partitions is None else [rows.partitions[index] for index in fit],
-        rows.headers,
-        None if rows.own_headers is None else [rows.own_headers[index] for index in fit],
+        headers=rows.headers,
+        own_headers=None if rows.own_headers is None else [rows.own_headers[index] for index in fit],
     )
     return kept, letters
 

@@ -36,8 +36,8 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
             around.refusals.refuse(Partition(topic, partition), offset, cause, job.plan.job)
 
         if spark.mode == REAL_TIME:
-            return RowsFeed(task, state, batch, spark, refuse)
-        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0), spark.of_users)
+            return RowsFeed(task, state, batch, spark, refuse=refuse)
+        return RecutFeed(task, state, batch, spark.first_positions, refuse=partial(refuse, 0), of_users=spark.of_users)
     params = job.plan.spec["sources"][task.operator.name]
     schemas = None
     if (format := params.get("format")) in KINDS:
@@ -46,7 +46,7 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
         if format == "protobuf" and (absent := protobuf_schemas.missing()):
             raise NoRegistry(f"source {task.operator.name} reads {format}, and {absent}")
         schemas = Fetched(around.schemas, around.asks, around.time_ms)
-    return SourceFeed(task, state, batch, params, around.clock_ms(), schemas)
+    return SourceFeed(task, state, batch, params, now_ms=around.clock_ms(), schemas=schemas)
 
 
 def table_tasks(job: JobView) -> list[str]:

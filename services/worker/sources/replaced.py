@@ -48,7 +48,7 @@ class TopicGuard:
                 continue
             if source not in log.replaced and (source, found.id) not in self._told:
                 self._told.add((source, found.id))
-                yield Replaced(source, topic, known[-1], found.id, self._sure(log, source))
+                yield Replaced(source, topic, known[-1], found.id, sure=self._sure(log, source))
         if fresh and good:
             self._before, self._now = self._now, {task: cuts.batch for task, cuts in log.tasks.items()}
 

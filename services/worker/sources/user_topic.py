@@ -199,7 +199,7 @@ class SourceFeed(Feed):
         self._waiting = {partition: self._from(at) for partition, at in positions}
 
     def _from(self, position: int) -> Waiting:
-        return Waiting(position, position, position, self._table, self._wanted)
+        return Waiting(position, position, position, self._table, wanted=self._wanted)
 
     def _holds(self, cut: Cut) -> bool:
         return all(r.lost > 0 or self._waiting[r.partition].holds(r.stop) for r in cut.ranges)

@@ -54,8 +54,10 @@ class Cuts:
     ) -> None:
         self._of, self._job, self._intake = of, job, intake
         self._missing = Missing(around.log, around.restores, job.plan.job)
-        self.trimmer = CutTrimmer(job, unit, intake.cutter.log, around, lambda: of.commits)
-        self.retention = RetentionWatch(job, unit, intake.cutter, around, acked, lambda: of.commits, edges.mean_bytes)
+        self.trimmer = CutTrimmer(job, unit, intake.cutter.log, around, leads=lambda: of.commits)
+        self.retention = RetentionWatch(
+            job, unit, intake.cutter, around, acked=acked, leads=lambda: of.commits, record_bytes=edges.mean_bytes
+        )
 
     def taken(self) -> list[tuple[str, str, dict[int, int], int | None]]:
         """Progress on each users' topic, from any thread: source, topic, the offset behind the last record processed by

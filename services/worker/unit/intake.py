@@ -46,7 +46,9 @@ class Intake:
         self._job, self._around, self._raises = job, around, layout.unit.name in job.raising_units
         strict = job.plan.spec.get("on_divergence") != "continue"
         marker = rebuilt.marker
-        self.inputs = Inputs(layout, job.number, marker, refuse, gaps, strict, rebuilt.begins, job.void)
+        self.inputs = Inputs(
+            layout, job.number, marker, refuse, gaps=gaps, strict=strict, begins=rebuilt.begins, void=job.void
+        )
         self._seen = {} if marker is None else dict(marker.seen)
         self.cutter = Cutter(job, layout, rebuilt, around)
         self.feeds = self.cutter.feeds

@@ -55,7 +55,17 @@ class Outputs:
         self._delivers = layout.unit.delivers
         counting = _retained(job, layout) if job.bound.set else None
         written = partial(_format, job)
-        self._outbox = Outbox(layout, job.number, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms, counting, written)
+        self._outbox = Outbox(
+            layout,
+            job.number,
+            epoch,
+            appender,
+            max_frame_bytes=MAX_FRAME_BYTES,
+            spent=spent,
+            clock_ms=clock_ms,
+            retained=counting,
+            format=written,
+        )
         self._progress = job.progress
         self.adopt(marker)
         self._kept = KeptOutputs()
@@ -86,7 +96,7 @@ class Outputs:
             self._send(batch, produced.sent)
         else:
             self._kept.sent.append((batch, produced.sent))
-        made = Batch(batch, produced.sinks, dead, skipped, produced.passed)
+        made = Batch(batch, produced.sinks, dead, skipped, passed=produced.passed)
         if self._delivery is not None:
             self._delivery.deliver(made)
         elif self._delivers:

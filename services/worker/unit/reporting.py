@@ -22,12 +22,12 @@ def state_of(unit: str, core: Lifecycle, running: Running | None, stands: str = 
         core.epoch,
         core.state.value,
         running.batch if running is not None else core.reached if core.state is State.FAULTED else 0,
-        core.error,
-        0 if marker is None else marker.b,
-        "" if running is None else running.stopped,
-        "; ".join(filter(None, ("" if running is None else running.waits, stands))),
-        "" if running is None else running.cuts.retention.text,
-        () if running is None else running.showing.newest,
+        error=core.error,
+        durable=0 if marker is None else marker.b,
+        stopped="" if running is None else running.stopped,
+        waits="; ".join(filter(None, ("" if running is None else running.waits, stands))),
+        risk="" if running is None else running.cuts.retention.text,
+        shows=() if running is None else running.showing.newest,
     )
 
 

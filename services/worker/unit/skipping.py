@@ -172,7 +172,7 @@ class Skipping:
             self._phase = Phase.DONE
             self._of.turns.stir()
             return
-        gap = Gap(self._unit, self._after, upto, min(self._outputs.position, upto), self._records)
+        gap = Gap(self._unit, self._after, upto, min(self._outputs.position, upto), records=self._records)
         self._phase = Phase.MARKING
         self._checkpointer.writer.begin(replace(self._of.moment(), gap=gap), Kind.SWEEP)
 

@@ -146,7 +146,7 @@ class TentativeLine:
         next = of.intake.inputs.following(done, self._writers()) if on else None
         behind = self._fork is not None and next is not None and next > done + 1 and of.batch > self._forked_at
         void = behind or (self._fork is not None and self._fork.void)
-        return LineView(self._leads, self._out(), of.batch, not of.data_wait, next is not None, void)
+        return LineView(self._leads, self._out(), of.batch, not of.data_wait, ahead=next is not None, void=void)
 
     @property
     def _leads(self) -> bool:

@@ -105,7 +105,7 @@ def choose(
     suited = better(asked)
     able = [one for one in suited if steady is None or one.scheme in steady]
     unsteady = frozenset(one.scheme for one in suited) - {one.scheme for one in able}
-    return Verdict(promise_ms, asked.estimates, min([stays, *able], key=_rank).scheme, present, unsteady)
+    return Verdict(promise_ms, asked.estimates, min([stays, *able], key=_rank).scheme, present, unsteady=unsteady)
 
 
 def better(verdict: Verdict) -> list[Estimate]:

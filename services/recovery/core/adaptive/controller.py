@@ -156,7 +156,9 @@ class Adaptive:
             return
         promise_ms = terms.promise.recovery_ms if before.adaptive else 0.0
         phases = verdict.of(before.scheme).phases
-        found = Foreseen(after.epoch, leader.worker, before.scheme, phases, promise_ms, drilled(after))
+        found = Foreseen(
+            after.epoch, leader.worker, before.scheme, phases, promise_ms=promise_ms, drilled=drilled(after)
+        )
         self.foreseen[before.unit] = found
 
     def verdict(self, change: Change, terms: Terms, grace_us: int, now_us: int, lag_batches: int = 0) -> Verdict | None:

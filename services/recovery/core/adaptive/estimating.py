@@ -132,7 +132,9 @@ def takeover(
     wire = max(_known(facts.send_ms) if steps.send else 0.0, _known(facts.receive_ms) if steps.receive else 0.0)
     away_ms = detection_ms + slack_ms + deploy + read + wire
     replay = replay_ms(steps.replay, facts, away_ms) if exact else 0.0
-    return Phases(detection_ms, deploy, read, wire, replay, _known(facts.open_ms), slack_ms, margin)
+    return Phases(
+        detection_ms, deploy, read, wire, replay=replay, opening=_known(facts.open_ms), slack=slack_ms, margin=margin
+    )
 
 
 def read_ms(facts: Facts) -> float:

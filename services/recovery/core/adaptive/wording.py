@@ -30,7 +30,7 @@ def alternatives(verdict: Verdict) -> tuple[Alternative, ...]:
             known(one.total_ms),
             round(one.cost, 3),
             {name: known(ms) for name, ms in one.phases.named().items()},
-            verdict.rejected(one),
+            rejected=verdict.rejected(one),
         )
         for one in ordered(verdict)
     )

@@ -217,7 +217,7 @@ def _open(s: Scene) -> Incident:
         s.generation,
         1,
         s.workers,
-        tuple(sorted(s.stranded)),
+        units=tuple(sorted(s.stranded)),
         line=s.line if s.back else 0,
         blocking=s.blocking,
         above=tuple(sorted(s.senders)) if s.back else (),

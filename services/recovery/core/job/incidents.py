@@ -70,9 +70,9 @@ class _Job:
             queries,
             int(when.get("workers") or _DEFAULT.workers),
             round(float(when.get("within_s") or _DEFAULT.within_s) * 1_000_000),
-            buffering(plan),
-            round(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
-            {} if buffering(plan) == UPSTREAM else upstream(plan),
+            buffering=buffering(plan),
+            patience_us=round(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
+            above={} if buffering(plan) == UPSTREAM else upstream(plan),
         )
 
     def key(self, unit: str) -> str:
@@ -181,7 +181,7 @@ class Incidents:
         if not incident.line or not job.back(assigned):
             return Part(turn, 0, place, limited=limited)
         waits = not all(job.joined(one, incident.line, assigned) for one in job.above.get(name, ()))
-        return Part(turn, max(incident.line, assigned.line(key)), place, waits, limited)
+        return Part(turn, max(incident.line, assigned.line(key)), place, waits, limited=limited)
 
     def above(self, unit: str) -> list[str]:
         """The units that go back with it: those that send what it takes in, where only sources retain that."""

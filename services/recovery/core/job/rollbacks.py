@@ -59,4 +59,4 @@ class Rollbacks:
         apart = [change for change in found if change.back != complete or change.line <= held]
         late = bool(apart) and all(change.rolled >= asked for change in apart)
         joins = bool(found) and not apart and (own is None or own.line < last)
-        return Back(asked, complete, last if joins else last + 1, not apart, late)
+        return Back(asked, complete, last if joins else last + 1, not apart, late=late)

@@ -96,7 +96,7 @@ class Outages:
         names = sorted(frozenset[str]().union(*asking).intersection(topology.units))
         units = {unit_key(plan.job, plan.generation, name): name for name in names}
         every = tuple(unit_key(plan.job, plan.generation, unit.name) for unit in plan.units)
-        self._jobs[job_key(plan.job, plan.generation)] = _Job(plan, Measured(plan), topology, units, every)
+        self._jobs[job_key(plan.job, plan.generation)] = _Job(plan, Measured(plan), topology, units, all_units=every)
 
     def end(self, job: str) -> None:
         self._jobs.pop(job, None)
@@ -151,7 +151,10 @@ class Outages:
         upto = _newest(known, situation.detector)
         number, epoch = 1 if last is None else last.number + 1, situation.change.epoch
         fidelity = known.fidelity({*out, *known.proposed, name})
-        self._propose(known, Outage(known.plan.job, known.plan.generation, name, number, epoch, upto, fidelity))
+        self._propose(
+            known,
+            Outage(known.plan.job, known.plan.generation, name, number, epoch=epoch, upto=upto, fidelity=fidelity),
+        )
 
     def look(
         self,

@@ -35,7 +35,15 @@ class Candidate:
 
     @classmethod
     def of(cls, beat: Heartbeat, shown: bool = True) -> Candidate:
-        return cls(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine, beat.standbys, shown)
+        return cls(
+            beat.worker,
+            beat.incarnation,
+            beat.zone,
+            max(beat.slots, 1),
+            host=beat.machine,
+            standbys=beat.standbys,
+            shown=shown,
+        )
 
 
 class Room:

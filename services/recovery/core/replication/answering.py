@@ -76,7 +76,7 @@ def answer(question: Question) -> Answer:
     units = _with_kept(topology, best, now)
     chosen = tuple(sorted(names(topology, units)))
     moving = set(units) != set(now) and _moving(question, units, budget)
-    return Answer(question, chosen, value(topology, units), value(topology, now[:budget]), moving)
+    return Answer(question, chosen, value(topology, units), value(topology, now[:budget]), moving=moving)
 
 
 def _moving(question: Question, units: Sequence[int], budget: int) -> bool:

@@ -84,8 +84,8 @@ class Replication:
             Measured(plan),
             share,
             units,
-            planned[0].scheme,
-            submitted(plan.generation) or 0,
+            base=planned[0].scheme,
+            asked=submitted(plan.generation) or 0,
             decided_us=now_us,
         )
 
@@ -136,7 +136,12 @@ class Replication:
                 return
         job, generation = split_job_key(question.job)
         made = ReplicationPlan(
-            job, generation, question.number + 1, answer.units, round(answer.fidelity, 6), round(answer.before, 6)
+            job,
+            generation,
+            question.number + 1,
+            answer.units,
+            fidelity=round(answer.fidelity, 6),
+            before=round(answer.before, 6),
         )
         known.proposed = made
         self.records.append(made)
@@ -191,7 +196,7 @@ class Replication:
             if measured is None:
                 return
         number, units = (0, ()) if present is None else (present.number, present.units)
-        known.asking = Question(key, known.plan, known.share, number, units, own, measured)
+        known.asking = Question(key, known.plan, known.share, number, present=units, without=own, measured=measured)
         self.questions.append(known.asking)
 
     def _direct(self, key: str, known: _Job, own: frozenset[str], assigned: Assigned) -> None:

@@ -60,7 +60,7 @@ class Crash:
     @property
     def deadly(self) -> Deadly:
         """The crash as the record of a quarantine has it."""
-        return Deadly(self.count, self.worker, self.batch, self.what, self.error)
+        return Deadly(self.count, self.worker, self.batch, self.what, error=self.error)
 
 
 class Crashes:
@@ -135,4 +135,4 @@ class Crashes:
             same = False
         count = known.count + 1 if known is not None and same else 1
         status = record.status if isinstance(record, Exit) and not record.dying else None
-        return Crash(at.batch, at.what, count, record.worker, status, record.time_ms, now_us)
+        return Crash(at.batch, at.what, count, record.worker, status=status, time_ms=record.time_ms, since_us=now_us)
