@@ -65,6 +65,7 @@ METHODS: Exceptions = {
     "log/memory.py:MemoryLog": (30, PORT),
     "node/kafka/broker.py:EmbeddedKafka": (35, "steps of a start and a stop"),
     "node/supervisor.py:Supervisor": (35, "each duty of a turn is a method"),
+    "planning/sql/planner.py:Planner": (25, "each clause of a query has a method"),
     "recovery/core/known.py:ReplicaView": (30, VIEW),
     "recovery/core/unit/situation.py:Situation": (40, VIEW),
     "spark/copy.py:SparkCopy": (35, "each action of the core is carried out by a method"),

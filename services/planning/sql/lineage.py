@@ -108,8 +108,8 @@ def _selected(operator: Select, inputs: list[Facts]) -> Facts:
         given.window if kept else None,
         bounds,
         frozenset(new for old, new in pairs if old in given.rising),
-        frozenset(new for old, new in pairs if old in given.falling),
-        given.single,
+        falling=frozenset(new for old, new in pairs if old in given.falling),
+        single=given.single,
     )
 
 
