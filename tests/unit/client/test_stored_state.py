@@ -126,6 +126,20 @@ def test_rows_that_are_ranked_are_shown_with_their_ranks(read: Read) -> None:
     assert len(read.rows("best", "rows")) == 2
 
 
+def test_rows_that_a_pace_holds_are_shown_by_key() -> None:
+    paced = {
+        **JOB,
+        "operators": {"totals": JOB["operators"]["totals"], "seldom": {"pace": {"every_s": 3600}, "input": "totals"}},
+        "queries": {"seldom": {"input": "seldom", "sink": {"topic": "seldom"}}},
+    }
+    run = JobRun(Job.model_validate({**paced, "sources": {"flights": JOB["sources"]["flights"]}}))
+    for second in range(3):
+        run.feed("flights", [{"carrier": "UA", "number": 1, "delay": 5, "at": f"2026-01-01T00:00:0{second}Z"}])
+        run.advance(1)
+    ((key, value),) = Read(run).rows("seldom", "rows")
+    assert (key, value["n"]) == ({"carrier": "UA", "number": 1}, 3)
+
+
 def test_both_sides_of_joins_are_shown(read: Read) -> None:
     assert read.rows("named", "table") == [
         ({"carrier": "AA"}, {"name": "American"}),
@@ -145,7 +159,7 @@ def test_both_sides_of_joins_are_shown(read: Read) -> None:
 
 def test_every_kind_of_operator_that_keeps_state_is_in_this_test() -> None:
     stateful = {name for name, kind in OPERATORS.items() if name != "spark" and kind.stateful({})}
-    assert stateful == {"aggregate", "dedup", "top", "join", "asof_join", "python"}  # python: tests/unit/cli
+    assert stateful == {"aggregate", "dedup", "top", "join", "asof_join", "pace", "python"}  # python: tests/unit/cli
 
 
 def test_a_key_is_read_from_the_task_that_has_it_and_prefixes_go_part_by_part(read: Read) -> None:
