@@ -106,6 +106,7 @@ AT_ONCE: dict[str, Case] = {
     "inner join of two tables by a key of the one": updating("inner", ROWS),
     "left join of two tables": updating("left", ROWS),
     "rows of a table that another one lacks": updating("anti", ROWS),
+    "pace": ("pace", {"pace": {"every_s": 3}}, [Stream(FIELDS, ("k",))]),
     "dedup at once": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"], "emit": "each"}, [FIELDS]),
 }
 """The rows, or the last one of each key, depend on the order in which rows come, but not on the batches."""
@@ -162,7 +163,7 @@ def last_rows(case: Case, found: Sequence[dict[str, Any]]) -> dict[tuple[Any, ..
 
 
 def _replacing(case: Case) -> bool:
-    return "updates" in (case[1].get("emit"), case[1].get("join", {}).get("emit"))
+    return case[0] == "pace" or "updates" in (case[1].get("emit"), case[1].get("join", {}).get("emit"))
 
 
 def drawn(case: Case, data: st.DataObject) -> list[Row]:

@@ -34,6 +34,7 @@ OPERATORS: dict[str, dict[str, Any]] = {
     "visits": {"aggregate": {"n": "count()"}, "key": KEY, "window": {"gap_s": 60}, "input": "s"},
     "once": {"dedup": {"within_s": 60}, "key": KEY, "emit": "each", "input": "s"},
     "beside": {"join": {"left": "s", "right": "t", "on": KEY}},
+    "seldom": {"pace": {"every_s": 60}, "input": "totals"},
 }
 SECOND_US = 1_000_000
 NOT_SPLIT = OperatorKind.split_by
@@ -53,7 +54,9 @@ def planned(name: str, tasks: int) -> Plan:
         "t": {"topic": "side", "fields": FIELDS, "event_time": "at", "table": KEY},
     }
     joined = name == "beside"
-    raw = jobs.job({name: {**OPERATORS[name], "parallelism": tasks}}, sources if joined else {"s": sources["s"]})
+    before = {"totals": OPERATORS["totals"]} if name == "seldom" else {}
+    operators = {**before, name: {**OPERATORS[name], "parallelism": tasks}}
+    raw = jobs.job(operators, sources if joined else {"s": sources["s"]})
     return make_plan(
         interpret(raw), generation=jobs.GENERATION, id=Id("c", 1), topics=None, first={}, prefix="holdfast",
         versions={}, allow=(), describe=describe,
@@ -70,6 +73,8 @@ def pieces(name: str, tasks: int) -> Iterator[Piece]:
         mine = rows.filter(pl.Series(homes == index))
         store = StateStore(MemoryImage())
         sides = [FIELDS, {**FIELDS, DELETED: "bool"}] if name == "beside" else [FIELDS]
+        if name == "seldom":
+            sides, mine = [dict(operator.fields)], mine.with_columns(pl.lit(1).alias("n"))
         task = build(operator, sides, store.of_task(f"{name}-{index}"))
         store.watch(True)
         for batch, part in enumerate((mine[: mine.height // 2], mine[mine.height // 2 :]), start=1):
@@ -111,7 +116,7 @@ def test_a_kind_that_says_how_its_state_is_split_is_covered_here() -> None:
     said = {
         name for name, kind in KINDS.items() if isinstance(kind, OperatorKind) and type(kind).split_by is not NOT_SPLIT
     }
-    assert said == {"aggregate", "dedup", "join"}
+    assert said == {"aggregate", "dedup", "join", "pace"}
 
 
 def test_a_new_name_is_on_every_piece_and_a_table_that_nobody_knows_is_refused() -> None:
