@@ -40,6 +40,10 @@ _SETTINGS: Mapping[str, str | int] = {
 }
 
 
+_OF_CALLBACKS = (KafkaException, SystemError)
+"""Raised by a wait in which the client finds that it can do no more, such as without any right to write."""
+
+
 class KafkaAppender:
     """Implements Appender over one producer. linger_ms: how long a record may wait for others to go with it."""
 
@@ -84,7 +88,7 @@ class KafkaAppender:
     def flush(self, timeout_s: float) -> None:
         try:
             missing = self._producer.flush(timeout_s)
-        except SystemError as raised:  # what a callback meets once the client can do no more, such as without any right
+        except _OF_CALLBACKS as raised:
             raise self._cluster.unanswered("append", str(raised.__cause__ or raised)) from raised
         self._call_done()
         failure, self._failure = self._failure, None
@@ -96,11 +100,18 @@ class KafkaAppender:
 
     def close(self) -> None:
         """Waits a little for answers; what is not answered then fails, and may have been appended or not."""
-        if self._producer.flush(CLOSE_S):
+        if self._left():
             self._producer.purge()
-            self._producer.flush(CLOSE_S)
+            self._left()
         self._cluster.known.closed(self._placed)
         self._call_done()
+
+    def _left(self) -> int:
+        """Records without an answer after a wait. What the wait raises was said by `append` or `flush`, or is an answer."""
+        try:
+            return self._producer.flush(CLOSE_S)
+        except _OF_CALLBACKS:
+            return len(self._producer)
 
     def _answered(self, error: KafkaError | None, message: KafkaMessage, done: Delivered | None = None) -> None:
         offset = message.offset()

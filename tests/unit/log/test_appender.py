@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
@@ -138,3 +139,30 @@ def test_a_producer_of_the_library_is_gone_with_its_appender(monkeypatch: pytest
         assert former() is None
     finally:
         gc.enable()
+
+
+class Forbidden(Library):
+    """A producer that may write nothing: each wait raises, until its records are given up."""
+
+    def __init__(self, raised: Exception) -> None:
+        super().__init__()
+        self.raised = raised
+
+    def flush(self, timeout_s: float) -> int:
+        if self.answered:
+            raise self.raised
+        return 0
+
+    def purge(self) -> None:
+        self.answered = []
+
+
+@pytest.mark.parametrize("raised", [KafkaException("no right"), SystemError("a callback raised")])
+def test_a_producer_without_rights_is_an_error_of_the_log_and_is_closed(raised: Exception) -> None:
+    library = Forbidden(raised)
+    appender = KafkaAppender(library, "test")  # type: ignore[arg-type]
+    appender.append(WHERE, b"x")
+    with pytest.raises(Retriable, match="no right|a callback raised"):
+        appender.flush(1.0)
+    appender.close()
+    assert not library.answered
