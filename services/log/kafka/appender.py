@@ -107,7 +107,7 @@ class KafkaAppender:
         self._call_done()
 
     def _left(self) -> int:
-        """Records without an answer after a wait. What the wait raises was said by `append` or `flush`, or is an answer."""
+        """Records without an answer after a wait. An error of the wait was said by `flush`, or is a record's answer."""
         try:
             return self._producer.flush(CLOSE_S)
         except _OF_CALLBACKS:

@@ -162,7 +162,7 @@ def test_a_producer_without_rights_is_an_error_of_the_log_and_is_closed(raised: 
     library = Forbidden(raised)
     appender = KafkaAppender(library, "test")  # type: ignore[arg-type]
     appender.append(WHERE, b"x")
-    with pytest.raises(Retriable, match="no right|a callback raised"):
+    with pytest.raises(Retriable, match=r"no right|a callback raised"):
         appender.flush(1.0)
     appender.close()
     assert not library.answered
