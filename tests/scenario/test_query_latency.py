@@ -11,7 +11,7 @@ name: numbers
 sources: {numbers: {topic: numbers, fields: {x: int, y: string}}}
 operators:
   fine: {aggregate: {n: "count()"}, key: [y], input: numbers, emit: updates}
-fault_tolerance: {default: {scheme: none}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 60000}}
 queries:
   fine: {input: fine, sink: {topic: fine}}
 placement: {units: [[numbers], [fine, sink-fine]]}

@@ -340,7 +340,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(blind_retry, "delivered", 3, "takeovers", run_ms=3_500),
     Mutant(rows_in_doubt_forgotten, "replay differs", 7, "takeovers", run_ms=3_500),
     Mutant(unsent_frames_forgotten, "marker", 24, "unsent"),
-    Mutant(kept_too_short, "marker", 37, "unsent"),
+    Mutant(kept_too_short, "replay differs", 92, "unsent"),
     Mutant(suspended_copies_hold, "liveness", 49, "incidents"),
     Mutant(topic_ids_not_compared, "replaced", 0, "renewed"),
     Mutant(read_on_by_offset_alone, "replaced", 0, "renewed"),
