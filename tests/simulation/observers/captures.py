@@ -187,8 +187,10 @@ class Captures:
     def _look_at_entry(self, own: str, now: dict[str, Seen]) -> None:
         """Checks that units captured as one entry have one backup."""
         scheduler = next((one.of._scheduler for one in now.values()), None)
-        policy = None if scheduler is None else next(iter(scheduler._made.get(IdleMinMax.name, ())), None)
-        if not isinstance(policy, IdleMinMax) or policy.entry is self._entries.get(own):
+        made = () if scheduler is None else scheduler._made.get(IdleMinMax.name, ())
+        policy = next((one for one in made if isinstance(one, IdleMinMax)), None)
+        assert policy is not None or not made, "a policy that is not found would not be checked"
+        if policy is None or policy.entry is self._entries.get(own):
             return
         self._entries[own] = policy.entry
         backups = {now[unit].of.backup for unit in policy.entry if unit in now}
