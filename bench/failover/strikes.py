@@ -6,13 +6,13 @@ Source: MECHANISMS section 1 (what the schemes promise), PROTOCOL 5 and 8.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from bench.rig.figures import Target, at_most, percentile
+from bench.rig.resumed import remaining
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
 KILL, KILL_UNNOTICED, STALL = "kill", "kill-unnoticed", "stall"
@@ -117,14 +117,7 @@ def victim(scheme: str, operator: str, copies: Sequence[str], charges: Mapping[s
 
 def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
     """Strikes that are still to be made."""
-    done = Counter(Strike(one.scheme, one.fault) for one in made)
-    left = []
-    for strike in wanted:
-        if done[strike]:
-            done[strike] -= 1
-        else:
-            left.append(strike)
-    return left
+    return remaining(wanted, [Strike(one.scheme, one.fault) for one in made])
 
 
 def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[list[Strike]]:

@@ -6,13 +6,13 @@ Source: MECHANISMS P12 to P14, docs/decisions/0168 to 0170.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from bench.rig.figures import percentile
+from bench.rig.resumed import remaining
 
 UNIT, FORK, BROKER = "unit", "fork", "broker"
 KINDS = {
@@ -77,14 +77,7 @@ def strikes(count: int) -> list[Strike]:
 
 def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
     """Outages that are still to be made."""
-    done = Counter(Strike(one.kind, one.fault) for one in made)
-    left = []
-    for strike in wanted:
-        if done[strike]:
-            done[strike] -= 1
-        else:
-            left.append(strike)
-    return left
+    return remaining(wanted, [Strike(one.kind, one.fault) for one in made])
 
 
 def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[list[Strike]]:

@@ -12,6 +12,8 @@ from statistics import median
 
 import msgspec
 
+from bench.rig.resumed import remaining
+
 DRILL, KILL, UNNOTICED = "drill", "kill", "kill-unnoticed"
 KINDS = {
     DRILL: "`holdfast drill`: nothing fails, detection counts as estimated",
@@ -65,14 +67,7 @@ def trials(promises_ms: Sequence[int], counts: Mapping[str, int]) -> list[Trial]
 
 def left_of(wanted: Sequence[Trial], made: Sequence[Outcome]) -> list[Trial]:
     """Trials that are still to be made."""
-    done = Counter(Trial(one.promise_ms, one.kind) for one in made)
-    left = []
-    for trial in wanted:
-        if done[trial]:
-            done[trial] -= 1
-        else:
-            left.append(trial)
-    return left
+    return remaining(wanted, [Trial(one.promise_ms, one.kind) for one in made])
 
 
 def rounds(left: Sequence[Trial], together: int) -> Iterator[list[Trial]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -37,6 +38,17 @@ class Record(Generic[T]):
         with self._path.open("ab") as file:
             file.writelines(msgspec.json.encode(one) + b"\n" for one in new)
         self.made += new
+
+
+def remaining(wanted: Sequence[T], made: Iterable[T]) -> list[T]:
+    """What is still to be made, in the order wanted; what is wanted twice is made twice."""
+    done, found = Counter(made), list[T]()
+    for one in wanted:
+        if done[one]:
+            done[one] -= 1
+        else:
+            found.append(one)
+    return found
 
 
 def go_on(work: Callable[[], None], err: Console) -> int:

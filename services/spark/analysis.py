@@ -81,11 +81,10 @@ def _described(plan: SparkPlan, outputs: Mapping[str, DataFrame], result: DataFr
     output = together(columns) if plan.outputs else columns[ONLY]
     plain = all(travels(text) for text in output.values())
     mode, reason = choice(found, sql=bool(plan.sql), steady=_steady(result), plain=plain)
-    timed = TIME if plan.outputs and not untimed else ""
     return Answer(
         output=output,
         outputs=columns if plan.outputs else {},
-        time=timed if plan.outputs else times[ONLY].name,
+        time=("" if untimed else TIME) if plan.outputs else times[ONLY].name,
         timed=any(one.timed for one in times.values()),
         holds=found.holds(plan.emit),
         closes=found.holds(plan.emit) and found.watermark,
