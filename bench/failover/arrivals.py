@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from itertools import pairwise, takewhile
 
 import msgspec
 
 from bench.rig.cluster import now_ms
+from bench.rig.following import Following
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.protocol import Log
 
@@ -20,33 +20,20 @@ class _Row(msgspec.Struct):
     sent: int
 
 
-class Arrivals:
+class Arrivals(Following):
     """Follows a topic in a thread of its own; `seen` may be looked at meanwhile: (arrived ms, newest record's time)."""
 
     def __init__(self, log: Log, topic: str) -> None:
-        self._reader = log.reader("arrivals")
-        self._reader.assign({Partition(topic, 0): 0})
-        self._over = threading.Event()
+        super().__init__(log, "arrivals", [Partition(topic, 0)])
         self._decode = msgspec.json.Decoder(_Row).decode
-        self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
         self.seen: deque[tuple[float, int]] = deque(maxlen=KEPT)
 
-    def __enter__(self) -> Arrivals:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._reader.close()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            chunks, arrived_ms = self._reader.poll(POLL_S), now_ms()
-            for chunk in chunks:
-                if chunk.messages:
-                    newest = self._decode(chunk.messages[-1].value() or b"").sent
-                    self.seen.append((arrived_ms, newest))
+    def _turn(self) -> None:
+        chunks, arrived_ms = self._reader.poll(POLL_S), now_ms()
+        for chunk in chunks:
+            if chunk.messages:
+                newest = self._decode(chunk.messages[-1].value() or b"").sent
+                self.seen.append((arrived_ms, newest))
 
     # -- what they say ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from bench.rig.following import Following
 from holdfast.schemas import assignments, heartbeats, plans
 from holdfast.schemas.assignments import Change, ReplicationPlan, split_unit_key
 from holdfast.schemas.heartbeats import Echo
@@ -21,31 +22,20 @@ POLL_S = 0.05
 ECHOED_S = 1.0
 
 
-class Observer:
+class Observer(Following):
     """Reads in a thread of its own, from entering to leaving.
 
     assigned: gets how units stand after each record of `assignments`, in that thread.
     """
 
     def __init__(self, log: Log, topics: ClusterTopics, assigned: Callable[[Assigned], None] | None = None) -> None:
+        names = (topics.heartbeats, topics.assignments, topics.plans)
+        super().__init__(log, "observer", [Partition(name, 0) for name in names])
         self._topics, self._assigned = topics, assigned
         self._core = Recovery()
         self._echoes: dict[str, float] = {}
         self._incarnations: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._reader = log.reader("observer")
-        self._reader.assign({Partition(name, 0): 0 for name in (topics.heartbeats, topics.assignments, topics.plans)})
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
-
-    def __enter__(self) -> Observer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._reader.close()
 
     def leader_of(self, job: str, unit: str) -> str:
         """The worker that leads the newest such job's unit."""
@@ -101,12 +91,11 @@ class Observer:
         with self._lock:
             return sum(1 for at_s in self._echoes.values() if at_s > since_s)
 
-    def _run(self) -> None:
-        while not self._over.is_set():
-            for chunk in self._reader.poll(POLL_S):
-                with self._lock:
-                    for message in chunk.messages:
-                        self._take(chunk.partition.topic, message)
+    def _turn(self) -> None:
+        for chunk in self._reader.poll(POLL_S):
+            with self._lock:
+                for message in chunk.messages:
+                    self._take(chunk.partition.topic, message)
 
     def _take(self, topic: str, message: Message) -> None:
         now_us, value = time.monotonic_ns() // 1000, message.value() or b""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from bench.rig.cluster import now_ms
+from bench.rig.following import Following
 from holdfast.newest import Newest
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.sink_records import FINAL, TENTATIVE, RowsOf
@@ -17,36 +18,24 @@ from holdfast.services.log.protocol import Log, Message
 POLL_S = 0.02
 
 
-class Rows:
+class Rows(Following):
     """Follows a topic of one partition in a thread of its own, from entering to leaving."""
 
     def __init__(self, log: Log, topic: str, ours: RowsOf) -> None:
-        self._reader = log.reader("rows")
-        self._reader.assign({Partition(topic, 0): 0})
+        super().__init__(log, "rows", [Partition(topic, 0)])
         self._ours, self._newest = ours, Newest()
         self._told: dict[bytes | None, bytes | None] = {}
         self._final: dict[bytes | None, bytes | None] = {}
         self._counts = Counter[str]()
         self._tentative_ms: list[float] = []
-        self._lock, self._over = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rows", daemon=True)
+        self._lock = threading.Lock()
 
-    def __enter__(self) -> Rows:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._reader.close()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            with suppress(Retriable):  # Kafka is killed now and then
-                for chunk in self._reader.poll(POLL_S):
-                    with self._lock:
-                        for message in chunk.messages:
-                            self._take(message, now_ms())
+    def _turn(self) -> None:
+        with suppress(Retriable):  # Kafka is killed now and then
+            for chunk in self._reader.poll(POLL_S):
+                with self._lock:
+                    for message in chunk.messages:
+                        self._take(message, now_ms())
 
     def _take(self, message: Message, at_ms: float) -> None:
         key, value, headers = message.key(), message.value(), message.headers()

@@ -41,7 +41,7 @@ class Record(Generic[T]):
 
 
 def remaining(wanted: Sequence[T], made: Iterable[T]) -> list[T]:
-    """What is still to be made, in the order wanted; what is wanted twice is made twice."""
+    """Items that are still to be made, in the order wanted; one that is wanted twice is made twice."""
     done, found = Counter(made), list[T]()
     for one in wanted:
         if done[one]:
