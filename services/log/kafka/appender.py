@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException
@@ -51,6 +51,7 @@ class KafkaAppender:
         self._cluster = cluster
         self._due: deque[tuple[Delivered, KafkaError | None, int]] = deque()
         self._failure: KafkaError | None = None
+        self._fatal = ""
         self._placed: dict[Partition, int] = {}
         self._stalled = Stalled(cluster.seen)
         cluster.known.opened(self._placed)
@@ -77,19 +78,16 @@ class KafkaAppender:
                 )
                 return
             except BufferError:
-                self._producer.poll(_FULL_WAIT_S)  # room comes with answers; their `done` waits for our poll
+                self._wait(self._producer.poll, _FULL_WAIT_S)  # room comes with answers; `done` waits for our poll
             except KafkaException as exception:
                 raise self._refused(partition, value, exception) from exception
 
     def poll(self) -> None:
-        self._stalled.polled(self._producer, self._producer.poll(0) > 0)
+        self._stalled.polled(self._producer, self._wait(self._producer.poll, 0) > 0)
         self._call_done()
 
     def flush(self, timeout_s: float) -> None:
-        try:
-            missing = self._producer.flush(timeout_s)
-        except _OF_CALLBACKS as raised:
-            raise self._cluster.unanswered("append", str(raised.__cause__ or raised)) from raised
+        missing = self._wait(self._producer.flush, timeout_s)
         self._call_done()
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -109,9 +107,26 @@ class KafkaAppender:
     def _left(self) -> int:
         """Records without an answer after a wait. An error of the wait was said by `flush`, or is a record's answer."""
         try:
-            return self._producer.flush(CLOSE_S)
-        except _OF_CALLBACKS:
+            return self._wait(self._producer.flush, CLOSE_S)
+        except Retriable:
             return len(self._producer)
+
+    def _wait(self, call: Callable[[float], int], timeout_s: float) -> int:
+        """The answer of the client. An error that ends the producer is raised by one wait only, and kept for later."""
+        try:
+            return call(timeout_s)
+        except _OF_CALLBACKS as raised:
+            cause = raised.__cause__ or raised
+            self._fatal = error_of(cause).str() if isinstance(cause, KafkaException) else str(cause)
+            raise self._cluster.unanswered("append", self._fatal) from raised
+
+    def _cause(self, error: KafkaError) -> str:
+        """Text of an error. A producer that has ended answers every call with the same words, which name no cause."""
+        if error.code() != KafkaError._FATAL:
+            return error.str()
+        with contextlib.suppress(Retriable):
+            self._wait(self._producer.poll, 0)
+        return self._fatal or error.str()
 
     def _answered(self, error: KafkaError | None, message: KafkaMessage, done: Delivered | None = None) -> None:
         offset = message.offset()
@@ -133,10 +148,10 @@ class KafkaAppender:
     def _error(self, error: KafkaError) -> Exception:
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return InvalidRecord("a record is larger than its topic takes: raise the topic's max.message.bytes")
-        return self._cluster.unanswered("append", error.str())
+        return self._cluster.unanswered("append", self._cause(error))
 
     def _refused(self, partition: Partition, value: bytes | None, exception: KafkaException) -> Exception:
         error = error_of(exception)
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return InvalidRecord(f"a record of {plural(len(value or b''), 'byte')} for {partition} is above 16 MiB")
-        return Retriable(f"cannot append to {partition}: {error.str()}. Open a new appender")
+        return Retriable(f"cannot append to {partition}: {self._cause(error)}. Open a new appender")

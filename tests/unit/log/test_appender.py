@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
@@ -166,3 +166,42 @@ def test_a_producer_without_rights_is_an_error_of_the_log_and_is_closed(raised: 
         appender.flush(1.0)
     appender.close()
     assert not library.answered
+
+
+CAUSE = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no id for this login")
+
+
+class Ended(Library):
+    """A producer that has ended: its next wait alone says why, and every call fails with words that name no cause."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = False
+
+    def produce(self, *args: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    def poll(self, timeout_s: float) -> int:
+        if not self.said:
+            self.said = True
+            raise KafkaException(CAUSE)
+        return 0
+
+
+@pytest.mark.parametrize("polled", [False, True])
+def test_each_error_of_a_producer_that_has_ended_names_the_cause(polled: bool) -> None:
+    appender = KafkaAppender(Ended(), "test")  # type: ignore[arg-type]
+    if polled:
+        with pytest.raises(Retriable, match="no id for this login"):
+            appender.poll()
+    for _ in range(2):
+        with pytest.raises(Retriable, match="no id for this login"):
+            appender.append(WHERE, b"x")
+
+
+def test_the_answer_to_a_record_of_an_ended_producer_names_the_cause() -> None:
+    library = Ended()
+    appender = KafkaAppender(library, "test")  # type: ignore[arg-type]
+    appender._answered(KafkaError(KafkaError._FATAL), Answer(-1))  # type: ignore[arg-type]
+    with pytest.raises(Retriable, match="no id for this login"):
+        appender.flush(1.0)
