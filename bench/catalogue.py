@@ -11,6 +11,7 @@ from bench.measures.checkpoint import checkpoint
 from bench.measures.choosing import choosing
 from bench.measures.cold import cold
 from bench.measures.console import console
+from bench.measures.console_memory import console_memory
 from bench.measures.cost import cost
 from bench.measures.counting import counting
 from bench.measures.crowded import crowded
@@ -190,7 +191,7 @@ MEASURES = (
     ),
     Measure(
         "console",
-        "the console on a job of 500 tasks with 50 updates a second, in a headless Chromium (--minutes: of its memory)",
+        "the console on a job of 500 tasks with 50 updates a second, in a headless Chromium",
         console,
         {
             "usable_s": at_most(1),
@@ -199,6 +200,15 @@ MEASURES = (
             "viewed_cpu_percent": at_most(10),
             "alone_cpu_percent": at_most(1),
         },
+        workers=0,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "console-memory",
+        "memory of the console's process while a Chromium goes through its pages for --minutes, on a job of 500 tasks",
+        console_memory,
+        {"slope_mib_per_h": at_most(5)},
         workers=0,
         alone=True,
         standard=False,

@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="say what each measure is, and its targets")
     parser.add_argument("--runs", type=_positive, help="medians are of so many (default: 3, with --quick 1)")
     parser.add_argument("--records", type=_positive, help=f"preloaded for throughput (default: {Scale().records:,})")
-    parser.add_argument("--minutes", type=float, help=f"of disk and growth (default: {Scale().minutes:g})")
+    parser.add_argument(
+        "--minutes", type=float, help=f"of disk, growth and console-memory (default: {Scale().minutes:g})"
+    )
     parser.add_argument("--peers", action="store_true", help="of cost: Kafka Streams beside, brought by network")
     parser.add_argument("--quick", action="store_true", help="less of everything: whether it works, hardly how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append the line of JSON to a file")

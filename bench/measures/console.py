@@ -5,15 +5,12 @@ Source: docs/console.md "What it costs". The job is staged (`rig/staged.py`): a 
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from bench.rig.browser import Browser, program
 from bench.rig.cluster import BenchCluster
+from bench.rig.console_process import ConsoleProcess
 from bench.rig.figures import Figures
 from bench.rig.followed import MeasureFailed
 from bench.rig.machine import cpu_s, rss_mib
@@ -41,7 +38,7 @@ def console(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def _measured(staged: Staged, cluster: BenchCluster, scale: Scale) -> Figures:
-    console = _Console(cluster.folder, staged.bootstrap_servers)
+    console = ConsoleProcess(cluster.folder, staged.bootstrap_servers)
     try:
         with Browser() as browser:
             browser.open(console.url)
@@ -51,43 +48,19 @@ def _measured(staged: Staged, cluster: BenchCluster, scale: Scale) -> Figures:
             visible = sorted(_visible_s(browser, console, staged, at) for at in range(TAKEOVERS))
             browser.open(page)
             browser.until(SHOWN, "the page of the job")
-            before_mib = rss_mib(console.pid)
             viewed = _percent(console.pid, lambda: browser.trace(scale.seconds))
             found = {
                 "usable_s": round(usable[OPENINGS // 2], 2),
                 "visible_ms": round(1000 * visible[TAKEOVERS // 2]),
                 "longest_task_ms": round(max(browser.tasks_ms, default=0.0), 1),
                 "viewed_cpu_percent": viewed,
+                "rss_mib": round(rss_mib(console.pid)),
             }
-            time.sleep(max(0.0, scale.minutes * 60 - scale.seconds))
-            found |= {"rss_mib": round(rss_mib(console.pid)), "growth_mib": round(rss_mib(console.pid) - before_mib, 1)}
         time.sleep(REST_S + LEFT_S)
         found["alone_cpu_percent"] = _percent(console.pid, lambda: time.sleep(scale.seconds))
         return found
     finally:
         console.close()
-
-
-class _Console:
-    """A process of the console beside the staged cluster."""
-
-    def __init__(self, folder: Path, kafka: str) -> None:
-        command = [sys.executable, "-m", "holdfast.services.cli", "console", "--kafka", kafka, "--port", "0", "--json"]
-        self._process = subprocess.Popen(
-            [*command, "--data-dir", str(folder / "console")], stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise MeasureFailed("the console has not started, see above")
-        self.url: str = json.loads(line)["address"]
-        self.pid = self._process.pid
-
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(WAIT_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 def _opened_s(browser: Browser, page: str) -> float:
@@ -98,7 +71,7 @@ def _opened_s(browser: Browser, page: str) -> float:
     return time.monotonic() - began
 
 
-def _visible_s(browser: Browser, console: _Console, staged: Staged, at: int) -> float:
+def _visible_s(browser: Browser, console: ConsoleProcess, staged: Staged, at: int) -> float:
     """Seconds from the record of a takeover until a page that is open shows its bars."""
     path = f"{console.url.partition('/?')[0]}/takeovers"
     if browser.value("location.pathname") != "/takeovers":

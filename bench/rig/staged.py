@@ -42,14 +42,16 @@ STANDBY = Flags(process=False, send=False, commit=False, checkpoint_target=True)
 
 
 class Staged:
-    """500 units, each with a leader and a standby; workers report from `start` to `stop`."""
+    """500 units, each with a leader and a standby; workers report from `start` to `stop`.
 
-    def __init__(self, folder: Path) -> None:
-        self._kafka = EmbeddedKafka(folder / "kafka")
+    each_s: between two heartbeats of a worker.
+    """
+
+    def __init__(self, folder: Path, each_s: float = EACH_S) -> None:
+        self._kafka, self._each_s = EmbeddedKafka(folder / "kafka"), each_s
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._report, args=(at,), daemon=True) for at in range(WORKERS)]
         self._units: list[str] = []
-        self._silent = -1
 
     @property
     def bootstrap_servers(self) -> str:
@@ -88,15 +90,16 @@ class Staged:
         self._kafka.stop()
 
     def take_over(self, at: int) -> str:
-        """The unit that another worker leads from now on, as events tell it. at: of its units, each once."""
-        unit = self._units[at]
+        """The unit that another worker leads from now on, as events tell it. at: counts the takeovers from 0."""
+        turns, index = divmod(at, len(self._units))
+        unit, epoch = self._units[index], 1 + 2 * turns
         told = "hybrid: the primary is gone: the secondary takes its place (worker ended) (worker-2 commits)"
         phases = {"activation": 10.0, "replay": 20.0, "first_output": 56.0, "recovered": 90.0}
-        of = Event(_now_ms(), "placed", job=self.plan.job, unit=unit, epoch=1, worker="worker-1", detail="placed")
+        of = Event(_now_ms(), "placed", job=self.plan.job, unit=unit, epoch=epoch, worker="worker-1", detail="placed")
         for one in (
             of,
-            replace(of, kind="decided", epoch=2, worker="", detail=told, phases_ms={"detection": 40.0}),
-            replace(of, kind="unit-active", epoch=2, worker="worker-2", detail="", phases_ms=phases),
+            replace(of, kind="decided", epoch=epoch + 1, worker="", detail=told, phases_ms={"detection": 40.0}),
+            replace(of, kind="unit-active", epoch=epoch + 1, worker="worker-2", detail="", phases_ms=phases),
         ):
             self._append(self._topics.events, events.encode(one))
         return unit
@@ -114,7 +117,7 @@ class Staged:
         leads = set(keys[at::WORKERS])
         here = [*keys[at::WORKERS], *keys[(at - 1) % WORKERS :: WORKERS]]
         turns, batch = cycle(here), 0
-        while not self._ended.wait(EACH_S):
+        while not self._ended.wait(self._each_s):
             batch += 1
             costs = tuple(_costs(key, batch, leads=key in leads) for key in islice(turns, COSTS))
             copies = tuple(CopyState(key, batch, "running" if key in leads else "synced") for key in here)
