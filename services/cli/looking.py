@@ -111,11 +111,11 @@ def status_parts(found: JobStatus) -> Iterator[Any]:
     yield from said(found.unprotected, len(found.units))
     if found.checkpoint is not None:
         yield f"checkpoints: {found.checkpoint}"
-    columns = ("unit", "worker", "state", "processed", "acked", "watermark", "records", "late", "dead", "lost", "error")
+    columns = ("unit", "worker", "state", "processed", "acked", "watermark", "records", "late", "dead", "lost")
     rows = [
         (
             unit.unit, unit.worker, coloured(unit.state), unit.processed, unit.acked, _short(unit.watermark),
-            unit.records, unit.late, unit.dead, unit.lost, unit.error,
+            unit.records, unit.late, unit.dead, unit.lost,
         )
         for unit in found.units
     ]  # fmt: skip
@@ -133,6 +133,8 @@ def status_parts(found: JobStatus) -> Iterator[Any]:
 
 def _status_lines(found: JobStatus) -> Iterator[str]:
     for unit in found.units:
+        if unit.error:
+            yield f"{unit.unit}: {unit.error}"
         if unit.versions:
             yield f"{unit.unit}: {unit.versions}"
     yield f"{plural(found.records, 'record')} taken in; {found.dead:,} dead, {found.lost:,} lost"
@@ -195,19 +197,27 @@ def units(
     elif as_json:
         print_json(found)
     else:
-        columns = ("unit", "tasks", "scheme", "checkpoints", "epoch", "role", "worker", "state", "batch", "flags")
-        print_table(columns, _unit_rows(found))
+        show(unit_tables(found))
 
 
-def _unit_rows(found: Sequence[UnitLine]) -> Iterator[Sequence[object]]:
+def unit_tables(found: Sequence[UnitLine]) -> Iterator[Any]:
+    """Two tables of `units`: together they would be wider than most screens."""
+    heads = ("unit", "tasks", "scheme", "checkpoints", "epoch")
+    yield drawn(heads, [(one.unit, ", ".join(one.tasks), _scheme(one), one.policy, one.epoch) for one in found])
+    yield drawn(("unit", "role", "worker", "state", "batch", "flags"), _copy_rows(found))
+
+
+def _scheme(unit: UnitLine) -> str:
+    return f"{unit.scheme}, adaptive" if unit.adaptive else unit.scheme
+
+
+def _copy_rows(found: Sequence[UnitLine]) -> Iterator[Sequence[object]]:
     for unit in found:
-        scheme = f"{unit.scheme}, adaptive" if unit.adaptive else unit.scheme
-        own = (unit.unit, ", ".join(unit.tasks), scheme, unit.policy, unit.epoch)
         if not unit.copies:
-            yield (*own, "-", "-", coloured("down"), None, "")
+            yield (unit.unit, "-", "-", coloured("down"), None, "")
         for copy in unit.copies:
             flags = " ".join(name for name, on in copy.flags.items() if on is True)
-            yield (*own, copy.role, copy.worker, coloured(copy.state), copy.batch, flags)
+            yield (unit.unit, copy.role, copy.worker, coloured(copy.state), copy.batch, flags)
 
 
 def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:

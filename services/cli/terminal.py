@@ -71,7 +71,8 @@ def print_plain(text: str, *, stderr: bool = False) -> None:
 
 
 PIPED_WIDTH = 100
-"""Columns that a table has where no terminal reads it: cells are folded into more lines, words are not lost."""
+"""Columns that a table has where no terminal reads it. Cells are broken into more lines between words; a word that is
+wider than all these columns stays whole, in a line of its own."""
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", empty: str = "") -> None:
@@ -84,24 +85,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 
 def drawn(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Any:
-    """The table, to be shown. A column that says nothing in any row is left out, but for the first."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    """The table, to be shown."""
+    from holdfast.services.cli.tables import Fitted
 
-    filled = list(rows)
-    kept = [at for at, _ in enumerate(columns) if not at or not filled or any(_says(row[at]) for row in filled)]
-    table = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False, header_style="bold")
-    for at in kept:
-        table.add_column(Text(visible_line(columns[at])), overflow="fold")
-    for row in filled:
-        cells = (row[at] for at in kept)
-        table.add_row(*(cell if isinstance(cell, Text) else Text(_shown(cell)) for cell in cells))
-    return table
-
-
-def _says(cell: object) -> bool:
-    return bool(cell) if isinstance(cell, str) else bool(getattr(cell, "plain", True))
+    return Fitted(columns, rows, title=title)
 
 
 def show(parts: Iterable[Any]) -> None:
@@ -111,9 +98,9 @@ def show(parts: Iterable[Any]) -> None:
         if isinstance(part, str):
             to.print(part, markup=False)
         elif to.is_terminal or not hasattr(part, "columns"):
-            to.print(part)
+            to.print(part, crop=False)
         else:
-            to.print(part, width=PIPED_WIDTH, soft_wrap=False)
+            to.print(part, width=PIPED_WIDTH, soft_wrap=False, crop=False)
 
 
 @contextmanager
@@ -154,12 +141,6 @@ def coloured(state: str) -> Any:
     from rich.text import Text
 
     return Text(state, style=next((colour for colour, states in _STYLES.items() if state in states), ""))
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 @contextmanager

@@ -47,7 +47,11 @@ def command(
         int, typer.Option("--dead-letters", min=0, metavar="N", help="Show so many dead letters.")
     ] = MAX_SHOWN_DEAD_LETTERS,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Run again whenever the job file or an input changes, until Ctrl-C.")
+        bool,
+        typer.Option(
+            "--watch",
+            help="Run again when the job file, an input or a Python file here is saved or touched, until Ctrl-C.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Summary as one line of JSON on stderr.")] = False,
 ) -> None:
@@ -89,7 +93,8 @@ def _watch(job: Path, given: list[str], out: str, null: list[str], shown: int, a
     arguments += [word for one in null for word in ("--null", one)] + ["--dead-letters", str(shown)]
     arguments += ["--json"] if as_json else []
     inputs = [Path(one.partition("=")[2]) for one in given]
-    trying_again.watch([file_of(job), *inputs], lambda: trying_again.run_once(arguments))
+    file = file_of(job)
+    trying_again.watch(lambda: trying_again.files_of(file, inputs), lambda: trying_again.run_once(arguments))
 
 
 def _refuse(lines: list[str], status: int) -> None:

@@ -109,8 +109,37 @@ def test_a_run_follows_each_change_and_waits_for_a_file_that_is_being_replaced(t
         elif looks > 8:
             raise KeyboardInterrupt
 
-    trying_again.watch([file], lambda: runs.append(file.read_text()), rest)
+    trying_again.watch(lambda: [file], lambda: runs.append(file.read_text()), rest)
     assert runs == ["one", "the second"]
+
+
+def test_a_touch_repeats_the_run_also_while_an_input_was_never_there(tmp_path: Path) -> None:
+    job, absent, runs, looks = tmp_path / "job.yaml", tmp_path / "absent.csv", [], 0
+    job.write_text("one")
+
+    def rest(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            os.utime(job, (1, 1))
+        elif looks > 4:
+            raise KeyboardInterrupt
+
+    trying_again.watch(lambda: [job, absent], lambda: runs.append(looks), rest)
+    assert runs == [0, 2]
+
+
+def test_files_that_the_job_file_names_and_modules_of_the_folder_are_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, given = tmp_path / "job.yaml", tmp_path / "given.csv"
+    job.write_text("sources: {rows: {path: rows.csv}, more: {topic: more}}")
+    (tmp_path / "own.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert trying_again.files_of(job, [given]) == [job, given, tmp_path / "rows.csv", Path("own.py")]
+    for wrong in ("", "sources: [1]", "sources: {rows: {path: 3}}", "a: {"):
+        job.write_text(wrong)
+        assert trying_again.files_of(job, []) == [job, Path("own.py")]
 
 
 def test_a_change_during_the_run_is_not_missed(tmp_path: Path) -> None:
@@ -125,7 +154,7 @@ def test_a_change_during_the_run_is_not_missed(tmp_path: Path) -> None:
     def rest(_: float) -> None:
         raise KeyboardInterrupt
 
-    trying_again.watch([file], run, rest)
+    trying_again.watch(lambda: [file], run, rest)
     assert runs == ["one", "changed meanwhile"]
 
 

@@ -1,16 +1,19 @@
-"""Tables of every command fit 100 columns where no terminal reads them, whatever the names are."""
+"""Tables of every command fit 100 columns where no terminal reads them, and cut no word, whatever the names are."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.plans import QueryState
 from holdfast.services.cli import looking, terminal
+from holdfast.services.cli.tables import shared
 from holdfast.services.view.lines import CopyLine, JobStatus, UnitLine, UnitProgress
 
 LONG = "a_name_as_long_as_people_write_them_when_every_team_puts_its_own_in_front"
@@ -18,8 +21,15 @@ CLI = Path(terminal.__file__).parent
 FLAGS = {"receive": True, "process": True, "send": True, "commit": True, "checkpoint_target": True}
 
 
-def widest(text: str) -> int:
-    return max(map(len, text.splitlines()), default=0)
+def fits(text: str) -> bool:
+    """Each line does, but for words that are wider by themselves."""
+    return all(len(line) <= terminal.PIPED_WIDTH or len(line.split()) == 1 for line in text.splitlines())
+
+
+def words(cells: Iterable[object]) -> set[str]:
+    """All of these are numbers or texts."""
+    shown = (f"{cell:,}" if isinstance(cell, int) else str(cell or "") for cell in cells)
+    return {word for text in shown for word in text.split()}
 
 
 @given(
@@ -37,8 +47,11 @@ def widest(text: str) -> int:
         )
     )
 )
-def test_any_table_fits(table: tuple[list[str], list[list[object]]]) -> None:
-    assert widest(piped([terminal.drawn(*table, title=f"{LONG} of {LONG}")])) <= terminal.PIPED_WIDTH
+def test_any_table_fits_and_no_word_is_cut(table: tuple[list[str], list[list[object]]]) -> None:
+    columns, rows = table
+    text = piped([terminal.drawn(columns, rows, title=f"{LONG} of {LONG}")])
+    assert fits(text)
+    assert words([LONG, *(cell for row in rows for cell in row)]) <= set(text.split())
 
 
 def piped(parts: list[object]) -> str:
@@ -64,11 +77,34 @@ def test_the_tables_of_status_and_units_fit_with_long_names() -> None:
     assert len(tables) == 2
     copies = tuple(CopyLine(f"{LONG}-{n}", "secondary", FLAGS, 10**9, "running", "1") for n in range(2))
     line = UnitLine(LONG, (LONG, LONG), "active-replication", 12, copies, "idle-roundrobin")
-    columns = ("unit", "tasks", "scheme", "checkpoints", "epoch", "role", "worker", "state", "batch", "flags")
-    tables.append(terminal.drawn(columns, looking._unit_rows([line])))
-    text = piped(tables)
-    assert widest(text) <= terminal.PIPED_WIDTH
-    assert LONG in "".join(line.split("  ")[0].strip() for line in text.splitlines()), "folded, and nothing is cut off"
+    text = piped([*tables, *looking.unit_tables([line])])
+    assert fits(text)
+    assert {LONG, f"{LONG}-0", f"{LONG}-1", f"{LONG}-worker", "active-replication"} <= set(text.split()), "none is cut"
+
+
+def test_what_status_and_units_show_of_a_usual_job_stands_in_columns() -> None:
+    copies = tuple(CopyLine(f"worker-{n}", "secondary", FLAGS, 10**9, "running", "1") for n in range(2))
+    at = "2026-01-01T00:00:00.123456+00:00"
+    unit = UnitProgress("daily-0", "worker-1", "running", 123_456, 123_450, at, 12_345_678, 10, 1, 0, False, "an error")
+    found = msgspec.structs.replace(status(), units=(unit,))
+    line = UnitLine("daily-0", ("daily-0", "late-0"), "active-replication", 12, copies, "idle-roundrobin")
+    lines = piped([*looking.unit_tables([line]), *looking.status_parts(found)]).splitlines()
+    heads = ("unit     tasks", "unit     role", "unit     worker")
+    assert all(any(one.startswith(head) for one in lines) for head in heads)
+
+
+def test_a_row_with_more_words_than_a_line_has_room_for_is_a_block_with_its_labels() -> None:
+    text = piped([terminal.drawn(("unit", "worker", "lost"), [(LONG, f"{LONG}-worker", 7)])])
+    assert [line.split() for line in text.split("\n") if line] == [
+        ["unit", LONG],
+        ["worker", f"{LONG}-worker"],
+        ["lost", "7"],
+    ]
+
+
+def test_room_that_is_left_goes_to_columns_that_want_more() -> None:
+    assert shared([4, 4, 4], [4, 10, 30], 20) == [4, 10, 18]
+    assert shared([4, 4], [6, 6], 20) == [6, 6]
 
 
 def test_a_column_that_says_nothing_is_left_out() -> None:
@@ -81,4 +117,4 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
 def test_commands_draw_tables_in_one_way_alone(path: Path) -> None:
     """`up` in the foreground draws for its terminal only."""
     imported = {n.module for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)}
-    assert "rich.table" not in imported or path.stem in ("terminal", "foreground")
+    assert "rich.table" not in imported or path.stem in ("tables", "foreground")
