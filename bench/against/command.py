@@ -22,9 +22,9 @@ from typing import Any
 
 from rich.table import Table
 
-from bench.against.pairs import ratio
 from bench.catalogue import MEASURES
 from bench.rig.machine import trees
+from bench.rig.pairs import ratio
 from bench.rig.saying import say
 from holdfast.services.cli.terminal import console
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +16,54 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench.failover.rounds import run_round
-from bench.failover.strikes import FAULTS, FULL, QUICK, Outcome, Row, Strike, left_of, report, rounds, strikes
+from bench.failover.strikes import (
+    FAULTS,
+    FULL,
+    QUICK,
+    Outcome,
+    Plan,
+    Row,
+    Strike,
+    compared,
+    left_of,
+    report,
+    rounds,
+    strikes,
+)
+from bench.rig.browser import program
 from bench.rig.cluster import folder_of_its_own
 from bench.rig.figures import shown
 from bench.rig.machine import machine, resting, versions
+from bench.rig.pairs import Ratio
 from bench.rig.resumed import Record, go_on
 from holdfast.services.cli.terminal import console
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 
 RECORD = Path(".holdfast") / "bench-failover.jsonl"
-MOST_A_ROUND = 25
+VIEWED = Path(".holdfast") / "bench-failover-viewed.jsonl"
+"""Record of strikes that were made with a viewer and without, by turns."""
+MOST_A_ROUND = 24
+"""Strikes in a cluster: whole turns of all operators."""
 _err = console(stderr=True)
 
 
 def main(words: Sequence[str]) -> int:
     options = _options(words)
-    wanted = strikes(QUICK if options.quick else FULL, options.scheme, options.fault)
-    record = Record(options.record, Outcome, restart=options.restart)
+    if options.viewer and program() is None:
+        raise SystemExit("bench failover: --viewer needs a Chromium: apt-get install chromium")
+    plan = (QUICK if options.quick else FULL) if options.times is None else Plan.times(options.times)
+    wanted = strikes(plan, options.scheme, options.fault, viewer=options.viewer)
+    file = options.record or (VIEWED if options.viewer else RECORD)
+    record = Record(file, Outcome, restart=options.restart)
     status = go_on(lambda: _run(wanted, record), _err)
     asked = [one for one in record.made if one.scheme in options.scheme and one.fault in options.fault]
-    found = report(asked)
+    found = report([one for one in asked if not one.viewed])
     if found:
+        beside = compared(asked)
         _err.print(_table(found))
-        print(json.dumps(_summary(found, asked)))
+        if beside:
+            _err.print(_beside(beside))
+        print(json.dumps(_summary(found, asked, beside)))
     return status or int(not all(row.exact for row in found))
 
 
@@ -66,14 +93,30 @@ def _table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _summary(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _beside(found: Mapping[tuple[str, str], Ratio]) -> Table:
+    table = Table("scheme", "fault", "without a viewer, p50 ms", "with one", "ratio", "90 % interval", "pairs")
+    for (scheme, fault), one in found.items():
+        ratio, interval = f"{one.median:.3f}", f"{one.low:.3f} to {one.high:.3f}"
+        table.add_row(scheme, fault, shown(one.theirs), shown(one.ours), ratio, interval, str(one.pairs))
+    return table
+
+
+def _summary(
+    rows: Sequence[Row], outcomes: Sequence[Outcome], beside: Mapping[tuple[str, str], Ratio]
+) -> dict[str, Any]:
     counted = {name: sum(getattr(one, name) for one in outcomes) for name in ("rows", "lost", "duplicated", "wrong")}
     lines = [
         {"scheme": row.scheme, "fault": row.fault, "unit": row.place, "times": row.times, **row.measured}
         | {"targets": {name: str(bound) for name, bound in row.bounds.items()}, "met": row.met}
         for row in rows
     ]
-    return {"machine": machine(), "versions": versions(), "load": resting(0.5), **counted, "results": lines}
+    viewed = [
+        {"scheme": scheme, "fault": fault}
+        | {name: None if math.isnan(value) else value for name, value in asdict(one).items()}
+        for (scheme, fault), one in beside.items()
+    ]
+    ran = {"machine": machine(), "versions": versions(), "load": resting(0.5)}
+    return {**ran, **counted, "results": lines, "with_a_viewer": viewed}
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
@@ -89,8 +132,13 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--scheme", nargs="+", choices=list(SCHEMES), default=list(SCHEMES), metavar="SCHEME")
     parser.add_argument("--fault", nargs="+", choices=list(FAULTS), default=list(FAULTS), metavar="FAULT")
     parser.add_argument("--quick", action="store_true", help="a few of each: whether it works, hardly how fast")
+    parser.add_argument("--times", type=int, metavar="N", help="strikes of each kind; default: by the targets")
+    parser.add_argument(
+        "--viewer", action="store_true",
+        help="each strike also while a Chromium shows the job, by turns, and the ratio of both",
+    )  # fmt: skip
     parser.add_argument("--restart", action="store_true", help="forget what was measured before")
-    parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help=f"default: {RECORD}")
+    parser.add_argument("--record", type=Path, metavar="FILE", help=f"default: {RECORD}, or with --viewer {VIEWED}")
     return parser.parse_args(words)
 
 

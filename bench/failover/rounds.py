@@ -13,6 +13,7 @@ import msgspec
 from bench.failover.arrivals import Arrivals
 from bench.failover.observer import Observer
 from bench.failover.strikes import KILL_UNNOTICED, OPERATORS, STALL, Outcome, Strike, victim
+from bench.failover.viewing import Viewing
 from bench.rig import jobs
 from bench.rig.cluster import BenchCluster, now_ms
 from bench.rig.feeder import Feeder
@@ -45,11 +46,13 @@ def run_round(
         job.await_running()
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
         feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record)
-        with observer, arrivals, feeder:
+        with observer, arrivals, feeder, Viewing(cluster.folder, cluster.bootstrap_servers, job) as viewing:
             struck = Struck(cluster, job, observer, arrivals, chance)
             job.watch(WARM_UP_S)
             for number, strike in enumerate(some):
+                viewing.look(strike.viewed)
                 outcomes.append(struck.strike(strike, list(OPERATORS)[number % len(OPERATORS)]))
+                viewing.confirm()
                 done(outcomes[-1])
             struck.settle()
         job.await_records(len(feeder.sent_ms))
@@ -127,6 +130,7 @@ class Struck:
             back_ms=round(back_ms - signal_ms),
             charged=tuple(charges[worker]),
             phases_ms=self._phases(unit, signal_ms),
+            viewed=strike.viewed,
         )
 
     def takeover_ms(self, operator: str, *others: int) -> float:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import msgspec
 
 from bench.rig.figures import Target, at_most, percentile
+from bench.rig.pairs import Ratio, ratio
 from bench.rig.resumed import remaining
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
@@ -33,15 +35,17 @@ ALIKE = tuple(name for name, scheme in SCHEMES.items() if scheme.secondary is Ru
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """A strike that is wanted."""
+    """A strike that is wanted. viewed: while somebody looks at the job in a console."""
 
     scheme: str
     fault: str
+    viewed: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """A strike that was made.
 
+    viewed: somebody looked at the job in a console.
     charged: operators, as in OPERATORS, whose unit the struck worker led.
     takeover_ms: from the signal to the first result, in a read_committed reader's hands, of a record sent after it.
     silence_ms: the longest time without any result after it. before_ms: the same just before it.
@@ -63,6 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: int = 0
     duplicated: int = 0
     wrong: int = 0
+    viewed: bool = False
 
     @property
     def place(self) -> str:
@@ -83,19 +88,24 @@ class Plan:
     stalls: int = 10
     kills_of: tuple[tuple[str, int], ...] = (("hybrid", 100),)
 
+    @classmethod
+    def times(cls, each: int) -> Plan:
+        """So many of each kind."""
+        return cls(each, each, ())
+
 
 FULL, QUICK = Plan(), Plan(4, 2, ())
 
 
-def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str]) -> list[Strike]:
-    """Strikes, those with notices first, since they share clusters."""
+def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str], *, viewer: bool = False) -> list[Strike]:
+    """Strikes, those with notices first, since they share clusters. viewer: each is also made with a viewer."""
     kills = dict(plan.kills_of)
     wanted = []
     for scheme in schemes:
         count = {KILL: kills.get(scheme, plan.kills), KILL_UNNOTICED: plan.kills, STALL: plan.stalls}
         for fault in faults:
             if fault != STALL or scheme in STALLING:
-                wanted += [Strike(scheme, fault)] * count[fault]
+                wanted += [Strike(scheme, fault, viewed) for viewed in (False, True)[: 1 + viewer]] * count[fault]
     return wanted
 
 
@@ -117,17 +127,42 @@ def victim(scheme: str, operator: str, copies: Sequence[str], charges: Mapping[s
 
 def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
     """Strikes that are still to be made."""
-    return remaining(wanted, [Strike(one.scheme, one.fault) for one in made])
+    return remaining(wanted, [Strike(one.scheme, one.fault, one.viewed) for one in made])
 
 
 def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[list[Strike]]:
-    """For one cluster each: of one scheme, with notices or without, in any order."""
+    """For one cluster each: of one scheme, with notices or without, in any order; with a viewer and without by turns,
+    each turn a strike on every operator.
+    """
     found = []
     kinds = dict.fromkeys((strike.scheme, strike.fault == KILL_UNNOTICED) for strike in left)
     for kind in kinds:
         some = [strike for strike in left if (strike.scheme, strike.fault == KILL_UNNOTICED) == kind]
         chance.shuffle(some)
+        some = _by_turns(some, chance)
         found += [some[first : first + most] for first in range(0, len(some), most)]
+    return found
+
+
+def _by_turns(some: Sequence[Strike], chance: random.Random) -> list[Strike]:
+    sides = [[one for one in some if one.viewed is viewed] for viewed in (False, True)]
+    chance.shuffle(sides)
+    each = len(OPERATORS)
+    turns = ([side[at : at + each] for at in range(0, len(side), each)] for side in sides)
+    return [one for turn in zip_longest(*turns, fillvalue=[]) for part in turn for one in part]
+
+
+def compared(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Ratio]:
+    """The measured time with a viewer over that without, by scheme and fault: pairs of the same operator by turns."""
+    found = {}
+    for scheme, fault in dict.fromkeys((one.scheme, one.fault) for one in outcomes):
+        pairs = []
+        for operator in OPERATORS:
+            some = [one for one in outcomes if (one.scheme, one.fault, one.operator) == (scheme, fault, operator)]
+            sides = ([one.measured_ms for one in some if one.viewed is viewed] for viewed in (True, False))
+            pairs += list(zip(*sides, strict=False))
+        if pairs:
+            found[scheme, fault] = ratio([one for one, _ in pairs], [other for _, other in pairs])
     return found
 
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from bench.against.command import signal_tree
-from bench.against.pairs import SURE, between, ratio
+from bench.rig.pairs import SURE, between, ratio
 from tests.support.commands import until
 
 

@@ -17,7 +17,9 @@ from bench.failover.strikes import (
     KILL_UNNOTICED,
     STALL,
     Outcome,
+    Plan,
     Strike,
+    compared,
     left_of,
     report,
     rounds,
@@ -52,6 +54,22 @@ def test_a_round_has_one_scheme_and_one_way_of_noticing() -> None:
     for some in found:
         assert len(some) <= 25
         assert len({(one.scheme, one.fault == KILL_UNNOTICED) for one in some}) == 1
+
+
+def test_strikes_with_a_viewer_and_without_come_by_turns_of_all_operators() -> None:
+    wanted = strikes(Plan.times(12), ["hybrid"], [KILL], viewer=True)
+    (found,) = rounds(wanted, 24, random.Random(1))
+    sides = [{one.viewed for one in found[at : at + 4]} for at in range(0, 24, 4)]
+    assert sides in ([{False}, {True}] * 3, [{True}, {False}] * 3)
+    assert left_of(wanted, [made("hybrid", KILL, viewed=True)] * 12) == [Strike("hybrid", KILL)] * 12
+
+
+def test_a_strike_with_a_viewer_is_compared_with_one_without_on_the_same_operator() -> None:
+    alone = [made("hybrid", KILL, operator, ms) for operator, ms in (("count", 40.0), ("sink", 80.0))]
+    viewed = [made("hybrid", KILL, operator, ms, viewed=True) for operator, ms in (("sink", 84.0), ("count", 42.0))]
+    (one,) = compared([*alone, *viewed, made("hybrid", KILL, "sink", 900.0)]).values()
+    assert (one.median, one.pairs) == (1.05, 2), "one without a partner does not count"
+    assert compared(alone) == {}
 
 
 def test_a_row_is_met_when_every_bound_is() -> None:
