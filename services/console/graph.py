@@ -6,85 +6,66 @@ A task shows the unit that it belongs to by the worker that leads it, which is m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
 from holdfast.schemas.topics import edge as edge_of
-from holdfast.services.console.layering import layers
 from holdfast.services.console.markup import Node, element, plain_rate, text, tone
+from holdfast.services.console.placing import HEAD, MOST_TASKS, ROW, WIDTH, Box, Line, Placement, across, down
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.lines import UnitLine
 
-WIDTH, HEAD, ROW, FOOT = 180, 44, 22, 8
-GAP_X, GAP_Y, MARGIN = 66, 22, 8
-MOST_TASKS = 8
-"""Tasks of an operator that have a row of their own; of the others the states are counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Box of one operator, in pixels."""
-
-    operator: OperatorPlan
-    x: int
-    y: int
-    height: int
-
-    @property
-    def middle(self) -> float:
-        return self.y + self.height / 2
+LARGER = 1.25
+"""Scale of the picture on a phone, as far as there is room."""
 
 
 def graph(plan: Plan, units: Sequence[UnitLine] = (), costs: JobCosts | None = None) -> Node:
-    """Without units and costs: the plan alone."""
-    boxes, width, height = _place(plan)
+    """Both pictures of it, of which a style sheet shows one by the width of the page.
+
+    Args:
+        units, costs: without them the plan alone.
+    """
     lines = {one.unit: one for one in units}
-    edges = "".join(_edge(plan, one, boxes, costs) for one in plan.edges)
-    nodes = "".join(_operator(plan, box, lines, costs) for box in boxes.values())
-    title = element("title", text(f"The graph of job {plan.job}"))
+    wide, tall = across(plan), down(plan)
     return element(
         "div",
-        element("svg", title, edges, nodes, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img"),
-        class_="scroll graph",
-        tabindex="0",
-        role="region",
-        aria_label="The graph of the job",
+        element(
+            "div",
+            _drawn(plan, wide, lines, costs, 1.0),
+            class_="scroll across",
+            tabindex="0",
+            role="region",
+            aria_label="The graph of the job",
+        ),
+        element("div", _drawn(plan, tall, lines, costs, LARGER), class_="down"),
+        class_="graph",
     )
 
 
-def _place(plan: Plan) -> tuple[dict[str, Box], int, int]:
-    operators = {one.name: one for one in plan.operators}
-    pairs = [(one.producer, one.consumer) for one in plan.edges]
-    columns = layers(list(operators), pairs)
-    heights = {name: HEAD + ROW * min(one.parallelism, MOST_TASKS + 1) + FOOT for name, one in operators.items()}
-    totals = [sum(heights[name] for name in column) + GAP_Y * (len(column) - 1) for column in columns]
-    tallest = max(totals, default=0)
-    boxes = {}
-    for index, column in enumerate(columns):
-        y = MARGIN + (tallest - totals[index]) // 2
-        for name in column:
-            boxes[name] = Box(operators[name], MARGIN + index * (WIDTH + GAP_X), y, heights[name])
-            y += heights[name] + GAP_Y
-    return boxes, 2 * MARGIN + len(columns) * WIDTH + max(len(columns) - 1, 0) * GAP_X, tallest + 2 * MARGIN
+def _drawn(plan: Plan, place: Placement, lines: Mapping[str, UnitLine], costs: JobCosts | None, scale: float) -> Node:
+    title = element("title", text(f"The graph of job {plan.job}"))
+    edges = "".join(_edge(plan, one, costs) for one in place.lines)
+    nodes = "".join(_operator(plan, box, lines, costs) for box in place.boxes.values())
+    width, height = place.width, place.height
+    return element(
+        "svg", title, edges, nodes, viewBox=f"0 0 {width} {height}", width=round(scale * width),
+        height=round(scale * height), role="img",
+    )  # fmt: skip
 
 
 # -- edges ------------------------------------------------------------------------------------------------------------
 
 
-def _edge(plan: Plan, one: Edge, boxes: Mapping[str, Box], costs: JobCosts | None) -> Node:
-    start, end = boxes[one.producer], boxes[one.consumer]
-    x1, y1, x2, y2 = start.x + WIDTH, start.middle, end.x, end.middle
-    bend = max(36.0, (x2 - x1) / 2)
-    path = f"M{x1},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2},{y2:g}"
+def _edge(plan: Plan, line: Line, costs: JobCosts | None) -> Node:
+    one = line.edge
     rate = None if costs is None else _rate_of(plan, one, costs)
     flows = "edge flows" if rate else "edge"
     said = element("title", text(f"{one.producer} to {one.consumer}, {_routing(one)}"))
-    line = element("path", said, d=path, class_=flows)
+    drawn = element("path", said, d=line.path, class_=flows)
     if rate is None:
-        return line
-    label = f"{plain_rate(rate)}/s"
-    at_x, at_y = x2 - 10, y2 - 7
-    return line + element("text", text(label), x=f"{at_x:g}", y=f"{at_y:g}", class_="rate", text_anchor="end")
+        return drawn
+    anchor = "start" if line.begins else "end"
+    label = text(f"{plain_rate(rate)}/s")
+    return drawn + element("text", label, x=f"{line.x:g}", y=f"{line.y:g}", class_="rate", text_anchor=anchor)
 
 
 def _routing(one: Edge) -> str:

@@ -29,6 +29,10 @@ PATCHED = """(async () => {
   return wrong;
 })()"""
 """Parts that became another one, and are not what it is."""
+GRAPH = "[...document.querySelectorAll('.graph .operator')].filter((one) => one.checkVisibility()).length"
+OUTSIDE = """[...document.querySelectorAll('.graph .operator, .graph .edge, .graph .rate')]
+  .filter((one) => one.checkVisibility())
+  .map((one) => one.getBoundingClientRect()).filter(({left, right}) => left < 0 || right > innerWidth).length"""
 ROOT = Path(__file__).parents[3]
 pytestmark = [
     pytest.mark.browser,
@@ -78,6 +82,9 @@ def test_a_takeover_is_pushed_to_a_page_that_loads_nothing_from_elsewhere(served
             browser.open(base + path)
             browser.until("document.querySelector('main .card, main .figures') !== null", f"{path} is shown")
             assert browser.value("document.documentElement.scrollWidth <= innerWidth"), f"{path} fits a phone"
+            if path in ("/jobs/counted", "/submit"):
+                browser.until(f"{GRAPH} > 0", "its graph is shown")
+                assert browser.value(OUTSIDE) == 0, "nothing of the graph is beside the screen"
         browser.open(f"{base}/jobs/counted/dead-letters")
         browser.until("document.querySelector('pre.record') !== null", "the dead letter is shown")
         assert browser.value("document.title") == "counted \u00b7 holdfast", "no record's script has run"
