@@ -77,7 +77,7 @@ def _across(one: Edge, boxes: dict[str, Box]) -> Line:
 
 
 def down(plan: Plan) -> Placement:
-    """One below the other. A line to the next one goes straight, any other in a lane beside the boxes between."""
+    """From top to bottom. A line to the next box goes straight, any other in a lane beside the boxes between."""
     operators, heights, columns = _sorted(plan)
     names = [name for column in columns for name in column]
     boxes, y = dict[str, Box](), MARGIN
