@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from holdfast.schemas.checkpoints import Entry
 from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
@@ -59,11 +60,15 @@ class Savepoint(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """Some entries of a table, in the order of their keys."""
+    """Some entries of a table. One that comes later in a savepoint counts: what has changed lies behind what was there.
+
+    adds: what each entry adds to the number of keys: 1, or 0 for another value of a key, or -1 for a key that is gone.
+    """
 
     task: str
     table: str
-    entries: list[tuple[bytes, bytes]]
+    entries: list[Entry]
+    adds: int = 1
 
 
 class Start(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -29,6 +29,7 @@ from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.cut_logs import cuts_base, scan_cuts
 from holdfast.services.log.late.jobs import read_admitted
+from holdfast.services.log.protocol import Log
 from holdfast.services.view.door import Door
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 
@@ -139,15 +140,27 @@ class Holding:
         Raises CommandFailed if it is not held any more.
         """
         for unit in self._plan.units:
-            found = self._state(unit)
+            found = self.rebuilt(unit)
             if found.marker is None or found.marker.b != batch:
                 newest = 0 if found.marker is None else found.marker.b
                 raise CommandFailed(f"{unit.name} has a checkpoint of batch {newest}, not of {batch}", "try again")
             yield unit, found
             found.image.close()
 
-    def _state(self, unit: UnitPlan) -> Rebuilt:
-        partition = Partition(self._names.checkpoints, unit.partition)
+    @property
+    def log(self) -> Log:
+        return self._door.log
+
+    def checkpoints(self, unit: UnitPlan) -> Partition:
+        """Its checkpoint log."""
+        return Partition(self._names.checkpoints, unit.partition)
+
+    def pass_time(self) -> None:
+        self._wait()
+
+    def rebuilt(self, unit: UnitPlan) -> Rebuilt:
+        """The state of a unit as of its newest checkpoint, whether the job is held or not. Raises CommandFailed."""
+        partition = self.checkpoints(unit)
         for left in reversed(range(TRIES)):
             try:
                 return rebuild(self._door.log, partition, MemoryImage(), skipped=self._skipped.get(partition, ()))
@@ -181,7 +194,7 @@ class Holding:
     def _has(self, unit: UnitPlan, batch: int) -> bool:
         """True if its log ends with such a marker; that it is valid is found out when the state is read."""
         with suppress(StateCorrupted):  # it is trimmed right now
-            for message in self._door.log.tail(Partition(self._names.checkpoints, unit.partition)):
+            for message in self.log.tail(self.checkpoints(unit)):
                 with suppress(msgspec.DecodeError):
                     record = checkpoints.decode(message.value() or b"")
                     if isinstance(record, Marker) and record.b >= batch:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
+from holdfast.schemas.checkpoints import Entry
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.savepoints import FIELD, FORMAT, Piece, Savepoint, Start, Task
@@ -101,17 +102,21 @@ def tasks_of(unit: UnitPlan, found: Rebuilt) -> Iterator[tuple[str, int, Iterato
 def _pieces(task: str, found: Rebuilt) -> Iterator[Piece]:
     for number, name in enumerate(found.tables):
         owner, _, table = name.partition("/")
-        if owner != task:
-            continue
-        entries, size = list[tuple[bytes, bytes]](), 0
-        for key, value in found.image.scan(number.to_bytes(2, "big")):
-            entries.append((key[2:], value))
-            size += len(key) + len(value)
-            if len(entries) >= PIECE_ENTRIES or size >= PIECE_BYTES:
-                yield Piece(task, table, entries)
-                entries, size = [], 0
-        if entries:
-            yield Piece(task, table, entries)
+        if owner == task:
+            yield from pieces_of_table(task, table, found.image.scan(number.to_bytes(2, "big")))
+
+
+def pieces_of_table(task: str, table: str, found: Iterable[Entry], adds: int = 1) -> Iterator[Piece]:
+    """found: with the number of the table in front of each key."""
+    entries, size = list[Entry](), 0
+    for key, value in found:
+        entries.append((key[2:], value))
+        size += len(key) + len(value or b"")
+        if len(entries) >= PIECE_ENTRIES or size >= PIECE_BYTES:
+            yield Piece(task, table, entries, adds)
+            entries, size = [], 0
+    if entries:
+        yield Piece(task, table, entries, adds)
 
 
 def begin_with(door: Door, raw: dict[str, Any], path: Path, how: Start) -> Start:
@@ -121,7 +126,7 @@ def begin_with(door: Door, raw: dict[str, Any], path: Path, how: Start) -> Start
     """
     manifest = read_manifest(path)
     await_format(door)
-    topic = upload(door.log, door.topics, new_id(), read_pieces(path, manifest.tasks), lambda: manifest)
+    topic = upload(door.log, door.topics, new_id(), read_pieces(path, manifest.tasks), manifest)
     start = structs.replace(how, topic=topic, id=manifest.id)
     raw[FIELD] = structs.asdict(start)
     return start

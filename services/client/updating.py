@@ -8,20 +8,21 @@ becomes of the command.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import structs
 
 from holdfast.schemas.plans import Plan
-from holdfast.schemas.savepoints import FIELD, Piece, Start, Task
+from holdfast.schemas.savepoints import FIELD, Start
+from holdfast.services.client.followed_state import FollowedState
 from holdfast.services.client.holding import Holding
-from holdfast.services.client.saving import manifest_of, new_id, tasks_of
+from holdfast.services.client.saving import manifest_of, new_id
 from holdfast.services.client.submitting import Submitted, submit
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.late.jobs import read_admitted
-from holdfast.services.log.late.savepoints import upload
+from holdfast.services.log.late.savepoints import Upload
 from holdfast.services.view.door import Door
 
 
@@ -60,22 +61,29 @@ def update(
             what was submitted is done later.
     """
     hold, id = holding or Holding(door, plan), new_id()
+    state, way = FollowedState(hold, plan), Upload(door.log, door.topics, id)
     try:
+        way.bring(state.base())
         held = hold.hold(timeout_s)
         at_rest_s = time.monotonic()
-        tasks: dict[str, Task] = {}
-        pieces = _pieces(hold, held.batch, tasks)
-        topic = upload(door.log, door.topics, id, pieces, lambda: manifest_of(door, plan, held, tasks, id))
+        way.bring(state.rest(held.batch))
+        tasks = state.tasks()
+        way.finish(manifest_of(door, plan, held, tasks, id))
         carried_s = time.monotonic() - at_rest_s
         begin = structs.replace(
-            start, topic=topic, id=id, replaces=plan.generation, paused=held.paused, rests=held.was_paused
+            start, topic=way.topic, id=id, replaces=plan.generation, paused=held.paused, rests=held.was_paused
         )
-        try:
-            done = submitting(door, raw | {FIELD: structs.asdict(begin)}, timeout_s, lambda how_far: None)
-        except JobRejected:
-            door.log.delete([topic])
-            raise
     except BaseException:
+        hold.release()
+        way.abandon()
+        raise
+    finally:
+        way.close()
+    try:
+        done = submitting(door, raw | {FIELD: structs.asdict(begin)}, timeout_s, lambda how_far: None)
+    except BaseException as error:
+        if isinstance(error, JobRejected):
+            way.abandon()
         hold.release()  # behind the new job in the log it concerns that one, which runs anyway
         raise
     entries, held_s = sum(one.entries for one in tasks.values()), at_rest_s - held.paused_s
@@ -95,15 +103,3 @@ def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:
         return former, structs.replace(start, renamed=back | start.renamed)
     message = f"{plan.job}@{plan.generation} has replaced no other one, as far as the cluster remembers"
     raise CommandFailed(message, f"`holdfast update {plan.job} JOB.yaml` takes the former file")
-
-
-def _pieces(hold: Holding, batch: int, tasks: dict[str, Task]) -> Iterator[Piece]:
-    """The state of the job that is held. tasks: gets what the manifest says of each."""
-    for unit, found in hold.states(batch):
-        for name, watermark, pieces in tasks_of(unit, found):
-            tables, entries = dict[str, None](), 0
-            for piece in pieces:
-                tables[piece.table] = None
-                entries += len(piece.entries)
-                yield piece
-            tasks[name] = Task(watermark, tuple(tables), entries)

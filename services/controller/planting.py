@@ -70,7 +70,7 @@ class _Bed:
             self.tables.append(name)
         number = self.tables.index(name).to_bytes(2, "big")
         entries: list[Entry] = [(number + key, value) for key, value in piece.entries]
-        self.entries += len(entries)
+        self.entries += len(entries) * piece.adds
         self.parts += 1
         return Part(self.id, self.parts - 1, False, checkpoints.pack(entries))
 

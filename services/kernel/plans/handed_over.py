@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import xxhash
+from msgspec import structs
 
+from holdfast.schemas.checkpoints import Entry
 from holdfast.schemas.plans import OperatorPlan, Plan
 from holdfast.schemas.savepoints import Piece
 from holdfast.services.kernel.errors import StateCorrupted
@@ -37,7 +39,7 @@ def handed_over(plan: Plan, pieces: Iterable[Piece]) -> Iterator[Piece]:
         if operator.name in plan.seed.rescaled:
             yield from _split(operator, piece, seen.setdefault((was, piece.table), set()))
         else:
-            yield Piece(f"{operator.name}-{index}", piece.table, piece.entries)
+            yield structs.replace(piece, task=f"{operator.name}-{index}")
 
 
 def _split(operator: OperatorPlan, piece: Piece, seen: set[bytes]) -> Iterator[Piece]:
@@ -46,7 +48,7 @@ def _split(operator: OperatorPlan, piece: Piece, seen: set[bytes]) -> Iterator[P
     if at is None:
         raise StateCorrupted(f"table {piece.table} of {operator.name} cannot be split")
     count = operator.parallelism
-    shares: list[list[tuple[bytes, bytes]]] = [[] for _ in range(count)]
+    shares: list[list[Entry]] = [[] for _ in range(count)]
     if at == EVERY_TASK:
         shares = [[entry for entry in piece.entries if entry[0] not in seen]] * count
         seen.update(key for key, _ in piece.entries)
@@ -55,4 +57,4 @@ def _split(operator: OperatorPlan, piece: Piece, seen: set[bytes]) -> Iterator[P
             shares[xxhash.xxh3_64_intdigest(entry[0][at:]) % count].append(entry)
     for index, share in enumerate(shares):
         if share:
-            yield Piece(task_name(operator.name, index), piece.table, share)
+            yield structs.replace(piece, task=task_name(operator.name, index), entries=share)

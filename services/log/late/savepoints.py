@@ -6,7 +6,7 @@ that ends with it is whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -21,30 +21,47 @@ AT_ONCE = 64
 """Pieces on their way: each is about half a megabyte."""
 
 
-def upload(log: Log, topics: ClusterTopics, id: str, pieces: Iterable[Piece], manifest: Callable[[], Savepoint]) -> str:
-    """The topic of its own in which the savepoint lies then. Raises Retriable; then nothing is left of it.
+class Upload:
+    """A savepoint that is being brought to a topic of its own. Each method raises Retriable."""
 
-    Args:
-        id: of the topic.
-        manifest: asked for once all pieces are there.
-    """
-    spec = topics.savepoint(id)
-    log.create([spec])
-    appender, partition = log.appender("savepoint"), Partition(spec.name, 0)
-    try:
+    def __init__(self, log: Log, topics: ClusterTopics, id: str) -> None:
+        spec = topics.savepoint(id)
+        self.topic, self._log, self._partition = spec.name, log, Partition(spec.name, 0)
+        log.create([spec])
+        self._appender = log.appender("savepoint")
+
+    def bring(self, pieces: Iterable[Piece]) -> None:
+        """Returns once they are acknowledged."""
         for number, piece in enumerate(pieces, start=1):
-            appender.append(partition, savepoints.encode_piece(piece))
+            self._appender.append(self._partition, savepoints.encode_piece(piece))
             if number % AT_ONCE == 0:
-                appender.flush(FLUSH_S)
-        appender.flush(FLUSH_S)
-        appender.append(partition, savepoints.encode(manifest()))
-        appender.flush(FLUSH_S)
+                self._appender.flush(FLUSH_S)
+        self._appender.flush(FLUSH_S)
+
+    def finish(self, manifest: Savepoint) -> None:
+        self._appender.append(self._partition, savepoints.encode(manifest))
+        self._appender.flush(FLUSH_S)
+
+    def close(self) -> None:
+        self._appender.close()
+
+    def abandon(self) -> None:
+        """Nothing is left of it."""
+        self._log.delete([self.topic])
+
+
+def upload(log: Log, topics: ClusterTopics, id: str, pieces: Iterable[Piece], manifest: Savepoint) -> str:
+    """The topic in which the savepoint lies then. Raises Retriable; then nothing is left of it."""
+    way = Upload(log, topics, id)
+    try:
+        way.bring(pieces)
+        way.finish(manifest)
     except BaseException:
-        log.delete([spec.name])
+        way.abandon()
         raise
     finally:
-        appender.close()
-    return spec.name
+        way.close()
+    return way.topic
 
 
 def manifest_of(log: Log, start: Start) -> Savepoint | None:

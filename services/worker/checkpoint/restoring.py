@@ -14,7 +14,7 @@ import msgspec
 from holdfast.schemas.checkpoints import KEYS, CheckpointRecord, Marker, Part, decode, unpack
 from holdfast.schemas.cuts import CutsSnapshot
 from holdfast.schemas.topics import Partition
-from holdfast.services.decisions.checkpoint_log import CheckpointLog, restore
+from holdfast.services.decisions.checkpoint_log import CheckpointLog, Run, restore
 from holdfast.services.hosting.blocking import further
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.state.image import Image
@@ -124,12 +124,21 @@ def rebuild(
     )
 
 
+def newer_runs(log: Log, partition: Partition, folded: CheckpointLog, start: int) -> tuple[list[Run], int]:
+    """The valid runs from `start` on, behind what is folded, and the first offset that is unread then.
+
+    Raises PositionGone if the log was trimmed beyond that.
+    """
+    reading = _Reading(log, partition, (), start)
+    runs = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]
+    return runs, reading.next_offset
+
+
 class _Reading:
     """Records of a partition, from the end of the last look at it."""
 
-    def __init__(self, log: Log, partition: Partition, skipped: Collection[int]) -> None:
-        self._log, self._partition, self._skipped = log, partition, skipped
-        self._start: int | None = None
+    def __init__(self, log: Log, partition: Partition, skipped: Collection[int], start: int | None = None) -> None:
+        self._log, self._partition, self._skipped, self._start = log, partition, skipped, start
 
     @property
     def next_offset(self) -> int:

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from holdfast.schemas.cuts import TaskCuts
-from holdfast.schemas.plans import SourcePlan, UnitPlan
+from holdfast.schemas.plans import SourcePlan
+from holdfast.schemas.savepoints import Piece
+from holdfast.services.client.followed_state import FollowedState
 from holdfast.services.client.holding import Holding
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.planning import seeding
-from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from tests.simulation.mutants.bug import Bug, method
 from tests.support.update_histories import History, Wrong
 
@@ -26,14 +27,11 @@ def switched_before_complete(_: Callable[..., list[str]], self: Holding, batch: 
     return []
 
 
-@method(Holding, "states")
-def states_of_any_batch(
-    _: Callable[..., Iterator[tuple[UnitPlan, Rebuilt]]], self: Holding, batch: int
-) -> Iterator[tuple[UnitPlan, Rebuilt]]:
-    for unit in self._plan.units:
-        found = self._state(unit)
-        if found.marker is not None:
-            yield unit, found
+@method(FollowedState, "rest")
+def rest_of_any_batch(_: Callable[..., Iterator[Piece]], self: FollowedState, batch: int) -> Iterator[Piece]:
+    yield from self.changes()
+    for one in self._units:
+        yield from one.whole(at_once=False)
 
 
 @method(seeding, "_on")
@@ -59,7 +57,7 @@ def found(seeds: int) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bugs",
-    [(switched_before_complete, states_of_any_batch), (one_unit_is_behind,)],
+    [(switched_before_complete, rest_of_any_batch), (one_unit_is_behind,)],
     ids=lambda bugs: bugs[0].__name__,
 )
 def test_a_bug_of_an_update_is_seen(bugs: tuple[Bug, ...]) -> None:

@@ -56,9 +56,7 @@ def saved(cluster: Cluster, number: int) -> dict[str, object]:
         FORMAT, f"saved-{number}", "test", CLUSTER.prefix, plan.job, plan.generation, BATCH, 0, 0, plan, sources,
         {name: Task(0) for name in units},
     )  # fmt: skip
-    topic = upload(
-        cluster.log, CLUSTER, f"saved-{number}", [Piece("n-0", "totals", [(b"key", b"value")])], lambda: manifest
-    )
+    topic = upload(cluster.log, CLUSTER, f"saved-{number}", [Piece("n-0", "totals", [(b"key", b"value")])], manifest)
     return {"topic": topic, "id": f"saved-{number}", "replaces": plan.generation, "paused": 2 * number - 1}
 
 

@@ -80,15 +80,15 @@ def pieces(name: str, tasks: int) -> Iterator[Piece]:
         for batch, part in enumerate((mine[: mine.height // 2], mine[mine.height // 2 :]), start=1):
             right = [part.with_columns(pl.lit(False).alias(DELETED))] if name == "beside" else []
             task.on_batch([part, *right], BatchContext(batch, NO_WATERMARK, NO_WATERMARK))
-        entries: dict[str, list[tuple[bytes, bytes]]] = {}
+        entries: dict[str, list[tuple[bytes, bytes | None]]] = {}
         for table, key, value in store.written():
             assert value is not None
             entries.setdefault(table.partition("/")[2], []).append((key, value))
         yield from (Piece(f"{name}-{index}", table, found) for table, found in entries.items())
 
 
-def tables(given: Iterator[Piece]) -> dict[tuple[str, str], dict[bytes, bytes]]:
-    found: dict[tuple[str, str], dict[bytes, bytes]] = {}
+def tables(given: Iterator[Piece]) -> dict[tuple[str, str], dict[bytes, bytes | None]]:
+    found: dict[tuple[str, str], dict[bytes, bytes | None]] = {}
     for piece in given:
         known = found.setdefault((piece.task, piece.table), {})
         assert not known.keys() & dict(piece.entries), "each entry comes once"
