@@ -24,6 +24,7 @@ from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, Turn, encode
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.ticks import until_tick
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.protocol import Appender
 from holdfast.services.process.metrics import summed
@@ -81,7 +82,7 @@ class Rotation:
 
 
 class HeartbeatThread:
-    """Sends a heartbeat every interval until stopped."""
+    """Sends a heartbeat at every tick of the interval until stopped."""
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class HeartbeatThread:
             self._appender.append(self._partition, encode(beat))
             self._publish_stuck(beat)
             self._appender.poll()
-            self._now.wait(self._interval_s)
+            self._now.wait(until_tick(self._interval_s, self._time_ms() / 1000))
             self._now.clear()
 
     def _publish_stuck(self, beat: Heartbeat) -> None:

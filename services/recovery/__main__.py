@@ -14,6 +14,7 @@ import time
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
+from holdfast.services.hosting.ticks import until_tick
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.liveness.grace import fixed_us
@@ -114,7 +115,7 @@ async def run(settings: RecoverySettings) -> int:
             replica.trims.withdraw()
 
     every(app, TURN_S, turn)
-    every(app, ECHO_MS / 1000, echo)
+    every(app, ECHO_MS / 1000, echo, until_tick)  # with the heartbeats of workers
     every(app, LOOK_AGAIN_S, look)
     every(app, LOOK_AGAIN_S, trim_logs)
     await app.start()

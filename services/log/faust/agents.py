@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import faust
@@ -72,8 +73,16 @@ def make_app(
     return app
 
 
-def every(app: faust.App, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+def every(
+    app: faust.App,
+    seconds: float,
+    work: Callable[[], Awaitable[None]],
+    rest: Callable[[float, float], float] | None = None,
+) -> None:
     """Calls it again and again while the app runs; an error ends the app. What came too late is left out.
+
+    rest: from the interval and the clock of the machine, seconds until the next call; None: the interval, less what the
+    call took.
 
     Faust's own timer makes three tasks for each call, which is most of what a service at rest would do.
     """
@@ -84,7 +93,7 @@ def every(app: faust.App, seconds: float, work: Callable[[], Awaitable[None]]) -
         while not app.should_stop:
             await work()
             due = max(due + seconds, loop.time())
-            await asyncio.sleep(due - loop.time())
+            await asyncio.sleep(due - loop.time() if rest is None else rest(seconds, time.time()))
 
     app.task(repeat)
 
