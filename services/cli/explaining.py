@@ -15,7 +15,7 @@ from holdfast.services.kernel.errors import FAILED, USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
-    from holdfast.schemas.events import Alternative
+    from holdfast.schemas.events import Alternative, Event
     from holdfast.schemas.plans import Plan
     from holdfast.services.client.drilling import Drilled
     from holdfast.services.view.cluster import ClusterView
@@ -57,7 +57,7 @@ def explain(
         if plan is None:
             raise CommandFailed(f"job {job} has no units: it was not admitted", f"`holdfast status {job}` says why")
         if incident:
-            _explain_incident(view, plan, as_json)
+            _explain_incident(view, plan, list(read_events(door)), as_json)
             return
         if _explain_replicas(view, plan, as_json, alone=replicas):
             return
@@ -105,12 +105,12 @@ def _explain_replicas(view: ClusterView, plan: Plan, as_json: bool, *, alone: bo
     return alone
 
 
-def _explain_incident(view: ClusterView, plan: Plan, as_json: bool) -> None:
-    from holdfast.services.view.incidents import incident_line
+def _explain_incident(view: ClusterView, plan: Plan, events: Sequence[Event], as_json: bool) -> None:
+    from holdfast.services.view.incidents import climbed, incident_line
 
     last = view.incident(plan)
     retention = view.retention(plan)
-    line = None if last is None else incident_line(plan, last, view.units(plan), retention)
+    line = None if last is None else incident_line(plan, last, view.units(plan), retention, climbed(plan, events))
     if as_json:
         print_json(line)
     elif line is None:
@@ -123,6 +123,9 @@ def _explain_incident(view: ClusterView, plan: Plan, as_json: bool) -> None:
 
 def _draw_incident(line: IncidentLine) -> None:
     say(f"incident of {line.job}, record {line.number}: {line.state}; {', '.join(line.workers)} failed")
+    if line.stairs is not None:
+        steps = ", ".join(f"{one.available} after {one.after_ms / 1000:.1f} s" for one in line.stairs.steps)
+        say(f"  available queries of {line.stairs.queries}: {steps}")
     if line.state == "over":
         return
     how = "all at once" if line.blocking else "as slots are free"

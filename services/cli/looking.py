@@ -152,6 +152,8 @@ def _status_lines(found: JobStatus) -> Iterator[str]:
         yield f"out, and not recovered yet: {', '.join(found.out)}; the others give, of all rows: {shares}"
     for query, open in found.tentative.items():
         yield f"{query}: {plural(open.rows, 'tentative row')} to be corrected, fidelity {open.fidelity:.0%}"
+    for query, rows in found.corrected.items():
+        yield f"{query}: {plural(rows, 'tentative row')} corrected"
     for risk in found.retention:
         yield f"retention: {risk}"
     if found.skipped:

@@ -128,8 +128,8 @@ def add_pages(console: Console) -> None:
     async def job_graph(request: Request, job: str, units: int = 1) -> None:
         await _ready(console)
 
-        def shows(one: LiveJob, _: Picture) -> Node:
-            return job_page(one, console.feed.rates.get(one.line.generation, ()), units)
+        def shows(one: LiveJob, picture: Picture) -> Node:
+            return job_page(one, console.feed.rates.get(one.line.generation, ()), picture.time_ms, units)
 
         with _job_frame(console, request, job, ""):
             _of_job(console, job, shows)

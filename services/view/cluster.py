@@ -37,7 +37,6 @@ from holdfast.services.view.lines import (
     JobLine,
     JobStatus,
     PolicyLine,
-    Uncorrected,
     UnitLine,
     UnitProgress,
     WorkerLine,
@@ -227,7 +226,8 @@ class ClusterView:
             queries=() if known is None else known.queries,
             out=tuple(sorted(out)),
             fidelity=self._assigned.fidelity(key) if out else {},
-            tentative={} if plan is None or job.state in OVER else self._tentative(plan),
+            tentative={} if plan is None or job.state in OVER else self._costs.tentative(plan, self._changes(plan)),
+            corrected={} if plan is None or job.state in OVER else self._costs.corrected(plan, self._changes(plan)),
             retention=() if plan is None or job.state in OVER else self.retention(plan),
             checkpoint=None if plan is None else policy_line(self.policy(plan), self.complete(plan)),
         )
@@ -341,8 +341,7 @@ class ClusterView:
 
     def costs(self, plan: Plan) -> JobCosts:
         """Costs of the copies of a job, and traffic along its edges."""
-        keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
-        return self._costs.job(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
+        return self._costs.job(plan, self._changes(plan))
 
     def replication(self, plan: Plan) -> ReplicationPlan | None:
         """The replication plan in force; None: the job has no budget, or there is no plan yet."""
@@ -350,12 +349,11 @@ class ClusterView:
 
     def rates(self, plan: Plan) -> Rates:
         """Rates of the job's streams, as measured."""
-        keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
-        return self._costs.rates(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
+        return self._costs.rates(plan, self._changes(plan))
 
-    def _tentative(self, plan: Plan) -> dict[str, Uncorrected]:
-        keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
-        return self._costs.tentative(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
+    def _changes(self, plan: Plan) -> dict[str, Change | None]:
+        """The last valid change of each unit."""
+        return {one.name: self._assigned.of(unit_key(plan.job, plan.generation, one.name)) for one in plan.units}
 
     def _unit_line(self, plan: Plan, unit: UnitPlan) -> UnitLine:
         change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.schemas.assignments import Change, unit_key
-from holdfast.schemas.costs import Costs, MicroBatches
+from holdfast.schemas.costs import Costs, MicroBatches, TentativeCounts
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import edge as edge_of
@@ -196,18 +196,29 @@ class CostsView:
     def tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, Uncorrected]:
         """Open tentative rows by query, of the queries that have some, as the leaders of the units count them."""
         found: dict[str, Uncorrected] = {}
+        for query, one in self._tentative(plan, changes):
+            if one.open:
+                known = found.get(query, Uncorrected(0, 1.0))
+                found[query] = Uncorrected(known.rows + one.open, min(known.fidelity, one.fidelity))
+        return found
+
+    def corrected(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, int]:
+        """Keys of tentative rows that were replaced or withdrawn, by query, of the queries that had some."""
+        found: dict[str, int] = {}
+        for query, one in self._tentative(plan, changes):
+            if one.published:
+                found[query] = found.get(query, 0) + one.replaced + one.withdrawn
+        return found
+
+    def _tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> Iterator[tuple[str, TentativeCounts]]:
+        """Counts of each leader, by query."""
         for unit, change in changes.items():
             leader = None if change is None else change.committer
             counted = None if leader is None else self._counted.get(
                 (leader.worker, unit_key(plan.job, plan.generation, unit))
             )  # fmt: skip
-            if counted is None or not counted.last.leads:
-                continue
-            for query, one in counted.last.tentative.items():
-                if one.open:
-                    known = found.get(query, Uncorrected(0, 1.0))
-                    found[query] = Uncorrected(known.rows + one.open, min(known.fidelity, one.fidelity))
-        return found
+            if counted is not None and counted.last.leads:
+                yield from counted.last.tentative.items()
 
     def rates(self, plan: Plan, changes: Mapping[str, Change | None]) -> Rates:
         """Records per second along the edges, as the leaders of the units count them (MECHANISMS P1)."""

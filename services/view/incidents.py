@@ -10,11 +10,13 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from holdfast.schemas.events import Event
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.plans.priorities import needed, priority
 from holdfast.services.recovery.core.job.incident import phase
 from holdfast.services.view.lines import UnitLine
+from holdfast.services.view.stairs import Stairs, stairs
 
 RUNS = ("running", "ended")
 
@@ -41,6 +43,7 @@ class IncidentLine(msgspec.Struct, frozen=True):
     beyond: they are no limit any more. line: on which units begin again, at a global checkpoint; 0: each begins at its
     own newest checkpoint. blocking: none is restored before all have a slot.
     retention: topics that may delete what units read again. above: units that go back, too, as they send to those.
+    stairs: how many queries were available since when; null: no event tells.
     """
 
     job: str
@@ -57,10 +60,15 @@ class IncidentLine(msgspec.Struct, frozen=True):
     queries: tuple[QueryPart, ...]
     retention: tuple[str, ...] = ()
     above: tuple[str, ...] = ()
+    stairs: Stairs | None = None
 
 
 def incident_line(
-    plan: Plan, incident: Incident, units: Sequence[UnitLine], retention: tuple[str, ...] = ()
+    plan: Plan,
+    incident: Incident,
+    units: Sequence[UnitLine],
+    retention: tuple[str, ...] = (),
+    climbed: Stairs | None = None,
 ) -> IncidentLine:
     """units: all of the job, as they are now. retention: what their leaders say of the topics that they read."""
     down = {one.unit for one in units if one.unit in incident.units and not _runs(one)}
@@ -79,7 +87,13 @@ def incident_line(
         queries=tuple(_query(plan, query, lacks & down, incident) for query, lacks in needed(plan).items()),
         retention=retention,
         above=incident.above,
+        stairs=climbed,
     )
+
+
+def climbed(plan: Plan, events: Sequence[Event]) -> Stairs | None:
+    """Stairs of the last incident of a job, as events tell it."""
+    return stairs(plan.job, list(needed(plan)), events)
 
 
 def _query(plan: Plan, query: str, lacks: Collection[str], incident: Incident) -> QueryPart:

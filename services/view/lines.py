@@ -145,6 +145,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     out: units that no copy can continue and that have not recovered, of a job with `results: tentative`.
     fidelity: by query, the part of its output that does not need them.
     tentative: open tentative rows of the queries that have some.
+    corrected: keys of tentative rows that final rows have replaced or that were withdrawn, by query that had some, as
+        the leaders of its sinks' units count them.
     unprotected: units without a standby, by the reason (services/view/protection.py).
     """
 
@@ -173,6 +175,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     out: tuple[str, ...] = ()
     fidelity: dict[str, float] = {}
     tentative: dict[str, Uncorrected] = {}
+    corrected: dict[str, int] = {}
     unprotected: dict[str, tuple[str, ...]] = {}
 
     def state_of(self, query: QueryState) -> str:

@@ -24,9 +24,10 @@ from holdfast.services.view.cluster import OVER, ClusterView
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.door import Door
 from holdfast.services.view.happenings import Happening, told
-from holdfast.services.view.incidents import IncidentLine, incident_line
+from holdfast.services.view.incidents import IncidentLine, climbed, incident_line
 from holdfast.services.view.lines import JobLine, JobStatus, UnitLine, WorkerLine
 from holdfast.services.view.reading import RECENT_MS, read_jobs, read_progress
+from holdfast.services.view.stairs import Stairs
 from holdfast.services.view.takeovers import Takeover, Takeovers
 
 MOST_EVENTS = 5_000
@@ -103,6 +104,7 @@ class LiveView:
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._takeovers = Takeovers()
         self._told: tuple[Happening, ...] | None = None
+        self._stairs: dict[str, Stairs | None] = {}
         self._progress: dict[str, Partition] = {}
         self._ends: dict[Partition, int] = {}
         self._ends_s = float("-inf")
@@ -172,6 +174,7 @@ class LiveView:
         running = {one.line.generation for one in jobs}
         if self._told is None:
             self._told = tuple(told(self._events))
+            self._stairs.clear()
         return Picture(
             number,
             now_ms,
@@ -191,10 +194,16 @@ class LiveView:
         line = msgspec.structs.replace(line, unprotected=status.unprotected)
         costs = self._view.costs(plan)
         units, last = tuple(self._view.units(plan)), self._view.incident(plan)
-        incident = None if last is None else incident_line(plan, last, units, status.retention)
+        incident = None if last is None else incident_line(plan, last, units, status.retention, self._climbed(plan))
         lags_of = self._lags(plan, costs)
         lags = {source: sum(parts.values()) for source, parts in lags_of.items()}
         return LiveJob(line, status, plan, units, costs=costs, lags=lags, lags_of=lags_of, incident=incident)
+
+    def _climbed(self, plan: Plan) -> Stairs | None:
+        """Stairs of the last incident of a job; folded again only when an event has come."""
+        if plan.generation not in self._stairs:
+            self._stairs[plan.generation] = climbed(plan, self._events)
+        return self._stairs[plan.generation]
 
     def _read_ends(self, lines: Sequence[JobLine]) -> None:
         """Reads ends of the topics that jobs read, from time to time."""

@@ -19,6 +19,7 @@ from holdfast.services.console.markup import (
     unknown,
 )
 from holdfast.services.console.parts.overview import story
+from holdfast.services.console.parts.stairs import stairs
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.view.incidents import IncidentLine, QueryPart
 from holdfast.services.view.live import Picture
@@ -33,7 +34,7 @@ OVER = "over"
 def incidents(picture: Picture) -> Node:
     """The last incident of each job that runs, those under way first, and the story of all."""
     found = [one.incident for one in picture.jobs if one.incident is not None]
-    shown = [incident(one) for one in sorted(found, key=lambda one: one.state == OVER)]
+    shown = [incident(one, picture.time_ms) for one in sorted(found, key=lambda one: one.state == OVER)]
     if not shown:
         shown = [card("Incidents", nothing("No job that runs has had an incident: no workers have failed together."))]
     told = [one for one in picture.happenings if one.kind in KINDS][-MOST:]
@@ -41,15 +42,17 @@ def incidents(picture: Picture) -> Node:
     return element("div", *shown, tells, class_="stack")
 
 
-def incident(line: IncidentLine) -> Node:
-    """The card of one incident, as `explain JOB --incident` draws it."""
+def incident(line: IncidentLine, now_ms: int) -> Node:
+    """The card of one incident, as `explain JOB --incident` draws it. now_ms: time of day."""
     state = chip(line.state) + muted(f" record {line.number}")
     head = element("p", link(line.job, f"/jobs/{line.job}", "link strong"), text(f": {_failed(line)}"), class_="said")
+    climbs = "" if line.stairs is None else stairs(line.stairs, now_ms)
     if line.state == OVER:
-        return card(f"Incident of {line.job}", head, aside=state)
+        return card(f"Incident of {line.job}", head, climbs, aside=state)
     return card(
         f"Incident of {line.job}",
         head,
+        climbs,
         _figures(line),
         *(element("p", text(said), class_="said") for said in _lines(line)),
         _queries(line),

@@ -16,15 +16,14 @@ from holdfast.services.console.markup import (
     milliseconds,
     moment,
     muted,
-    number,
     per_s,
     table,
     text,
     tone,
-    unknown,
 )
 from holdfast.services.console.parts import incidents
 from holdfast.services.console.parts.overview import summary
+from holdfast.services.console.parts.tentative import tentative_results
 from holdfast.services.view.cluster import natural
 from holdfast.services.view.lines import UnitLine, UnitProgress
 from holdfast.services.view.live import LiveJob
@@ -37,15 +36,16 @@ NO_TIME = ("end", "loaded")
 """Words that stand in the place of a watermark."""
 
 
-def job_page(job: LiveJob, rates: Sequence[float], page: int = 1) -> Node:
-    """page: of the units of a large job."""
+def job_page(job: LiveJob, rates: Sequence[float], now_ms: int, page: int = 1) -> Node:
+    """now_ms: time of day. page: of the units of a large job."""
     return element(
         "div",
         *_notices(job),
         summary(job, rates),
-        _incident(job),
+        _incident(job, now_ms),
         card("Graph", graph(job.plan, job.units, job.costs), aside=_key(), class_="wide"),
         _queries(job),
+        tentative_results(job),
         _sources(job),
         _units(job, page),
         class_="stack",
@@ -68,10 +68,10 @@ def _notices(job: LiveJob) -> list[Node]:
     return [element("p", text(said), class_=f"notice {tone}") for tone, said in lines]
 
 
-def _incident(job: LiveJob) -> Node:
+def _incident(job: LiveJob, now_ms: int) -> Node:
     """The incident of the job while it is under way; its page has also one that is over."""
     line = job.incident
-    return "" if line is None or line.state == incidents.OVER else incidents.incident(line)
+    return "" if line is None or line.state == incidents.OVER else incidents.incident(line, now_ms)
 
 
 def _key() -> Node:
@@ -98,17 +98,10 @@ def _queries(job: LiveJob) -> Node:
             milliseconds(one.before_ms),
             per_s(None if sink is None else rates.get(sink.name)),
             text(topic),
-            *([_fidelity(job.status.fidelity.get(one.query))] if job.status.out else []),
         ])  # fmt: skip
-    out = ("fidelity",) if job.status.out else ()
-    heads = ("query", "state", "since", "latency p50", "p99", "usual mean", "rows out", "topic", *out)
-    inner = table(heads, rows, empty="Nothing is known of the queries yet.", label="Queries", numbers="lllnnnnln")
+    heads = ("query", "state", "since", "latency p50", "p99", "usual mean", "rows out", "topic")
+    inner = table(heads, rows, empty="Nothing is known of the queries yet.", label="Queries", numbers="lllnnnnl")
     return card("Queries", inner, aside=text("latency from arrival to result, of the last minute"))
-
-
-def _fidelity(share: float | None) -> Node:
-    shown = unknown() if share is None else number(f"{100 * share:.0f}", " %")
-    return element("span", shown, title="part of the rows that does not need the units that are out")
 
 
 def _sources(job: LiveJob) -> Node:

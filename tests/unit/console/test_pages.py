@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas import assignments, events, heartbeats
 from holdfast.schemas.assignments import Assignment
 from holdfast.schemas.costs import Costs
-from holdfast.schemas.events import Alternative
+from holdfast.schemas.events import Alternative, Event
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.incidents import Chosen, Incident
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Problem, QueryState
 from holdfast.services.console.drafts import EXAMPLE, check
 from holdfast.services.console.layering import layers
+from holdfast.services.console.markup import DASH
 from holdfast.services.console.parts import job as job_parts
 from holdfast.services.console.parts import records
 from holdfast.services.console.parts.checkpoints import checkpoints
@@ -28,6 +29,7 @@ from holdfast.services.console.parts.job import job_page
 from holdfast.services.console.parts.overview import health, overview
 from holdfast.services.console.parts.takeovers import UNDER_WAY_MS, takeovers
 from holdfast.services.planning.places import line_of
+from holdfast.services.view.lines import Uncorrected
 from holdfast.services.view.live import LiveView, Picture
 from holdfast.services.view.rows import newest_letters, newest_rows
 from tests.support.shown_cluster import HOSTILE, ShownCluster
@@ -58,6 +60,17 @@ def assign(cluster: ShownCluster, **more: Any) -> None:
     cluster.append(cluster.memory.cluster.assignments, assignments.encode(record))
 
 
+def tell_incident(cluster: ShownCluster, began_ms: int) -> None:
+    """Events of an incident that began then: its only query is lost at once, and is back after 2.5 s."""
+    for after_ms, kind, detail in (
+        (0, "query-unavailable", "all"),
+        (0, "incident", ""),
+        (2_500, "query-available", "all, 1 times"),
+    ):
+        event = Event(began_ms + after_ms, kind, job=cluster.memory.plan.job, detail=detail)
+        cluster.append(cluster.memory.cluster.events, events.encode(event))
+
+
 def words(html: str) -> str:
     """What a reader reads."""
     found: list[str] = []
@@ -73,7 +86,7 @@ def words(html: str) -> str:
 def test_a_job_is_shown_with_its_leader_marked_and_its_standby(cluster: ShownCluster, live: LiveView) -> None:
     seen = picture(cluster, live)
     (job,) = seen.jobs
-    html = job_page(job, [1.0, 2.0])
+    html = job_page(job, [1.0, 2.0], 0)
     assert re.search(r'class="lead good"></circle><text[^>]*>worker-1<', html), "the leader has the filled mark"
     assert re.search(r'class="stand good"></circle><text[^>]*>worker-2<', html), "the standby has the empty mark"
     said = words(html)
@@ -135,17 +148,23 @@ def test_an_incident_is_shown_with_its_plan_and_what_waits_for_what(cluster: Sho
     cluster.tell("incident-planned", job=plan.job, detail="a plan is made")
     cluster.beat("restoring")
     seen = picture(cluster, live)
-    for html in (incidents(seen), job_page(seen.jobs[0], [])):
+    for html in (incidents(seen), job_page(seen.jobs[0], [], seen.time_ms)):
         said = words(html)
         assert f"Order of restoring: {units[0]}" in said
         assert f"all waiting 1 0.25 {units[0]} {units[1]}" in said, "query, state, priority, density, slot, no slot"
         assert "<script" not in html
     assert "incident-planned counted" in words(incidents(seen))
+    tell_incident(cluster, seen.time_ms - 4_000)
+    seen = picture(cluster, live)
+    for html in (incidents(seen), job_page(seen.jobs[0], [], seen.time_ms)):
+        assert "1 of 1 query available , since 2,500 ms after the failure" in words(html)
+        assert 'points="0.0,100.0 625.0,100.0 625.0,4.0 1000,4.0"' in html, "the last step lasts until now"
     over = replace(happens, number=2, over=True)
     assign(cluster, incidents=(over,))
     seen = picture(cluster, live)
     assert ">over</span>" in incidents(seen)
-    assert "Incident of" not in job_page(seen.jobs[0], []), "it is over"
+    assert "1 of 1 query available" in words(incidents(seen)), "its stairs stay"
+    assert "Incident of" not in job_page(seen.jobs[0], [], seen.time_ms), "it is over"
 
 
 def test_checkpoints_stand_beside_the_promise_and_the_traffic_between_units(
@@ -178,7 +197,7 @@ def test_contents_of_records_are_plain_text_on_every_page(cluster: ShownCluster,
     shown = {"row": f'{{"k": "{HOSTILE}"}}'.encode(), "batch": 1, "status": HOSTILE, "partition": 0, "offset": 1}
     pages = [
         overview(seen, {}, may_act=True),
-        job_page(job, []),
+        job_page(job, [], 0),
         checkpoints(job),
         records.dead_letters(HOSTILE, letters),
         records.results(job, "all", [*rows, {**shown, "timestamp_ms": 1}]),
@@ -207,9 +226,9 @@ def test_lag_is_shown_by_partition_the_worst_first(cluster: ShownCluster, live: 
     )
     (job,) = picture(cluster, live).jobs
     assert (job.lags, job.lags_of) == ({"given": 5}, {"given": {"0": 5}})
-    assert "[0]" not in words(job_page(job, [])), "the sum says it"
+    assert "[0]" not in words(job_page(job, [], 0)), "the sum says it"
     parts = {"0": 3, "1": 0, "2, 4": 90, "3": 7, "5": 1}
-    said = words(job_page(replace(job, lags={"given": 101}, lags_of={"given": parts}), []))
+    said = words(job_page(replace(job, lags={"given": 101}, lags_of={"given": parts}), [], 0))
     assert "101 [2, 4] 90, [3] 7, [0] 3 and 1 more" in said
 
 
@@ -226,7 +245,7 @@ def test_health_is_said_in_words(cluster: ShownCluster, live: LiveView) -> None:
 def test_units_that_are_out_are_named_with_the_fidelity_of_each_query(cluster: ShownCluster, live: LiveView) -> None:
     seen = picture(cluster, live)
     (job,) = seen.jobs
-    assert "fidelity" not in job_page(job, [])
+    assert "fidelity" not in job_page(job, [], 0)
     plan, unit = job.plan, cluster.unit
     begins = Outage(plan.job, plan.generation, unit, 1, job.units[0].epoch, 5, {"all": 0.5})
     assign(cluster, outages=(begins,))
@@ -235,10 +254,14 @@ def test_units_that_are_out_are_named_with_the_fidelity_of_each_query(cluster: S
         one.said for one in health(seen)[1]
     ]
     status = replace(seen.jobs[0].status, queries=(QueryState("all", available=False),))
-    said = words(job_page(replace(seen.jobs[0], status=status), []))
+    said = words(job_page(replace(seen.jobs[0], status=status), [], 0))
     assert f"out, and not recovered yet: {unit}; the other units give tentative results" in said
     assert "all unavailable" in said
-    assert " all 50 %" in said, "topic and fidelity"
+    assert f"out: {unit}" in said
+    assert f" all 50 % 0 {DASH} 0" in said, "fidelity now, open rows and theirs, corrected rows"
+    status = replace(status, tentative={"all": Uncorrected(6, 0.75)}, corrected={"all": 9})
+    said = words(job_page(replace(seen.jobs[0], status=status), [], 0))
+    assert " all 50 % 6 75 % 9" in said
 
 
 def test_a_large_job_shows_its_units_page_by_page_and_first_those_that_do_not_run(
@@ -249,14 +272,14 @@ def test_a_large_job_shows_its_units_page_by_page_and_first_those_that_do_not_ru
     first, second, third = sorted(one.unit for one in job.status.units)
     stuck = tuple(replace(one, state="stuck" if one.unit == second else "running") for one in job.status.units)
     job = replace(job, status=replace(job.status, units=stuck))
-    said = [words(job_page(job, [], page).partition('aria-label="Units"')[2]) for page in (1, 2, 3, 9)]
-    assert "2 running, 1 stuck · page 1 of 3 back next" in words(job_page(job, []))
+    said = [words(job_page(job, [], 0, page).partition('aria-label="Units"')[2]) for page in (1, 2, 3, 9)]
+    assert "2 running, 1 stuck · page 1 of 3 back next" in words(job_page(job, [], 0))
     assert f" {second} " in said[0]
     assert f" {first} " not in said[0]
     assert f" {first} " in said[1]
     assert f" {third} " in said[2]
     assert said[3] == said[2], "there is no such page"
-    assert 'href="/jobs/counted?units=2"' in job_page(job, [])
+    assert 'href="/jobs/counted?units=2"' in job_page(job, [], 0)
 
 
 def test_operators_stand_to_the_right_of_what_feeds_them() -> None:

@@ -109,6 +109,9 @@ def test_a_query_with_open_tentative_rows_is_tentative_until_its_leader_says_tha
     assert "query late is tentative" in line_of(status)
     beat(cluster, 1_000, Costs(UNIT, leads=True, tentative={"late": TentativeCounts(9, 8, 1, 0, 0.75)}))
     assert tentative() == {}
+    status = cluster.view.status(cluster.view.jobs()[0], NOW)
+    assert status.corrected == {"late": 9}
+    assert "late: 9 tentative rows corrected" in list(status_parts(status))
 
 
 def test_the_latency_of_a_query_is_known_by_its_median_and_its_tail(cluster: Cluster) -> None:
