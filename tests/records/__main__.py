@@ -9,6 +9,7 @@ import time
 
 import structlog
 
+from tests.records.decoders import damaged_part
 from tests.records.formats import FORMATS
 from tests.records.fuzz import Counted, part
 
@@ -19,7 +20,9 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=1_000_000, help="of each format")
     parser.add_argument("--part", type=int, default=5_000, help="records of one job")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first part")
+    parser.add_argument("--decoders", action="store_true", help="damaged records through the decoders alone")
     asked = parser.parse_args()
+    run = damaged_part if asked.decoders else part
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failed = 0
     counts = {format: Counted() for format in asked.format or FORMATS}
@@ -27,10 +30,10 @@ def main() -> int:
         for format, counted in counts.items():
             began = time.process_time()
             try:
-                counted.add(part(format, seed, asked.part))
+                counted.add(run(format, seed, asked.part))
             except Exception as error:  # every failure is shown, and the campaign continues
                 failed += 1
-                print(f"FAILED {format}, seed {seed}: {type(error).__name__}: {str(error)[:1_000]}", flush=True)
+                print(f"FAILED {format}, seed {seed}: {type(error).__name__}: {str(error)[:2_000]}", flush=True)
             counted.cpu_s += time.process_time() - began
         print(f"seed {seed}: " + "; ".join(f"{format} {one}" for format, one in counts.items()), flush=True)
     return 1 if failed else 0

@@ -48,17 +48,20 @@ class Counted:
     letters: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     cpu_s: float = 0.0
+    unread: int = 0
+    """Records that were taken, and that nothing else could read."""
 
     def add(self, other: Counted) -> None:
         self.records += other.records
         self.rows += other.rows
         self.letters += other.letters
         self.reasons += other.reasons
+        self.unread += other.unread
 
     def __str__(self) -> str:
         return (
             f"{self.records:,} records, {self.rows:,} rows, {self.letters:,} dead letters "
-            f"of {len(self.reasons):,} reasons, {self.cpu_s:.0f} s"
+            f"of {len(self.reasons):,} reasons, {f'{self.unread:,} unread, ' if self.unread else ''}{self.cpu_s:.0f} s"
         )
 
 

@@ -105,6 +105,7 @@ def test_a_document_of_mongodb_is_a_text() -> None:
         (change("u", None, row(1)), "after: is null or missing in a record of op u"),
         (b"{broken", "no change record: "),
         (b"7", "no change record: "),
+        (b'{"op":"c","after":{"id":1,"name":"a"},"befor\xff":1}', "no change record: a text is not UTF-8"),
         (change("c", {"id": 1}), "full name: is missing, expected string"),
         (change("c", row(1, price="1_0.5")), "price: expected decimal(8,2)?"),
         (change("c", 5), "expected a JSON object, found 5"),

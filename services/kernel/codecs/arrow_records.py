@@ -179,10 +179,11 @@ def _plain(column: Any) -> Any:
 @lru_cache(_TYPES)
 def _readable(kind: Any) -> bool:
     """Types of which polars makes ours; of others, such as dictionaries, it is not asked."""
+    # polars panics at the name of a field that is no UTF-8; taken here, it is a ValueError
     if types.is_list(kind) or types.is_large_list(kind):
-        return _readable(kind.value_type)
+        return isinstance(kind.value_field.name, str) and _readable(kind.value_type)
     if types.is_struct(kind):
-        return all(_readable(kind.field(index).type) for index in range(kind.num_fields))
+        return all(isinstance(one.name, str) and _readable(one.type) for one in kind)
     if types.is_timestamp(kind):
         return kind.tz in (None, "UTC")
     is_one = (

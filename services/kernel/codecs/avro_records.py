@@ -341,7 +341,9 @@ def _block(records: Records, rows: Rows, path: str) -> np.ndarray:
     sized = counts < 0
     if sized.any():
         records.numbers(rows[sized], path)
-        counts = np.where(counts == -(2**63), 0, np.abs(counts))
+        endless = counts == -(2**63)  # its opposite is no number of 64 bits
+        records.refuse(rows[endless], f"{path}: a block of 2^63 items")
+        counts = np.where(endless, 0, np.abs(counts))
     return counts
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.services.kernel.codecs.texts import is_text
+
 OP = "op"
 """The column of a stream that says what happened to the row: c (created), r (read at the start), u, d."""
 _WITH_AFTER = frozenset("cru")
@@ -100,16 +102,20 @@ class ChangeReader:
     ) -> tuple[list[_Record], Sequence[int]]:
         """Records that can be read as JSON, and where each stands."""
         try:
-            return list(map(self._decode, map(self._body, values))), places
+            # msgspec does not look at names and values that it passes over
+            if is_text(b"\n".join(filter(None, values))):
+                return list(map(self._decode, map(self._body, values))), places
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass
         records, kept = list[_Record](), list[int]()
         for place, value in zip(places, values, strict=True):
             try:
-                records.append(self._decode(self._body(value)))
+                body = self._body(value)
+                body.decode()
+                records.append(self._decode(body))
                 kept.append(place)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                refused[place] = f"no change record: {error}"
+                refused[place] = f"no change record: {_said(error)}"
         return records, kept
 
     def _apart(self, found: Rows, changes: Sequence[_Change], refused: dict[int, str]) -> Rows:
@@ -132,6 +138,10 @@ class ChangeReader:
             ops.append(op)
             at.append(place)
         return Rows(values, keys, ops, at, refused=[])
+
+
+def _said(error: Exception) -> str:
+    return f"a text is not UTF-8: {error.reason}" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _inner(record: _Record) -> _Change:

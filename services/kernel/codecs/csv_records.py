@@ -17,7 +17,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
-from holdfast.services.kernel.codecs.json_records import json_type
+from holdfast.services.kernel.codecs.json_records import EXACT_TEXT, json_type
 from holdfast.services.kernel.codecs.texts import BOM, other_encoding, unmarked
 from holdfast.services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times, whole_number
 from holdfast.services.kernel.plurals import plural
@@ -83,7 +83,9 @@ class CsvReader:
             return lambda values: decimals(kind)([_decimal(value) for value in values])
         if isinstance(kind, (pl.List, pl.Struct)):
             decode = msgspec.json.Decoder(json_type(text, self._unit)).decode
-            return lambda values: nested(kind, self._unit)([_json(value, decode) for value in values])
+            # Python's own reading of a decimal takes more than EXACT does
+            check = msgspec.json.Decoder(json_type(text, self._unit, EXACT_TEXT)).decode if "decimal" in text else None
+            return lambda values: nested(kind, self._unit)([_json(value, decode, check) for value in values])
         if kind == pl.Boolean:
             return lambda values: pl.Series([_BOOLS.get((value or "").lower()) for value in values], dtype=pl.Boolean)
         if kind == pl.Binary:
@@ -142,8 +144,10 @@ def _bytes(value: str | None) -> bytes | None:
         return None
 
 
-def _json(value: str | None, decode: Any) -> Any:
+def _json(value: str | None, decode: Any, check: Any) -> Any:
     try:
+        if check is not None and value is not None:
+            check(value)
         return None if value is None else decode(value)
     except (msgspec.MsgspecError, RecursionError):
         return None

@@ -17,7 +17,7 @@ import msgspec
 import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
-from holdfast.services.kernel.codecs.texts import half_of_a_pair, other_encoding, unmarked
+from holdfast.services.kernel.codecs.texts import half_of_a_pair, is_text, other_encoding, unmarked
 from holdfast.services.kernel.codecs.typed_columns import (
     EXACT,
     Column,
@@ -39,7 +39,7 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
 
 _LOOSE = re.compile(rb'"(?=[^"]*[\s_\x80-\xff\\])(?:[\s0-9_+.eE\x80-\xff-]|\\[tnrf]|\\u[0-9a-fA-F]{4})+"')
 """A text that Python may read as a decimal, and EXACT does not; few records have one."""
-_EXACT_TEXT = Annotated[str, msgspec.Meta(pattern=f"^{EXACT.pattern}$")] | int | float
+EXACT_TEXT = Annotated[str, msgspec.Meta(pattern=f"^{EXACT.pattern}$")] | int | float
 
 
 class JsonReader:
@@ -58,7 +58,7 @@ class JsonReader:
         record = msgspec.defstruct("Record", members, rename=names, kw_only=True, gc=False)
         self._decode = msgspec.json.Decoder(record).decode
         self._getters = [attrgetter(slot) for slot in names]
-        exact = [_member(slot, fields[name], unit, _EXACT_TEXT) for slot, name in names.items()]
+        exact = [_member(slot, fields[name], unit, EXACT_TEXT) for slot, name in names.items()]
         self._exact = None
         if any("decimal" in text for text in fields.values()):
             self._exact = msgspec.json.Decoder(msgspec.defstruct("Exact", exact, rename=names, kw_only=True)).decode
@@ -66,11 +66,12 @@ class JsonReader:
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
         """Values by column, the records they come from, and why the others are refused."""
         refused: dict[int, str] = {}
-        loose = self._exact is not None and _LOOSE.search(b"\n".join(filter(None, values)))
+        whole = b"\n".join(filter(None, values))
+        apart = (self._exact is not None and _LOOSE.search(whole)) or not is_text(whole)
         # a slice is decoded before the next one is made: it lies in the processor's cache, and its memory is used again
         payloads: Iterable[Any] = values if self._behind is None else map(self._behind, values)
         try:
-            records = self._one_by_one(values, refused) if loose else list(map(self._decode, payloads))
+            records = self._one_by_one(values, refused) if apart else list(map(self._decode, payloads))
         except (*_REFUSALS, TypeError):
             records = self._one_by_one(values, refused)
         kept = [index for index in range(len(values)) if index not in refused] if refused else range(len(values))
@@ -103,6 +104,7 @@ class JsonReader:
             try:
                 if not value:
                     raise msgspec.DecodeError("the record is empty")
+                value.decode()  # msgspec does not look at names and values that it passes over
                 records.append(self._decode_whole(unmarked(value)))
             except _REFUSALS as error:
                 refused[index] = self._reason(error, value or b"")

@@ -38,3 +38,11 @@ def half_of_a_pair(value: bytes) -> str:
     """The first escape of a JSON text that is half of a surrogate pair, such as \\ud800; else empty."""
     found = _HALF.search(_PAIR.sub(b"", value))
     return "" if found is None else (found[1] or found[2]).decode()
+
+
+def is_text(joined: bytes) -> bool:
+    """True if records that were joined are UTF-8. With the frames of a registry they may not be, though each is."""
+    try:
+        return joined.isascii() or bool(joined.decode())
+    except UnicodeDecodeError:
+        return False

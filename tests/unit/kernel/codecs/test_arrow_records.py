@@ -183,6 +183,14 @@ def test_what_lies_deeper_is_checked_too(column: str, array: pa.Array) -> None:
     assert reason(value, FIELDS).startswith(f"{column}: ")
 
 
+def test_a_name_inside_a_column_that_is_no_utf_8_refuses_the_record() -> None:
+    value = of_arrow(tags=pa.array([[{"inner": 1}]], pa.list_(pa.struct({"inner": pa.int64()}))))
+    reader = ArrowReader({"tags": "list<struct<inner: int?>>"})
+    assert reader.read(value).rows() == [([{"inner": 1}],)]
+    with pytest.raises(UnfitRecord, match="no Arrow stream: 'utf-8' codec can't decode"):
+        reader.read(value.replace(b"inner", b"inn\xffr"))
+
+
 def test_many_rows_that_share_one_long_text_are_not_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_records, "MAX_TEXT_BYTES", 1000)
     value = stream(pl.DataFrame({"id": range(20), "at": [AT] * 20, "note": ["x" * 100] * 20}))

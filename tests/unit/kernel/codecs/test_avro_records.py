@@ -176,6 +176,7 @@ TEXT = record(("a", "string"))
          b"\x02\x64",
          "a: a number with more digits than decimal(2,0) has"),
         (LIST, "list<int>", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02", "a: the record ends within it"),
+        (LIST, "list<int>", b"\xff" * 9 + b"\x01\x00", "a: a block of 2^63 items"),
         (LIST, "list<int>", b"\x02\x02", "a: the record ends within it"),
         (LIST, "list<int>", b"\xa2\x9c\x01" + b"\x02" * 10_001 + b"\x00", "a: over 10,000 items in a record"),
     ],

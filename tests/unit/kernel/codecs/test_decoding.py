@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
 from holdfast.services.kernel.codecs.fields import TIME, schema, with_time
 
@@ -138,7 +139,8 @@ def test_a_bad_time_inside_a_struct_refuses_the_record() -> None:
         (b"[" * 100_000, "expected a JSON object, in [[["),
         (b"[1", "expected a JSON object, in [1"),
         (b'{"id":"x"', 'id: expected int, in {"id":"x"'),
-        (b'{"id":"x","z":"\xff"}', 'id: expected int, in {"id":"x","z":"'),
+        (b'{"id":"x","z":"\xff"}', "a text is not UTF-8"),
+        (b'{"id":1,"name":"a","at":"2013-01-01","x\xff":1.5}', "a text is not UTF-8"),
         (b'{"id":"x","z":' + b"9" * 5000 + b"}", 'id: expected int, in {"id":"x","z":999'),
     ],
 )
@@ -314,6 +316,8 @@ def test_a_text_that_is_a_decimal_for_python_alone_is_refused(text: str) -> None
         assert "decimal(10,2)" in alone.refused[0][1]
     if text and "," not in text:
         assert Decoder({"d": "decimal(10,2)"}, "csv").decode([text.encode()], [0]).refused
+        nested = Decoder({"l": "list<decimal(10,2)>?"}, "csv", form=CsvForm(";", "'"))
+        assert nested.decode([json.dumps([text], ensure_ascii=False).encode()], [0]).refused
 
 
 @pytest.mark.parametrize("text", EXACT)
