@@ -312,7 +312,7 @@ def test_prometheus_takes_our_files() -> None:
 # -- our own evaluator ------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_read_is_refused() -> None:
+def test_a_message_that_cannot_be_read_is_refused() -> None:
     for text in ("sum(x", "x[5m", "x{a=1}", "x ? y", "rate(x[5m]) by", ""):
         with pytest.raises((ValueError, IndexError)):
             parse(text)

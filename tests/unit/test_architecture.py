@@ -23,7 +23,7 @@ def answers() -> dict[str, str]:
     return dict(re.findall(r"\*\*([^*]+\?)\*\*(.*?)(?=\n\n\*\*|\Z)", section, re.DOTALL))
 
 
-def test_it_is_short() -> None:
+def test_the_architecture_is_short() -> None:
     assert len(TEXT.splitlines()) <= MOST_LINES
 
 

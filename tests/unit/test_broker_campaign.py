@@ -82,7 +82,7 @@ def test_each_fault_does_what_its_name_says(fault: str, monkeypatch: pytest.Monk
         assert 2.0 <= seconds <= 6.0
 
 
-def test_what_keeps_brokers_from_being_whole_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_obstacle_to_whole_brokers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     class Partition:
         def __init__(self, leader: int, isrs: list[int]) -> None:
             self.leader, self.isrs, self.replicas = leader, isrs, [1, 2, 3]
@@ -117,7 +117,7 @@ def test_what_keeps_brokers_from_being_whole_is_named(monkeypatch: pytest.Monkey
     assert lacking(Admin(3, whole)) == "not every broker runs"
 
 
-def test_what_cannot_be_done_to_processes_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strikes_that_processes_cannot_have_are_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_processes, "can_partition", lambda: False)
     assert set(impossible(list(FAULTS), containers=False)) == {"partition-one", "cut-tail"}
     assert impossible(list(FAULTS), containers=True) == {}

@@ -111,7 +111,7 @@ def test_a_document_of_mongodb_is_a_text() -> None:
         (change("c", 5), "expected a JSON object, found 5"),
     ],
 )
-def test_what_is_no_change_of_a_row_is_refused_alone(value: bytes, reason: str) -> None:
+def test_a_record_that_is_no_change_of_a_row_is_refused_alone(value: bytes, reason: str) -> None:
     found = decoded([change("c", row(1)), value, change("d", None, row(2))])
     assert found.rows["id"].to_list() == [1, 2]
     ((at, said),) = found.refused
@@ -157,7 +157,7 @@ def checked(**more: Any) -> list[str]:
     ]
 
 
-def test_what_cannot_have_an_envelope_is_a_problem_of_the_job() -> None:
+def test_a_source_that_cannot_have_an_envelope_is_a_problem_of_the_job() -> None:
     assert checked() == []
     (problem,) = checked(format="avro")
     assert problem.startswith("sources.s.envelope: a source of format avro has none")

@@ -118,7 +118,7 @@ def job(csv: Any, format: str = "csv") -> dict[str, Any]:
         ({"quotes": "'"}, "csv", "csv.quotes", "is not a setting", "quote"),
     ],
 )
-def test_what_is_wrong_with_the_options_is_said_at_the_option(
+def test_a_mistake_in_the_options_is_said_at_the_option(
     csv: Any, format: str, path: str, message: str, hint: str
 ) -> None:
     try:

@@ -199,7 +199,7 @@ def test_prometheus_looks_for_every_service_that_has_metrics(name: str) -> None:
     assert {"prometheus", "grafana"} <= services.keys()
 
 
-def test_what_is_published_is_published_on_loopback() -> None:
+def test_published_ports_are_on_loopback() -> None:
     """Of every compose file: Kafka's outer listener, Prometheus and Grafana."""
     for file in (INFRA.parent / "compose").glob("*.yaml"):
         for service, of in (yaml.safe_load(file.read_text()).get("services") or {}).items():

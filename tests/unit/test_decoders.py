@@ -123,7 +123,7 @@ def test_a_text_that_is_not_utf8_is_a_declared_error() -> None:
 
 
 @given(damaged(JSON) | st.sampled_from(DEEP))
-def test_what_is_submitted_is_answered_whatever_it_is(value: bytes) -> None:
+def test_every_submission_is_answered(value: bytes) -> None:
     parse(value)
 
 
@@ -200,7 +200,9 @@ def test_commits_that_are_whole_are_taken() -> None:
 
 
 @given(damaged(FRAME), damaged(DEAD + LETTER), damaged(COMMIT))
-def test_what_a_commit_names_is_as_it_was_written_or_the_log_is_corrupt(frame: bytes, dead: bytes, last: bytes) -> None:
+def test_batches_that_a_commit_names_are_as_written_or_the_log_is_corrupt(
+    frame: bytes, dead: bytes, last: bytes
+) -> None:
     sent = CODEC.decode([memoryview(FRAME)[HEADER_BYTES:]]).rows()
     with suppress(StateCorrupted):
         for one in recut(frame, dead, last, FRAME, SEQUEL):
@@ -229,7 +231,7 @@ def test_rows_of_spark_are_read_or_the_log_is_corrupt(value: bytes, letter: byte
      ROW.replace(b":4", b":-4"), ROW.replace(b":4", b":9007199254740993"), LETTER_ROW.replace(b"bm9wZQ==", b"?"),
      *DEEP],
 )  # fmt: skip
-def test_what_is_no_row_of_spark_takes_no_rows_place_and_is_told(value: bytes | None) -> None:
+def test_a_record_that_is_no_row_of_spark_takes_no_rows_place_and_is_told(value: bytes | None) -> None:
     told: dict[int, str] = {}
     reader = RowReader(OUTPUT, 0, told.__setitem__)
     found = reader.read([0, 1, 2, 3], [LETTER_ROW.replace(b":5,", b":3,"), value, ROW, LETTER_ROW])

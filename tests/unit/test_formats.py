@@ -45,7 +45,7 @@ def test_the_newest_format_and_the_one_before_are_read(
 
 
 @pytest.mark.parametrize(("newest", "cluster", "written"), [(1, 1, 1), (2, 1, 1), (2, 2, 2), (5, 1, 4), (5, 5, 5)])
-def test_what_is_written_is_what_the_cluster_has_come_to(
+def test_records_are_written_in_the_format_that_the_cluster_has_come_to(
     newest: int, cluster: int, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(formats, "NEWEST", newest)
@@ -82,7 +82,7 @@ def readers(**reads: int) -> Readers:
 
 
 @pytest.mark.usefixtures("second")
-def test_it_rises_once_every_process_that_lives_reads_it() -> None:
+def test_the_format_rises_once_every_process_that_lives_reads_it() -> None:
     found = readers(w1=2, w2=1)
     assert found.due(1, LIVE_US) == 0
     found.read(beat("w2", 2), LIVE_US)
@@ -91,7 +91,7 @@ def test_it_rises_once_every_process_that_lives_reads_it() -> None:
 
 
 @pytest.mark.usefixtures("second")
-def test_who_has_ended_or_is_silent_for_long_counts_no_more() -> None:
+def test_processes_that_ended_or_are_silent_for_long_count_no_more() -> None:
     found = readers(w1=2, w2=1)
     found.read(Exit("w2", "1", 0), LIVE_US)
     assert found.due(1, LIVE_US) == 2
@@ -132,7 +132,7 @@ def test_a_process_of_an_older_release_does_not_start_and_is_told_why() -> None:
         read_standings(log, Partition(topics.assignments, 0))
 
 
-def test_one_that_reads_it_later_ends() -> None:
+def test_a_process_that_reads_a_newer_format_ends() -> None:
     log, topics = log_of()
     decisions = Decisions(Identity("w1", "1"), log, topics, lambda *_: None)
 

@@ -49,7 +49,7 @@ def test_the_example_of_the_contract_loads() -> None:
     assert spec.queries["delays"].priority == 2
 
 
-def test_what_the_file_leaves_out_gets_its_default() -> None:
+def test_settings_that_the_file_leaves_out_get_their_defaults() -> None:
     spec = interpret(GOOD)
     source = spec.sources["s"]
     assert (source.format, source.allowed_lateness_s, source.start, source.idle_after_s) == ("json", 0, "earliest", 30)

@@ -110,7 +110,7 @@ def test_plural_is_used_wherever_a_number_has_a_noun() -> None:
     assert found == []
 
 
-def test_one_has_no_s() -> None:
+def test_a_single_thing_has_no_s() -> None:
     assert [plural(1, "unit"), plural(2, "unit"), plural(1_000, "query", "queries")] == [
         "1 unit",
         "2 units",

@@ -25,12 +25,12 @@ def run_for_ever() -> None:
         pass
 
 
-def test_what_takes_more_of_a_processor_fails() -> None:
+def test_a_test_that_takes_more_of_a_processor_fails() -> None:
     with pytest.raises(pytest.fail.Exception, match=r"over 0\.2 s of processor time"), processor_limit(SHORT_S):
         run_for_ever()
 
 
-def test_what_waits_for_others_does_not_fail() -> None:
+def test_a_test_that_waits_for_others_does_not_fail() -> None:
     began = time.monotonic()
     with processor_limit(SHORT_S):
         subprocess.run([sys.executable, "-c", BUSY], check=True)
@@ -73,7 +73,7 @@ def waits(tree: ast.Module) -> Iterator[tuple[int, float]]:
             yield given.lineno, given.value
 
 
-def test_what_waits_for_a_thread_or_a_process_waits_until_it_hangs() -> None:
+def test_a_test_that_waits_for_a_thread_or_a_process_waits_until_it_hangs() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}: {seconds:g} s of a clock; HANG_S of tests/support/deadlines.py is for this"
         for folder in IN_MEMORY

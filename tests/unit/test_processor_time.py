@@ -32,7 +32,7 @@ def test_folders_are_summed_up_and_the_dearest_comes_first() -> None:
     assert len(dearest(reports, 9)) == 3
 
 
-def test_what_is_computed_counts() -> None:
+def test_computation_counts() -> None:
     began_s = processor_s()
     while processor_s() < began_s + 0.05:
         pass

@@ -39,7 +39,7 @@ def answer(client: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("ways", [(), (THERE,), (BACK,)])
-def test_what_is_sent_while_it_is_cut_arrives_when_it_is_healed(proxy: Proxy, ways: tuple[str, ...]) -> None:
+def test_bytes_sent_while_the_proxy_is_cut_arrive_when_it_is_healed(proxy: Proxy, ways: tuple[str, ...]) -> None:
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=HANG_S) as client:
         client.sendall(b"before")
         assert client.recv(6, socket.MSG_WAITALL) == b"before"

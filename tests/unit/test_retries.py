@@ -53,7 +53,7 @@ def _names(node: ast.AST) -> set[str]:
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
-def test_whatever_is_tried_again_is_listed_with_its_bound() -> None:
+def test_every_retry_is_listed_with_its_bound() -> None:
     found = {one for path in sorted(SERVICES.rglob("*.py")) for one in found_in(path)}
     assert found - listed() == set(), "without a row in docs/bounds.md, 'What is tried again'"
     assert listed() - found == set(), "rows of what is no longer there"

@@ -64,7 +64,7 @@ def test_everybody_reads_and_the_controller_alone_makes_topics(topic: str) -> No
     assert who(Do.ALTER, topic) == set()
 
 
-def test_who_deletes_what() -> None:
+def test_each_topic_has_the_role_that_deletes_it() -> None:
     """To delete a record is to Kafka the same right as to delete the topic."""
     trims = {JOB.cuts, JOB.checkpoints, JOB.data("shaped", 0), JOB.commits("model")}
     for topic in every_topic(JOB):

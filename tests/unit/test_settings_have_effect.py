@@ -346,7 +346,7 @@ def test_a_variable_is_read_where_the_table_says(model: type[BaseModel], name: s
     read_in(name, VARIABLES[model][name])
 
 
-def test_what_is_warned_of_has_a_line_with_a_value() -> None:
+def test_a_setting_that_is_warned_of_has_a_line_with_a_value() -> None:
     alone = {field for field, where in JOB.items() if where == WARNED and not field.startswith(WITH_THEIR_OWNER)}
     assert alone == ASKED.keys()
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SETUP = (ROOT / "scripts" / "setup").read_text(encoding="utf-8")
 
 
-def test_what_installs_the_others_is_pinned_with_its_sums() -> None:
+def test_the_installer_itself_is_pinned_with_its_sums() -> None:
     command = [sys.executable, "infra/docker/pinned.py", "requirements.lock", "pyproject.toml", "--group", "setup"]
     said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
     pins = re.findall(r"^(\S+)==", said, re.MULTILINE)

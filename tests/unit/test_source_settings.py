@@ -167,7 +167,7 @@ def test_numbers_that_are_no_time_and_rows_at_which_the_expression_fails_are_dea
         ("now()", None, "NOW gives another value at each replay; results must depend on the data alone", ""),
     ],
 )
-def test_what_is_wrong_with_an_event_time_is_said(event_time: str, unit: str | None, message: str, hint: str) -> None:
+def test_a_mistake_in_an_event_time_is_said(event_time: str, unit: str | None, message: str, hint: str) -> None:
     ((path, said, hinted),) = rejected(COMPUTED, event_time=event_time, unit=unit)
     assert (path, said) == ("sources.s.event_time", message)
     assert hinted.startswith(hint)
@@ -233,7 +233,7 @@ def test_the_hint_for_a_name_with_an_underscore_is_accepted() -> None:
         ({"a": 5}, "sources.s.fields.a"),
     ],
 )
-def test_what_is_wrong_with_a_field_is_said_at_the_field(fields: dict[str, Any], path: str) -> None:
+def test_a_mistake_in_a_field_is_said_at_the_field(fields: dict[str, Any], path: str) -> None:
     assert path in [found for found, _, _ in rejected(fields)]
 
 

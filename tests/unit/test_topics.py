@@ -23,7 +23,7 @@ def specs(units: int, frames: int) -> dict[str, TopicSpec]:
 
 
 @pytest.mark.parametrize(("partitions", "rolls_ms"), [(1, SHORTEST_ROLL_MS), (4, SHORTEST_ROLL_MS), (31, 7_750)])
-def test_what_is_trimmed_all_the_time_is_rolled_by_time_and_the_more_partitions_the_seldomer(
+def test_topics_trimmed_all_the_time_roll_by_time_and_more_seldom_with_more_partitions(
     partitions: int, rolls_ms: int
 ) -> None:
     for name, found in (("data.a.0", specs(1, partitions)), ("checkpoints", specs(partitions, 1))):
@@ -34,7 +34,7 @@ def test_what_is_trimmed_all_the_time_is_rolled_by_time_and_the_more_partitions_
 
 
 @pytest.mark.parametrize("name", ["commits.s", "rows.s"])
-def test_what_is_seldom_trimmed_does_not_become_many_small_segments(name: str) -> None:
+def test_topics_that_are_seldom_trimmed_do_not_become_many_small_segments(name: str) -> None:
     assert "segment.ms" not in specs(4, 3)[name].config
 
 
@@ -48,7 +48,7 @@ def test_a_trim_of_the_cut_log_frees_segments_while_a_job_is_young() -> None:
     assert (int(config["segment.bytes"]), int(config["segment.ms"])) == (CUT_SEGMENT_BYTES, 600_000)
 
 
-def test_what_is_deleted_by_age_is_in_segments_of_an_eighth_of_it() -> None:
+def test_topics_deleted_by_age_have_segments_of_an_eighth_of_it() -> None:
     """Kafka deletes whole segments: ten minutes of heartbeats would else be kept as long as 16 MiB last."""
     aged = {spec.name.rpartition(".")[2]: spec.config for spec in ClusterTopics().specs()}
     assert int(aged["heartbeats"]["segment.ms"]) == 75_000
@@ -62,7 +62,7 @@ def test_dead_letters_are_bounded_in_time_and_bytes() -> None:
     assert int(config["segment.bytes"]) == 2 * 2**20
 
 
-def test_what_the_cluster_alone_writes_is_sealed() -> None:
+def test_topics_that_the_cluster_alone_writes_are_sealed() -> None:
     cluster = ClusterTopics("ours")
     job = cluster.job("flights", "12-abcdef")
     inside = [job.cuts, job.checkpoints, job.progress, job.delivered, job.dead_letters, job.replayed.name]

@@ -52,3 +52,18 @@ def test_a_docstring_begins_with_its_subject(
     ]
     file.write_text('"""Units that run."""\n', encoding="utf-8")
     assert words["main"]() == 0
+
+
+def test_the_name_of_a_test_names_a_thing(
+    words: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "test_some.py"
+    file.write_text("def test_what_runs() -> None: ...\n\n\nasync def test_one() -> None: ...\n", encoding="utf-8")
+    words["main"].__globals__.update(ROOT=tmp_path, tracked=lambda: [file])
+    assert words["main"]() == 1
+    assert [line.split(": ")[0:2] for line in capsys.readouterr().out.splitlines()] == [
+        ["test_some.py:1", "'test_what'"],
+        ["test_some.py:4", "'test_one'"],
+    ]
+    file.write_text("def test_whatsoever_and_once_are_words() -> None: ...\n", encoding="utf-8")
+    assert words["main"]() == 0

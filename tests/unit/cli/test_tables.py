@@ -82,7 +82,7 @@ def test_the_tables_of_status_and_units_fit_with_long_names() -> None:
     assert {LONG, f"{LONG}-0", f"{LONG}-1", f"{LONG}-worker", "active-replication"} <= set(text.split()), "none is cut"
 
 
-def test_what_status_and_units_show_of_a_usual_job_stands_in_columns() -> None:
+def test_status_and_units_show_a_usual_job_in_columns() -> None:
     copies = tuple(CopyLine(f"worker-{n}", "secondary", FLAGS, 10**9, "running", "1") for n in range(2))
     at = "2026-01-01T00:00:00.123456+00:00"
     unit = UnitProgress("daily-0", "worker-1", "running", 123_456, 123_450, at, 12_345_678, 10, 1, 0, False, "an error")

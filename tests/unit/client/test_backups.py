@@ -54,7 +54,7 @@ def test_the_newest_are_kept_and_what_is_no_backup_is_left_alone(tmp_path: Path)
     assert {one.name for one in tmp_path.iterdir()} >= {"notes", "20250101T000000Z"}, "which has no manifest"
 
 
-def test_one_that_takes_longer_than_the_schedule_does_not_delay_the_moments_of_the_next_ones(tmp_path: Path) -> None:
+def test_a_backup_longer_than_the_schedule_does_not_delay_the_moments_of_the_next_ones(tmp_path: Path) -> None:
     times = Times(1, 130, 1)
     times.run(tmp_path, 4)
     assert times.begun_s == [0, 60, 240, 300]

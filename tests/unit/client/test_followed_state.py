@@ -42,7 +42,7 @@ def at_rest(hold: Holding, batch: int) -> Iterator[Piece]:
             yield from pieces
 
 
-def test_what_changed_since_is_all_that_comes_later_and_windows_that_closed_are_gone() -> None:
+def test_only_changes_come_later_and_windows_that_closed_are_gone() -> None:
     site = Site(SMALL)
     feed(site, 0, 100)
     site.run.advance(10)

@@ -115,7 +115,7 @@ def test_pictures_go_on_while_kafka_owes_an_answer(site: Site, monkeypatch: pyte
     assert site.feed.broken == ""
 
 
-def test_what_happens_is_shown_before_a_count_is(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_is_shown_before_the_next_picture(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures of a large job take long, so that they are rare; a takeover does not wait for the next one."""
     taken, take = threading.Semaphore(0), LiveView.picture
 

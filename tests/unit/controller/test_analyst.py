@@ -39,7 +39,7 @@ def until_it_has_ended(analyst: Analyst) -> None:
     assert not analyst.running
 
 
-def test_one_process_answers_until_it_fails_and_then_the_next_one() -> None:
+def test_the_same_process_answers_until_it_fails_and_then_the_next_one() -> None:
     analyst = Analyst(COMMAND)
     first = analyst.ask(question())
     assert analyst.ask(question()) == first

@@ -74,7 +74,7 @@ def test_a_zombie_does_not_replace_its_successor_in_whatever_order_they_are_read
     assert not answers(fleet, "a", "1")
 
 
-def test_what_a_silent_worker_reported_no_longer_counts() -> None:
+def test_reports_of_a_silent_worker_no_longer_count() -> None:
     clock = Clock()
     clock.fleet.read(beat("a", "1", CopyState("u", 1, "running")))
     assert [worker for worker, _ in clock.to(1_000).reports("u")] == ["a"]

@@ -53,7 +53,7 @@ def test_until_when_they_are_kept_follows_from_the_last_one() -> None:
     assert (one.until_ms, one.over(until_ms - 1), one.over(until_ms)) == (until_ms, False, True)
 
 
-def test_those_of_a_running_job_are_not_what_outlives_one() -> None:
+def test_topics_of_a_running_job_are_not_those_that_outlive_one() -> None:
     cluster = Cluster()
     cluster.submit(job())
     cluster.start("w1")
@@ -63,12 +63,12 @@ def test_those_of_a_running_job_are_not_what_outlives_one() -> None:
     assert delete_over(cluster.log, CLUSTER, 2**62) == []
 
 
-def test_those_of_a_job_that_keeps_its_cuts_stay_with_them() -> None:
+def test_topics_of_a_job_that_keeps_its_cuts_stay_with_them() -> None:
     cluster = ended(letters=2, keep_cuts=True)
     assert list(kept(cluster.log, CLUSTER, cluster.log.topics())) == []
 
 
-def test_what_is_over_goes_with_the_mark_of_what_was_sent_back() -> None:
+def test_topics_that_are_over_go_with_the_mark_of_records_that_were_sent_back() -> None:
     cluster = ended(letters=2)
     names: JobTopics = cluster.names()
     cluster.log.create([names.replayed])

@@ -48,7 +48,7 @@ def test_an_ended_job_is_forgotten_and_a_running_one_is_not() -> None:
     assert cluster.states("other")[-1] == "running"
 
 
-def test_what_a_replica_that_hung_says_of_it_later_does_not_count() -> None:
+def test_a_late_word_of_a_replica_that_hung_does_not_count() -> None:
     cluster = Cluster()
     worker = cluster.start("w")
     gone = ended(cluster)
@@ -79,7 +79,7 @@ def test_a_job_that_is_not_decided_yet_can_still_be_placed() -> None:
     assert cluster.states()[-1] == "running"
 
 
-def test_it_is_stated_again_when_it_was_not_appended() -> None:
+def test_a_retirement_is_stated_again_when_it_was_not_appended() -> None:
     cluster, failures = Cluster(replicas=0), iter([True, True])
     cluster.start_replica(
         "c0", Temper(fails=lambda action: isinstance(action, AppendRetired) and next(failures, False))

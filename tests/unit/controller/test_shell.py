@@ -151,7 +151,7 @@ def test_a_certificate_need_not_be_checked_if_the_user_says_so() -> None:
     "settings",
     [{"security.protocol": "KERBEROS"}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}],
 )
-def test_what_faust_cannot_do_is_said_at_the_start(settings: dict[str, str]) -> None:
+def test_client_settings_that_faust_cannot_take_are_said_at_the_start(settings: dict[str, str]) -> None:
     with pytest.raises(UnknownSecurity, match=r"GSSAPI|KERBEROS"):
         credentials(settings)
 

@@ -65,7 +65,7 @@ def test_a_unit_that_fails_goes_back_once_there_is_a_global_checkpoint() -> None
     assert not lined(made, assigned), "and is none after another policy"
 
 
-def test_where_a_line_began_is_known_by_the_epoch_also_behind_a_snapshot() -> None:
+def test_the_beginning_of_a_line_is_known_by_the_epoch_also_behind_a_snapshot() -> None:
     assigned = Assigned()
     for one in (change(), complete(10), change(1, 10, 2), change(1, 10, 3)):
         assigned.read(one)

@@ -47,7 +47,7 @@ def test_a_run_with_a_missing_part_is_invalid() -> None:
     assert valid(CheckpointLog(), [part(A1, 0), marker(A1, None, 5, 2)]) == []
 
 
-def test_of_two_runs_at_once_the_first_marker_counts_and_the_other_run_is_void() -> None:
+def test_the_first_marker_of_two_runs_at_once_counts_and_the_other_run_is_void() -> None:
     records: list[CheckpointRecord] = [part(A1, 0), part(B1, 0), marker(B1, None, 4, 1), marker(A1, None, 5, 1)]
     log = CheckpointLog()
     assert valid(log, records) == [4]

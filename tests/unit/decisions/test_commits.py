@@ -142,7 +142,7 @@ LOG = [
 ]
 
 
-def test_what_valid_commits_name_comes_out_once_and_nothing_else() -> None:
+def test_rows_that_valid_commits_name_come_out_once_and_no_others() -> None:
     found = through(Recut(0, FIRST), LOG)
     assert [(one.offset, values(one), one.commit.watermark) for one in found] == [(4, [1, 2, 3], 1), (11, [4], 2)]
 
@@ -205,7 +205,7 @@ def test_a_commit_that_cannot_be_true_is_passed_over_and_told(name: str) -> None
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"{}", b"\x00{}", b"\xff" * 80, b'{"type":"fence","epoch":1e99}'])
-def test_what_is_no_record_is_passed_over_and_told(value: bytes) -> None:
+def test_bytes_that_are_no_record_are_passed_over_and_told(value: bytes) -> None:
     told: dict[int, str] = {}
     (found,) = through(Recut(0, FIRST, CODEC.check, told.__setitem__), [value, frame(1), encode(forged())])
     assert (found.offset, set(told)) == (2, {0})
@@ -216,14 +216,14 @@ def test_a_fence_far_ahead_fences_nobody() -> None:
     assert valid == [True, False, True, True]
 
 
-def test_what_loses_a_race_against_a_fence_is_not_told() -> None:
+def test_a_record_that_loses_a_race_against_a_fence_is_not_told() -> None:
     told: dict[int, str] = {}
     through(Recut(0, FIRST, CODEC.check, told.__setitem__), LOG)
     assert set(told) == {10}
 
 
 @given(st.lists(st.sampled_from(["run", "commit", "zombie", "takeover"]), max_size=40))
-def test_whatever_drivers_do_every_micro_batch_counts_once_and_in_order(deeds: list[str]) -> None:
+def test_every_micro_batch_counts_once_and_in_order_whatever_drivers_do(deeds: list[str]) -> None:
     """Drivers write frames, commit, are overtaken and still continue; the fold is what the current one sees."""
     records: list[bytes] = []
     seen, zombies = CommitLog(FIRST), list[CommitLog]()

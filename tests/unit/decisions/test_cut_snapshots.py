@@ -43,7 +43,7 @@ def test_a_snapshot_of_a_little_before_is_valid() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["batch", "upto", "task", "paused"])
-def test_one_that_says_something_else_than_the_log_is_not(wrong: str) -> None:
+def test_a_snapshot_that_contradicts_the_log_is_not_valid(wrong: str) -> None:
     story = Story()
     story.cut()
     story.cut()
@@ -59,13 +59,13 @@ def test_one_that_says_something_else_than_the_log_is_not(wrong: str) -> None:
     assert story.log.snapshots == ()
 
 
-def test_one_of_what_is_still_to_come_is_not() -> None:
+def test_a_snapshot_of_cuts_that_are_still_to_come_is_not_valid() -> None:
     story = Story()
     story.cut()
     assert not story.write(Snapshot(structs.replace(story.log.snapshot(), upto=9)))
 
 
-def test_one_from_before_a_control_is_not_known_to_be_valid() -> None:
+def test_a_snapshot_from_before_a_control_is_not_known_to_be_valid() -> None:
     story = Story()
     story.cut()
     state = story.log.snapshot()
@@ -74,7 +74,7 @@ def test_one_from_before_a_control_is_not_known_to_be_valid() -> None:
     assert story.write(Snapshot(story.log.snapshot()))
 
 
-def test_one_that_is_older_than_the_last_is_not() -> None:
+def test_a_snapshot_older_than_the_last_is_not_valid() -> None:
     story = Story()
     story.cut()
     old = story.log.snapshot()
@@ -83,7 +83,7 @@ def test_one_that_is_older_than_the_last_is_not() -> None:
     assert not story.write(Snapshot(old))
 
 
-def test_what_it_says_of_other_snapshots_does_not_count() -> None:
+def test_the_word_of_a_snapshot_about_others_does_not_count() -> None:
     story = Story()
     story.cut()
     assert story.write(Snapshot(structs.replace(story.log.snapshot(), snapshots=(KnownSnapshot(0, 3),))))

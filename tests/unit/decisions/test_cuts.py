@@ -43,7 +43,7 @@ def test_a_cut_that_follows_the_last_valid_one_is_valid() -> None:
     assert log.newest_batch == 2
 
 
-def test_of_two_proposals_for_one_batch_the_first_in_the_log_counts() -> None:
+def test_the_first_of_two_proposals_for_a_batch_counts() -> None:
     log = CutLog(start())
     ours, theirs = cut(log, "flights-0", "a", 1, take=3), cut(log, "flights-0", "b", 1, take=7)
     assert log.read(0, ours)

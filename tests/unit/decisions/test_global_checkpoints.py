@@ -41,12 +41,12 @@ def test_the_end_of_a_unit_stands_for_every_later_batch_and_for_no_earlier_one()
 
 
 @pytest.mark.parametrize(("line", "found"), [(0, None), (1, 20)])
-def test_what_a_unit_has_said_before_it_was_rolled_back_is_void(line: int, found: int | None) -> None:
+def test_markers_of_a_unit_from_before_its_rollback_are_void(line: int, found: int | None) -> None:
     assert of(unit("a", 20, line=line), unit("b", 10, 20), lines={"a": 1, "b": 0}) == found
 
 
 @pytest.mark.parametrize("since", [-1, 3, 5])
-def test_what_a_unit_has_said_under_another_policy_is_void_but_for_its_end(since: int) -> None:
+def test_markers_under_another_policy_are_void_but_for_a_units_end(since: int) -> None:
     assert of(unit("a", 20), unit("b", 20, since=since)) is None
     assert of(unit("a", 20), unit("b", acked=13, ended=True, since=since)) == 20
 

@@ -102,7 +102,7 @@ def test_a_job_that_runs_is_kept_as_it_was_decided_with_what_its_user_asked_for(
     assert logs.agrees(made)
 
 
-def test_of_commands_that_replace_each_other_the_last_is_kept(logs: Logs) -> None:
+def test_the_last_of_commands_that_replace_each_other_is_kept(logs: Logs) -> None:
     logs.runs()
     for worker in ("w1", "w2"):
         moved = logs.ask("move", unit="s-0", worker=worker)
@@ -115,7 +115,7 @@ def test_of_commands_that_replace_each_other_the_last_is_kept(logs: Logs) -> Non
     assert [one.offset for one in logs.snapshot().commands] == [moved, moved + 2, moved + 3, last - 2, last]
 
 
-def test_of_commands_for_a_checkpoint_policy_the_last_for_each_is_kept(logs: Logs) -> None:
+def test_the_last_command_for_each_checkpoint_policy_is_kept(logs: Logs) -> None:
     logs.runs()
     for policy in ("nor this", "sweep", "aligned", "sweep", "none of ours"):
         last = logs.ask("checkpoint", policy=policy)
@@ -142,7 +142,7 @@ def test_a_job_that_is_not_decided_is_not_left_behind(logs: Logs) -> None:
     assert logs.agrees(beyond) is False
 
 
-def test_one_that_differs_in_any_part_is_found_out(logs: Logs) -> None:
+def test_a_snapshot_that_differs_in_any_part_is_found_out(logs: Logs) -> None:
     logs.ends(logs.runs())
     logs.runs()
     logs.ask("cancel")
@@ -159,7 +159,7 @@ def test_one_that_differs_in_any_part_is_found_out(logs: Logs) -> None:
         assert logs.agrees(msgspec.structs.replace(made, **change)) is False, change
 
 
-def test_what_was_agreed_gives_the_same_as_all_records(logs: Logs) -> None:
+def test_an_agreed_snapshot_gives_the_same_as_all_records(logs: Logs) -> None:
     snapshots = []
     for _ in range(3):
         g = logs.runs()
@@ -176,7 +176,7 @@ def test_what_was_agreed_gives_the_same_as_all_records(logs: Logs) -> None:
     assert logs.agrees(snapshots[0]) is None, "it is of before what is known"
 
 
-def test_one_of_before_the_end_of_a_job_that_is_read_behind_a_later_one_does_not_differ(logs: Logs) -> None:
+def test_a_snapshot_of_before_the_end_of_a_job_that_is_read_behind_a_later_one_does_not_differ(logs: Logs) -> None:
     """Another controller wrote it, and was slow."""
     g = logs.runs()
     logs.ask("cancel")
@@ -209,14 +209,14 @@ def test_the_newest_that_are_over_are_kept_and_no_others(logs: Logs, monkeypatch
 
 
 @pytest.mark.parametrize(("kept", "left"), [(1, 1), (3, 4), (4, 4), (None, 4)])
-def test_how_many_that_are_over_are_kept_is_set(logs: Logs, kept: int | None, left: int) -> None:
+def test_the_number_of_ended_jobs_that_are_kept_is_set(logs: Logs, kept: int | None, left: int) -> None:
     for number in range(4):
         logs.decide(Rejection("job", logs.named(), Id("c", 10**7 + number), ()))
     retired = logs.jobs.to_retire(logs.submissions.next, kept)
     assert (4 if retired is None else len(retired.kept)) == left
 
 
-def test_who_begins_late_knows_what_is_retired_and_takes_no_old_plan_of_it(logs: Logs) -> None:
+def test_a_late_reader_knows_retired_generations_and_takes_no_old_plan_of_them(logs: Logs) -> None:
     """Else the plan that a hung controller appends once more would admit a job that is over."""
     gone = logs.runs()
     old = logs.jobs.admitted.plan(gone)
@@ -271,7 +271,7 @@ def test_a_late_reader_begins_with_no_snapshot_below_which_submissions_are_gone(
     assert positions(logs.log, TOPICS, jobs)[SUBMIT] >= made.submit
 
 
-def test_what_cannot_be_true_is_no_beginning() -> None:
+def test_an_impossible_snapshot_is_no_beginning() -> None:
     one = Kept(3, 0, "{}")
     assert plausible(Snapshot(4, 4, (one,), (one,)), 4)
     assert not plausible(Snapshot(5, 4, (one,), (one,)), 4), "it speaks of what comes behind it"

@@ -54,7 +54,7 @@ def test_a_refused_command_leaves_what_is_complete() -> None:
     assert folded(ALIGNED, complete(15, since=7), refused, complete(20, since=7)).complete(JOB) == 20
 
 
-def test_of_a_retired_generation_nothing_is_known() -> None:
+def test_nothing_of_a_retired_generation_is_known() -> None:
     gone = folded(complete(10), placed(1), placed(2, 1, 10), replace(placed(3, 1, 10), copies=()), Retired(5))
     assert (gone.complete(JOB), gone.line(JOB)) == (0, 0)
     assert folded(Retired(5), complete(10)).complete(JOB) == 0
@@ -82,7 +82,7 @@ def test_units_that_go_back_together_are_on_one_line(line: int, joins: bool) -> 
     assert (assigned.epoch(V) == 2) is joins
 
 
-def test_what_was_complete_on_an_older_line_counts_no_more_once_a_unit_has_gone_back() -> None:
+def test_checkpoints_of_an_older_line_count_no_more_once_a_unit_has_gone_back() -> None:
     """Its author had looked at markers that the rollback has made void."""
     back = (placed(1), complete(10), placed(2, 1, 10))
     assert folded(*back, complete(20)).complete(JOB) == 10

@@ -43,7 +43,7 @@ def test_the_answer_to_the_last_command_counts_whoever_appends_an_older_one_agai
     assert follows(FIRST, later) == follows(FIRST, later, FIRST) == follows(later, FIRST) == later
 
 
-def test_of_two_answers_to_a_command_the_first_counts() -> None:
+def test_the_first_of_two_answers_to_a_command_counts() -> None:
     assert follows(FIRST, replace(FIRST, policy="sweep")) == FIRST
 
 
@@ -52,7 +52,7 @@ def test_nothing_that_was_asked_before_the_job_itself_counts(asked: int) -> None
     assert follows(replace(FIRST, asked=asked)).policy == "individual"
 
 
-def test_of_a_retired_generation_nothing_counts() -> None:
+def test_nothing_of_a_retired_generation_counts() -> None:
     assert follows(FIRST, retired=Retired(5)).policy == "individual"
 
 

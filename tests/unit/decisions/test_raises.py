@@ -79,7 +79,7 @@ def test_an_announcement_of_a_lower_epoch_is_void() -> None:
     assert story.raised(1, Id("b", 5))
 
 
-def test_of_two_records_about_a_batch_the_first_counts_and_none_goes_back() -> None:
+def test_the_first_of_two_records_about_a_batch_counts_and_none_goes_back() -> None:
     story = Story()
     story.cut(9)
     story.leads(1, "a")
@@ -91,7 +91,7 @@ def test_of_two_records_about_a_batch_the_first_counts_and_none_goes_back() -> N
     assert story.raised(6, Id("b", 2))
 
 
-def test_of_a_batch_that_nobody_has_cut_nothing_can_be_said() -> None:
+def test_nothing_can_be_said_of_a_batch_that_nobody_has_cut() -> None:
     story = Story()
     story.cut(3)
     story.leads(1, "a")
@@ -99,7 +99,7 @@ def test_of_a_batch_that_nobody_has_cut_nothing_can_be_said() -> None:
     assert story.raised(3, Id("a", 1))
 
 
-def test_of_a_unit_whose_code_cannot_raise_nothing_counts() -> None:
+def test_nothing_counts_of_a_unit_whose_code_cannot_raise() -> None:
     story = Story()
     story.cut(3)
     assert not story.leads(1, "a", unit="flights-0")
@@ -155,7 +155,7 @@ def test_a_snapshot_that_leaves_a_leader_out_or_has_another_is_void() -> None:
     ),
     data=st.data(),
 )
-def test_whoever_begins_with_a_valid_snapshot_or_any_state_agrees_with_all_others(
+def test_readers_that_begin_with_a_valid_snapshot_or_any_state_agree_with_all_others(
     steps: list[tuple[str, str, int, int]], data: st.DataObject
 ) -> None:
     story, states = Story(), []

@@ -40,7 +40,7 @@ def test_neither_order_nor_number_of_authors_matters(all_of: list[Retired], rand
     assert first == second
 
 
-def test_what_is_no_generation_is_never_retired() -> None:
+def test_a_name_that_is_no_generation_is_never_retired() -> None:
     everything = Retired(2**53)
     assert [submitted(text) for text in ("7-abcdef", "x-abcdef", "", "-1-abcdef", "9" * 5_000)] == [7, *[None] * 4]
     assert everything.has("7-abcdef")

@@ -73,7 +73,7 @@ def test_from_another_policy_on_nothing_is_held() -> None:
     assert (acked(log), log.marks, freed(log)) == (45, {}, 4)
 
 
-def test_what_was_acked_before_stays_acked_until_the_first_one_is_complete() -> None:
+def test_earlier_acks_hold_until_the_first_global_checkpoint_is_complete() -> None:
     log = folded(marker(1, 0, 7, held=None, aligned=False), marker(2, 1, 10), marker(3, 2, 20))
     assert (acked(log), sorted(log.marks), freed(log)) == (7, [10, 20], 1)
 
@@ -116,7 +116,7 @@ def test_a_rollback_that_is_none_changes_nothing(wrong: Rollback) -> None:
     assert (log.line, log.last_b) == (0, 50)
 
 
-def test_of_two_rollbacks_to_one_line_the_first_counts() -> None:
+def test_the_first_of_two_rollbacks_to_one_line_counts() -> None:
     log = folded(*FOUR, Rollback(1, Id("a", 1), 10), marker(5, 1, 20, held=10, line=1), Rollback(1, Id("a", 1), 10))
     assert (log.line, log.last_b) == (1, 20)
 
@@ -142,7 +142,7 @@ def test_a_log_that_is_on_the_line_already_is_restored_to_its_newest_marker() ->
     assert ([run.marker.id for run in runs], log.unrecorded) == ([Id("a", 5)], None)
 
 
-def test_where_the_log_does_not_hold_the_mark_the_unit_continues_with_its_newest_marker() -> None:
+def test_a_unit_continues_with_its_newest_marker_if_the_log_does_not_hold_the_mark() -> None:
     log, runs = restore(enumerate([*FOUR, marker(5, 4, 45, held=None, aligned=False)]), line=1, at=20)
     assert (log.line, log.unrecorded, [run.marker.b for run in runs]) == (0, None, [45])
 

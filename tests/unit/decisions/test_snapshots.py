@@ -24,7 +24,7 @@ def at(upto: int) -> dict[Partition, int]:
     return {WHERE: upto}
 
 
-def test_it_is_trimmed_to_the_second_newest_that_is_old_enough() -> None:
+def test_the_log_is_trimmed_to_the_second_newest_snapshot_that_is_old_enough() -> None:
     trims = Trims(SAFE_US)
     for number in range(4):
         trims.agreed(at(10 * number), number * 1_000_000)
@@ -75,7 +75,7 @@ def test_a_trim_that_is_not_answered_is_tried_again_later() -> None:
 # -- readers ----------------------------------------------------------------------------------------------------------
 
 
-def test_where_the_newest_is_forged_reading_begins_with_the_one_that_the_log_was_trimmed_to() -> None:
+def test_reading_begins_with_the_snapshot_that_the_log_was_trimmed_to_if_the_newest_is_forged() -> None:
     records = history_with_snapshots(2_000, 300)
     forged = stated(Snapshot(len(records), (Standing(5, Change(UNITS[0], 10**9, COPIES[2])),)))
     log = logged(*records, forged)

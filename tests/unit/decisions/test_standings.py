@@ -275,7 +275,7 @@ def test_a_log_without_a_snapshot_is_read_from_its_start() -> None:
     assert read_standings(logged(), WHERE).next == 0
 
 
-def test_one_forged_snapshot_is_found_out_and_nothing_believed() -> None:
+def test_a_forged_snapshot_is_found_out_and_nothing_of_it_believed() -> None:
     records = history_with_snapshots(2_000, 300)
     unit = Standing(5, Change(UNITS[0], 10**9, COPIES[2]))
     forged = stated(Snapshot(len(records), (unit,)))

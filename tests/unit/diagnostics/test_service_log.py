@@ -111,7 +111,7 @@ def test_a_line_is_one_line_whatever_is_said(form: Any) -> None:
     assert "\n" not in line(form, "info", "said\nso", {"detail": "a\nb", "object": object()})
 
 
-def test_what_repeats_is_said_again_ever_less_often() -> None:
+def test_repeated_messages_are_said_ever_less_often() -> None:
     repeats, written, counted = Repeats(), [], []
     for second in range(3_600):
         counted += [(second, one.times) for one in repeats.due(second)]

@@ -47,7 +47,7 @@ def test_sigterm_is_told_at_once_and_it_ends_when_others_are_in_charge() -> None
     assert asked.due()
 
 
-def test_it_ends_though_nobody_took_over_once_its_time_is_over() -> None:
+def test_a_worker_ends_once_its_time_is_over_though_nobody_took_over() -> None:
     asked = Asked()
     asked.ending.asked(signal.SIGTERM)
     asked.now_s += 9.9

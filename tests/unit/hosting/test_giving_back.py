@@ -40,7 +40,7 @@ assert left < {LEFT_MIB}, left
 """A thread makes many records, of which one in 800 stays."""
 
 
-def test_it_is_given_back_once_in_a_while() -> None:
+def test_memory_is_given_back_once_in_a_while() -> None:
     now_s, given = 0.0, list[float]()
     giving = GivingBack(lambda: given.append(now_s), lambda: now_s)
     while now_s < 3 * EVERY_S:

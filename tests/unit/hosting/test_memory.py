@@ -34,7 +34,7 @@ def test_near_its_limit_it_ends_and_names_the_unit_at_whose_work_it_has_grown_mo
     )
 
 
-def test_what_is_given_back_is_not_held_against_a_unit() -> None:
+def test_memory_that_is_given_back_is_not_held_against_a_unit() -> None:
     sizes = Sizes(200)
     memory = Memory(1_000, sizes)
     for mib, unit in ((800, MODEST), (250, MODEST), (400, GREEDY)):

@@ -17,7 +17,7 @@ def test_each_copy_has_its_turn_and_no_heartbeat_carries_many() -> None:
     assert set(sent.values()) == {4}, "in ten seconds at four a heartbeat"
 
 
-def test_one_copy_is_reported_once_a_second() -> None:
+def test_each_copy_is_reported_once_a_second() -> None:
     rotation = Rotation()
     beats = [beat for beat in range(25) if rotation.due(["u"], beat * BEAT_MS)]
     assert [beat * BEAT_MS for beat in beats] == [0, COSTS_MS, 2 * COSTS_MS]

@@ -72,7 +72,7 @@ def test_a_copy_that_is_loaded_or_restored_or_does_its_first_batch_has_more_time
             assert loop.wait(LOOK_MS).stuck(), (states, unit)
 
 
-def test_what_began_cold_stays_so_for_its_turn() -> None:
+def test_a_turn_that_began_cold_stays_so() -> None:
     """The copy was loaded beside the loop while the loop hung: a process with so much to do is slow."""
     loop = Loop(states={"deploying"}).wait(5_000)
     loop.states = {"running"}

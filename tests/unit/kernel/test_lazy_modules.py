@@ -99,7 +99,7 @@ def test_without_that_the_second_thread_fails() -> None:
     assert "TypeError: 'module' object does not support item assignment" in _ran("pass")
 
 
-def test_what_is_loaded_is_all_that_a_job_touches_and_no_pandas() -> None:
+def test_all_modules_that_a_job_touches_are_loaded_and_no_pandas() -> None:
     code = (
         "import holdfast.services.kernel.operators.catalogue, sys\n"
         "from holdfast.services.kernel import lazy_modules\n"

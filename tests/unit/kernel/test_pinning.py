@@ -40,7 +40,7 @@ def plan(host: str = "", **spec: Any) -> Plan:
     ],
     ids=["never placed", "its first", "a later one", "unknown", "known to differ", "of the plan", "not of the plan"],
 )
-def test_who_may_lead(change: Change, version: str, fit: Fit) -> None:
+def test_the_fit_of_a_worker_follows_from_its_versions(change: Change, version: str, fit: Fit) -> None:
     assert PIN.fit(change, {"polars": version}) is fit
     assert PIN.fit(change, {}) is Fit.EQUAL, "a worker that says nothing is trusted"
     assert ANY.fit(change, {"polars": version}) is Fit.EQUAL
@@ -57,7 +57,7 @@ def test_nothing_pins_a_unit_on_spark_nor_a_job_whose_bytes_may_differ() -> None
     assert set(pins(plan(on_divergence="continue")).values()) == {ANY}
 
 
-def test_what_is_said_of_versions_survives_the_log() -> None:
+def test_versions_in_messages_survive_the_log() -> None:
     change = msgspec.structs.replace(
         LED,
         copies=(*LED.copies, Copy("w2", "1", msgspec.structs.replace(PRIMARY, send=False, commit=False))),

@@ -18,7 +18,7 @@ def _fresh() -> None:
     versions.cache_clear()
 
 
-def test_what_computes_counts_by_its_content_and_what_only_decides_or_moves_does_not(tmp_path: Path) -> None:
+def test_modules_that_compute_count_by_content_and_modules_that_only_decide_or_move_do_not(tmp_path: Path) -> None:
     here = pinned._digest(pinned._sources(KERNEL, COMPUTES))
     assert versions()["kernel"] == here
     for package in COMPUTES:
@@ -63,7 +63,7 @@ def test_a_users_code_counts_with_the_libraries_that_it_imports(
     assert using != _module(tmp_path, "scoring_a", "import yaml\n"), "another version of PyYAML"
 
 
-def test_of_a_package_all_modules_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_modules_of_a_package_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "scoring_p" / "deep").mkdir(parents=True)
     for part in (".", "deep"):
@@ -91,7 +91,7 @@ def test_a_unit_depends_on_the_code_of_its_own_operators() -> None:
     assert text_of({}) == ""
 
 
-def test_what_is_otherwise_is_said_by_name() -> None:
+def test_differing_versions_are_said_by_name() -> None:
     assert differences("code scoring aa, polars 1", "machine arm, polars 2") == (
         "code scoring missing (not aa), machine arm (not there), polars 2 (not 1)"
     )
@@ -109,7 +109,7 @@ def test_imports_are_found_wherever_they_stand() -> None:
     assert set(pinned._imported(text)) == {"a", "b", "e", "h"}
 
 
-def test_what_is_pretended_may_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pretended_versions_may_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PRETENDED, f"@{tmp_path / 'versions'}")
     true = versions()["polars"]
     (tmp_path / "versions").write_text("polars=9.9\n")

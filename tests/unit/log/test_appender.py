@@ -99,7 +99,7 @@ def test_a_first_record_whose_place_nobody_knows_may_be_lost(appender: KafkaAppe
     assert append(appender, library, -1, 0, 1) == [(False, -1), (True, 0), (True, 1)]
 
 
-def test_it_is_said_to_who_waits_for_it(appender: KafkaAppender, library: Library) -> None:
+def test_a_waiting_caller_hears_that_a_record_may_be_lost(appender: KafkaAppender, library: Library) -> None:
     appender.append(WHERE, b"x")
     library.offsets = [-1]
     with pytest.raises(Retriable, match="may be lost"):
@@ -111,7 +111,7 @@ def test_later_the_broker_would_have_refused_a_gap(appender: KafkaAppender, libr
     assert append(appender, library, -1, 9) == [(True, -1), (True, 9)]
 
 
-def test_what_was_acknowledged_is_known_until_the_appender_is_closed(appender: KafkaAppender, library: Library) -> None:
+def test_acknowledged_offsets_are_known_until_the_appender_is_closed(appender: KafkaAppender, library: Library) -> None:
     append(appender, library, 7, 8)
     assert library.known.appended(WHERE) == 9
     appender.close()

@@ -35,7 +35,7 @@ class Agents:
             self.unbroken.read(where, offset, 0, b"")
 
 
-def test_what_was_fed_already_is_dropped() -> None:
+def test_records_that_were_fed_already_are_dropped() -> None:
     agents = Agents()
     agents.read(1, 2, 3, 3, 4)
     agents.unbroken.passed(DECIDED, 5)

@@ -51,13 +51,13 @@ def test_a_trimmed_one_with_the_first_that_a_snapshot_names_and_that_is_left(
     assert commit_base(log, CUTS, "heavy", COMMITS) == (at, committed(at // 2 + 1))
 
 
-def test_one_without_such_a_commit_is_wrong(log: MemoryLog) -> None:
+def test_a_cut_without_such_a_commit_is_wrong(log: MemoryLog) -> None:
     log.trim({COMMITS: 6})
     with pytest.raises(StateCorrupted, match="no snapshot of cuts"):
         commit_base(log, CUTS, "heavy", COMMITS)
 
 
-def test_nor_is_a_frame_a_commit(log: MemoryLog) -> None:
+def test_a_frame_is_no_commit(log: MemoryLog) -> None:
     log.put(CUTS, named(2, 7), None, None)
     log.trim({COMMITS: 6, CUTS: 2})
     with pytest.raises(StateCorrupted, match="there is none"):

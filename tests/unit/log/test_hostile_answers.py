@@ -160,13 +160,15 @@ def test_and_never_believed(log: KafkaLog, library: Library, kind: str, lie: lis
             call()
 
 
-def test_one_bad_answer_of_two_spoils_both(log: KafkaLog, library: Library) -> None:
+def test_a_bad_answer_of_two_spoils_both(log: KafkaLog, library: Library) -> None:
     library.ends["stable"] = [5, INVALID, 5, 6]
     assert log.offsets([WHERE, OTHER], "end") == {WHERE: 5, OTHER: 6}
 
 
 @pytest.mark.parametrize("offset", [INVALID, -2, None])
-def test_of_a_time_only_minus_one_means_none_since(log: KafkaLog, library: Library, offset: Answer) -> None:
+def test_minus_one_alone_means_that_no_record_came_since_a_time(
+    log: KafkaLog, library: Library, offset: Answer
+) -> None:
     library.ends["time"] = [-1]
     assert log.offsets([WHERE], 123) == {WHERE: 10}
     assert library.asked == ["stable", "time"], "the end as it was before"
@@ -277,7 +279,7 @@ def test_a_described_topic_has_all_its_partitions_and_is_absent_only_for_certain
         log.describe(["t"])
 
 
-def test_what_a_broker_does_not_list_is_deleted_all_the_same(log: KafkaLog, library: Library) -> None:
+def test_a_topic_that_a_broker_does_not_list_is_deleted_all_the_same(log: KafkaLog, library: Library) -> None:
     log.delete(["unlisted"])
     assert library.deleted == ["unlisted"]
 
@@ -397,7 +399,7 @@ def test_and_is_believed_in_the_end(reader: KafkaReader) -> None:
     assert ends == [5]
 
 
-def test_what_was_read_is_known(reader: KafkaReader) -> None:
+def test_a_position_that_was_read_is_known(reader: KafkaReader) -> None:
     met(reader, [Event(5, record=True), Event(6, record=True)])
     assert reader._cluster.known.stable(WHERE) == 7
     met(reader, [Event(9)])

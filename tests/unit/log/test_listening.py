@@ -90,13 +90,13 @@ def test_every_record_is_read_once_and_in_order() -> None:
     assert heard(40)[0] == list(range(40))
 
 
-def test_where_kafka_does_not_answer_it_is_asked_again_from_there() -> None:
+def test_a_listener_asks_again_from_its_position_if_kafka_does_not_answer() -> None:
     read, reader = heard(40, [Retriable("no answer"), Retriable("no answer")])
     assert read == list(range(40))
     assert len(reader.assigned) == 3
 
 
-def test_what_was_deleted_by_age_is_no_error() -> None:
+def test_records_deleted_by_age_are_no_error() -> None:
     read, _ = heard(40, [PositionGone(BEATS, 3, "deleted")])
     assert sorted(set(read)) == list(range(40))
 

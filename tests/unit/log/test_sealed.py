@@ -70,7 +70,7 @@ def values(chunks: Sequence[Chunk]) -> list[bytes | None]:
     return [message.value() for chunk in chunks for message in chunk.messages]
 
 
-def test_what_the_cluster_writes_is_read() -> None:
+def test_records_of_the_cluster_are_read() -> None:
     cluster = Cluster()
     append(cluster.door, DATA, b"a", b"b")
     transactor = cluster.door.transactor("id")
@@ -83,7 +83,7 @@ def test_what_the_cluster_writes_is_read() -> None:
     assert not cluster.door.refusals.counts
 
 
-def test_what_people_read_and_write_has_no_seal() -> None:
+def test_records_of_users_have_no_seal() -> None:
     cluster = Cluster()
     append(cluster.door, Partition("flights", 0), b"row")
     cluster.stranger(Partition("flights", 0), b"theirs")
@@ -123,7 +123,7 @@ def test_a_true_record_is_none_in_another_partition_topic_or_generation() -> Non
     assert all(Fault.FORGED in one.detail for one in cluster.reports)
 
 
-def test_where_a_stranger_has_written_a_tail_holds_all_records_that_count() -> None:
+def test_a_tail_into_which_a_stranger_has_written_holds_all_records_that_count() -> None:
     cluster = Cluster()
     numbers = [str(number).encode() for number in range(2 * STRETCH)]
     append(cluster.door, CUTS, *numbers)
@@ -230,7 +230,7 @@ def test_a_position_that_kafka_compacted_away_for_a_strangers_is_not_taken_for_n
         cluster.door.last(DELIVERED)
 
 
-def test_who_reads_kafka_by_himself_asks_the_gate() -> None:
+def test_a_reader_of_its_own_asks_the_gate() -> None:
     cluster = Cluster()
     append(cluster.door, CUTS, b"cut")
     (cut,) = cluster.log.scan(CUTS)

@@ -80,7 +80,7 @@ def test_brokers_that_are_fast_again_are_soon_asked_again_soon(monkeypatch: pyte
     assert requests.waited_s[-1] == FIRST_PATIENCE_S
 
 
-def test_one_leader_that_is_away_makes_no_first_try_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_is_away_makes_no_first_try_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = slow(monkeypatch, 60.0, 0.01)
     for _ in range(3):
         began_s, tries = requests.now_s, len(requests.waited_s)

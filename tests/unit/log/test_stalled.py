@@ -24,7 +24,7 @@ class Producer:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
-def test_it_asks_once_nothing_was_answered_for_long_and_seldom_then() -> None:
+def test_a_stalled_client_asks_after_a_long_silence_and_seldom_then() -> None:
     now_s, producer = [0.0], Producer()
     stalled = Stalled(ClusterSeen("here:1"), lambda: now_s[0])
 

@@ -167,7 +167,7 @@ def test_a_connection_that_is_lost_is_noticed_while_the_library_still_waits(
     assert not silent.answers.is_set()
 
 
-def test_what_happens_to_a_producer_that_was_given_up_does_not_concern_the_next_one(silent: Silent) -> None:
+def test_events_of_a_producer_that_was_given_up_do_not_concern_the_next_one(silent: Silent) -> None:
     transactor = holding(silent)
     former = transactor._session
     assert former is not None
@@ -190,7 +190,7 @@ class Heard(Library):
         self.threads.append(threading.current_thread())
 
 
-def test_one_thread_asks_for_every_commit_until_the_transactor_is_closed() -> None:
+def test_the_same_thread_asks_for_every_commit_until_the_transactor_is_closed() -> None:
     """A thread for each commit took as long to start as a third of a transaction, while the loop was busy."""
     transactor = holding(library := Heard())
     for _ in range(3):

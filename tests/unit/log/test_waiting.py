@@ -88,7 +88,7 @@ def test_the_limit_ends_it_with_what_was_waited_for() -> None:
 
 
 @pytest.mark.parametrize("kind", [LoginRefused, NotAllowed, TopicGone])
-def test_what_a_person_must_change_is_not_waited_for(kind: type[Retriable]) -> None:
+def test_an_error_that_a_person_must_mend_is_not_waited_for(kind: type[Retriable]) -> None:
     clock = Clock()
     with pytest.raises(kind):
         clock.patience().ask("Kafka to answer", refusing(1000, kind("no")))
@@ -220,7 +220,7 @@ def test_a_leader_that_answers_and_sends_nothing_is_an_error_in_the_end() -> Non
     assert ANSWER_S <= clock.now_s < ANSWER_S + 2.0
 
 
-def test_where_nothing_need_come_nobody_is_asked() -> None:
+def test_nobody_is_asked_if_nothing_need_come() -> None:
     log, clock = MemoryLog(lambda: 0), Clock()
     reading = expecting(log, clock)
     for _ in range(1000):

@@ -50,7 +50,7 @@ class Fenced(Brokers):
         self.restart(node)  # type: ignore[arg-type]
 
 
-def test_where_all_have_ended_they_are_fenced_once() -> None:
+def test_brokers_that_have_all_ended_are_fenced_once() -> None:
     together = threading.Barrier(3)
     nodes = [Node(together) for _ in range(3)]
     brokers = Fenced(*nodes)
@@ -63,7 +63,7 @@ def test_where_all_have_ended_they_are_fenced_once() -> None:
     assert brokers.count == 1
 
 
-def test_where_another_has_taken_over_none_is_fenced() -> None:
+def test_no_broker_is_fenced_if_another_has_taken_over() -> None:
     nodes = [Node() for _ in range(3)]
     nodes[2].running = True
     brokers = Fenced(*nodes)

@@ -39,7 +39,7 @@ def test_a_child_keeps_its_compiled_modules_in_the_cache(missing: Path, tmp_path
     assert os.listdir(tmp_path / "ours") == ["loaded.py"]
 
 
-def test_who_may_write_or_says_where_is_left_alone(missing: Path) -> None:
+def test_a_user_who_may_write_or_names_a_cache_keeps_the_environment(missing: Path) -> None:
     assert of_children({}) == {}
     assert of_children({FORBIDDEN: ""}) == {FORBIDDEN: ""}
     given = {FORBIDDEN: "1", PREFIX: "/elsewhere"}
@@ -47,7 +47,7 @@ def test_who_may_write_or_says_where_is_left_alone(missing: Path) -> None:
     assert of_children({FORBIDDEN: "1", "A": "b"}) == {"A": "b", PREFIX: str(missing)}
 
 
-def test_where_all_is_compiled_nothing_changes(missing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_changes_if_all_is_compiled(missing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an image: a cache of its own would be compiled once more in each container."""
     monkeypatch.setattr(bytecode, "_all_compiled", lambda: True)
     assert of_children({FORBIDDEN: "1"}) == {FORBIDDEN: "1"}

@@ -35,7 +35,7 @@ def test_nobody_runs_in_a_directory_that_is_not_there(tmp_path: Path) -> None:
     files.purge()
 
 
-def test_what_an_earlier_version_left_open_to_others_is_closed(tmp_path: Path) -> None:
+def test_files_that_an_earlier_version_left_open_to_others_are_closed(tmp_path: Path) -> None:
     """Also in a directory that somebody else made, which stays as it is."""
     for name in ("logs", "state", "kafka"):
         (tmp_path / name).mkdir(mode=0o755)
@@ -65,13 +65,13 @@ Path(sys.argv[1]).mkdir()
 """
 
 
-def test_what_a_process_of_a_cluster_makes_is_its_owners_alone(tmp_path: Path) -> None:
+def test_files_of_a_clusters_processes_are_open_to_their_owner_alone(tmp_path: Path) -> None:
     made = tmp_path / "made"
     subprocess.run([sys.executable, "-c", PRIVATE, str(made)], check=True)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (made, made / "file")] == [0o700, 0o600]
 
 
-def test_one_holds_it_and_others_are_told_who(tmp_path: Path) -> None:
+def test_a_second_holder_is_told_who_holds_it(tmp_path: Path) -> None:
     files = ClusterFiles(tmp_path)
     with parent_of_one(HOLDER, str(tmp_path)) as (_, holder):
         assert files.supervisor() == holder.pid

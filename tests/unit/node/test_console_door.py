@@ -78,7 +78,7 @@ def test_closing_ends_the_console_and_frees_the_port(tmp_path: Path, command: li
         asked(door)
 
 
-def test_where_the_port_is_taken_it_has_another_one(door: ConsoleDoor, tmp_path: Path) -> None:
+def test_the_console_has_another_port_if_its_own_is_taken(door: ConsoleDoor, tmp_path: Path) -> None:
     taken = int(door.url.rstrip("/").rpartition(":")[2])
     other = ConsoleDoor(tmp_path, taken, tmp_path / "other.log", LIMITS)
     other.open()

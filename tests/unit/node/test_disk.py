@@ -108,7 +108,7 @@ def test_a_disk_that_gets_full_is_told_before_anything_fails(running: Running, m
     until(lambda: running.told == ["disk-full", "disk-has-room"], "it is told", HANG_S)
 
 
-def test_what_the_supervisor_says_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_does_not_end_a_supervisor_that_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     full = open(FULL, "w", buffering=1)  # noqa: SIM115 (its end fails, too)
     monkeypatch.setattr(sys, "stderr", full)
     say("something")

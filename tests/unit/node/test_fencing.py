@@ -53,7 +53,7 @@ def test_an_active_controller_without_a_broker_in_charge_is_enough(lines: list[s
 
 
 @pytest.mark.parametrize(("second", "fenced"), [(1, True), (-1, False)])
-def test_of_several_brokers_every_one_must_be_out_of_charge(second: int, fenced: bool) -> None:
+def test_each_of_several_brokers_must_be_out_of_charge(second: int, fenced: bool) -> None:
     other = changed(second).replace("broker 1", "broker 2")
     both = [REGISTERED, REGISTERED.replace("broker 1", "broker 2")]
     assert is_fenced([*both, ACTIVE, other, decided(9), changed(1), written(9)]) is fenced

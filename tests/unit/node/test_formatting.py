@@ -16,7 +16,7 @@ def test_before_the_tool_has_run_nothing_is_written(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_what_the_tool_has_written_once_serves_every_node(tmp_path: Path) -> None:
+def test_a_format_that_the_tool_has_written_once_serves_every_node(tmp_path: Path) -> None:
     (tool := tmp_path / "tool").mkdir()
     (tool / LEVELS).write_bytes(b"levels")
     keep(tool, tmp_path)

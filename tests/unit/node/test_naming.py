@@ -137,7 +137,7 @@ def test_a_living_worker_of_our_name_elsewhere_is_found(around: Around, monkeypa
     assert "HOLDFAST_HOST" in said
 
 
-def test_one_that_is_heard_no_more_is_dead_and_ours_sort_behind_it(around: Around) -> None:
+def test_a_heartbeat_of_an_older_incarnation_is_no_stranger(around: Around) -> None:
     around.write(beat("a-worker-1", "5", THERE))
     around.write(beat("a-worker-1", "3", THERE))
     assert around.stranger() is None
@@ -150,7 +150,7 @@ def test_our_own_former_run_and_other_hosts_are_no_strangers(around: Around, mon
     assert around.stranger() is None
 
 
-def test_one_whose_end_was_told_is_not_waited_for(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_with_an_exit_notice_is_not_waited_for(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
     Goes(around, beat("a-worker-1", "5", THERE), monkeypatch)
     around.write(Exit("a-worker-1", "5", 10_000))
     assert around.stranger() is None
@@ -176,7 +176,7 @@ def holder(around: Around, address: str, now_ms: int = 10_000) -> str:
     return neighbours.holder(now_ms)
 
 
-def test_of_two_that_start_together_the_first_claim_in_the_log_has_the_names(around: Around) -> None:
+def test_the_first_claim_in_the_log_has_the_names_if_two_start_together(around: Around) -> None:
     around.write(Exit("a-worker-1", "0", 10_000))
     assert holder(around, HERE) == ""
     around.write(claim("b-worker-1", "m3:/d#3", 10_000))
@@ -196,7 +196,7 @@ def test_a_claim_that_is_given_back_or_old_counts_no_more(around: Around) -> Non
     assert holder(around, HERE, 10_001 + CLAIM_MS) == THERE
 
 
-def test_who_starts_at_the_same_time_is_heard_before_the_start_is_over(around: Around) -> None:
+def test_a_claim_made_at_the_same_time_is_heard_before_the_start_is_over(around: Around) -> None:
     readiness = Readiness(around.log, TOPICS, "1-x", around.neighbours)
     around.write(beat("a-worker-1", "5", HERE))
     readiness.poll(0)

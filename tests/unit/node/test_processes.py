@@ -170,7 +170,7 @@ def test_a_large_log_is_put_aside_at_the_next_start(start: Start, tmp_path: Path
     assert tail(log.with_name("child.log.1")) == "some twenty letters"
 
 
-def test_what_a_child_started_ends_with_it(start: Start, told: tuple[int, Callable[[], str]]) -> None:
+def test_processes_that_a_child_started_end_with_it(start: Start, told: tuple[int, Callable[[], str]]) -> None:
     writing, line = told
     grandchild = f"import os, signal; os.write({writing}, b'%d\\n' % os.getpid()); signal.pause()"
     child = start(

@@ -66,7 +66,7 @@ def test_every_broker_has_keys_and_no_listener_without_tls(base: str, overlay: s
         assert f"{name}:9094" in services(overlay)["setup"]["environment"]["HOLDFAST_KAFKA"]
 
 
-def test_what_services_are_told_is_what_they_know() -> None:
+def test_services_know_every_setting_that_compose_gives_them() -> None:
     found = variables("services.env")
     ours = {name for name in found if not name.startswith(CLIENT_PREFIX)}
     assert {name.removeprefix("HOLDFAST_").lower() for name in ours} <= ControllerSettings.model_fields.keys()

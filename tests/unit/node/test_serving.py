@@ -41,7 +41,7 @@ def serving_one(service: Service, home: Path, **given: object) -> Supervisor:
         (Service.SPARK, []),
     ],
 )
-def test_one_service_runs_alone_and_logs_where_its_parent_does(
+def test_a_service_runs_alone_and_logs_where_its_parent_does(
     service: Service, names: list[str], tmp_path: Path
 ) -> None:
     members = serving_one(service, tmp_path).members
@@ -57,7 +57,7 @@ def test_a_parent_loads_no_library_that_computes() -> None:
 
 
 @pytest.mark.parametrize("service", [Service.WORKER, Service.CONTROLLER, Service.RECOVERY])
-def test_whatever_runs_has_the_port_that_the_settings_name(service: Service, tmp_path: Path) -> None:
+def test_every_service_has_the_port_that_the_settings_name(service: Service, tmp_path: Path) -> None:
     where = serving_one(service, tmp_path, metrics_address="0.0.0.0").cluster.metrics
     assert list(where.values()) == ["http://0.0.0.0:9100/metrics"]
 
@@ -104,7 +104,7 @@ def test_a_supervisor_without_a_controller_asks_none_and_waits_for_none() -> Non
     assert readiness.reached({"a-worker-1"})
 
 
-def test_one_driver_at_most_runs_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_runs_one_driver_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     class Demand:
         def drivers(self) -> int:
             return 2
@@ -119,7 +119,7 @@ def test_one_driver_at_most_runs_in_a_container(monkeypatch: pytest.MonkeyPatch)
     assert (made(None), made(1)) == (2, 1)
 
 
-def test_it_waits_for_kafka_until_it_is_to_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_waits_for_kafka_until_it_is_to_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     supervisor = serving_one(Service.WORKER, tmp_path)
     asked: list[int] = []
 
@@ -134,7 +134,7 @@ def test_it_waits_for_kafka_until_it_is_to_stop(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().err.count("waits: nobody is there") == 1
 
 
-def test_it_goes_on_once_kafka_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_continues_once_kafka_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "LOOK_AGAIN_S", 0.0)
     reasons = ["not yet", "not yet", ""]
     serving._await(lambda: reasons.pop(0), serving_one(Service.WORKER, tmp_path))

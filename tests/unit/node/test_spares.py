@@ -79,7 +79,7 @@ def test_the_next_run_is_the_spare_that_waits(fleet: Fleet, monkeypatch: pytest.
     assert {fleet.next_told(), fleet.next_told()} == {("dying", "2", 0), ("ended", "2", -signal.SIGKILL)}
 
 
-def test_where_the_spare_has_ended_a_run_starts_as_without_one(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_starts_as_without_a_spare_if_the_spare_has_ended(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet.member.start()
     fleet.provided(monkeypatch)
     spare = fleet.spares._spare
@@ -101,7 +101,7 @@ def test_none_is_made_before_every_member_has_run_for_a_while(fleet: Fleet, monk
     fleet.provided(monkeypatch)
 
 
-def test_one_that_ends_by_itself_is_not_made_again_at_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spare_that_ends_by_itself_is_not_made_again_at_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet.member.start()
     first = fleet.provided(monkeypatch)
     spare = fleet.spares._spare

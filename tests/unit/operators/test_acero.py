@@ -16,7 +16,7 @@ def test_a_worker_starts_with_it_and_without_pandas() -> None:
     assert said("import holdfast.services.worker.process.main") == "True False False"
 
 
-def test_who_wants_datasets_has_them_before_and_after() -> None:
+def test_datasets_can_be_loaded_before_and_after_acero() -> None:
     grouping = "import holdfast.services.kernel.operators.grouping"
     assert said(f"{grouping}; import pyarrow.dataset as d; d.dataset").startswith("True True")
     assert said(f"import pyarrow.dataset as d; {grouping}; d.dataset").startswith("True True")

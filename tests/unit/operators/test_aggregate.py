@@ -339,7 +339,7 @@ def test_nothing_at_all_gives_nothing() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_path_and_hint(change: dict[str, Any], path: str, part: str) -> None:
+def test_a_mistake_is_said_with_path_and_hint(change: dict[str, Any], path: str, part: str) -> None:
     with pytest.raises(JobRejected) as rejected:
         catalogue.describe("aggregate", {**params(), **change}, [Stream(FIELDS)])
     (problem,) = rejected.value.problems

@@ -221,7 +221,7 @@ def assert_same(
 @pytest.mark.parametrize("case", AT_ONCE)
 @settings(max_examples=12)
 @given(data=st.data(), lateness=st.integers(0, 10 * SECOND), chance=st.randoms(use_true_random=False))
-def test_what_is_judged_as_it_comes_is_the_same_in_any_batches(
+def test_rows_judged_as_they_come_are_the_same_in_any_batches(
     case: str, data: st.DataObject, lateness: int, chance: random.Random
 ) -> None:
     order = shuffled(drawn(AT_ONCE[case], data), lateness, chance)

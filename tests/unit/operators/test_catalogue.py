@@ -71,7 +71,7 @@ def test_a_top_adds_the_rank() -> None:
         ("python", {"python": "no_such_module:X", "key": [], "params": {}}, [NESTED], "python: module no_such_module"),
     ],
 )
-def test_what_is_wrong_is_said_with_path_and_reason(
+def test_a_mistake_is_said_with_path_and_reason(
     kind: str, params: dict[str, Any], inputs: list[dict[str, str]], message: str
 ) -> None:
     assert message in "; ".join(problems(kind, params, *inputs))

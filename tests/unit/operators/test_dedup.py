@@ -64,7 +64,7 @@ def test_a_dropped_row_drops_nothing_itself() -> None:
     assert times(dedup(emit="each").run([row(second) for second in range(0, 13, 4)])) == [0, 8]
 
 
-def test_of_equal_times_the_smallest_row_is_passed_on_and_rows_come_in_order() -> None:
+def test_the_smallest_row_of_equal_times_is_passed_on_and_rows_come_in_order() -> None:
     task = dedup()
     assert task.run([row(1, "b", 9), row(1, "a", 8)]) == []
     assert task.run([row(1, "a", 7), row(0, "c", 3)]) == []
@@ -205,7 +205,7 @@ def test_rows_of_one_key_meet_in_one_task() -> None:
     assert next(edge.key for edge in made.edges if edge.consumer == "d") == ("x",)
 
 
-def test_it_keeps_its_inputs_columns_and_key() -> None:
+def test_dedup_keeps_its_inputs_columns_and_key() -> None:
     given_stream = Stream(FIELDS, ("k",), True)
     assert catalogue.describe("dedup", {"dedup": {"within_s": 1}, "key": ["k"]}, [given_stream]) == given_stream
 

@@ -151,7 +151,7 @@ def test_the_output_of_a_batch_is_ordered_by_left_then_right() -> None:
     assert [(r["x"], r["y"]) for r in rows] == [(1, 2), (1, 3), (2, 1), (2, 2), (2, 3)]
 
 
-def test_what_can_match_no_more_leaves_the_state() -> None:
+def test_rows_that_can_match_no_more_leave_the_state() -> None:
     harness = Harness("join", params("inner"), LEFT, RIGHT)
     harness.run([{"k": "a", "x": 1, "_time": SECOND}], [], watermark=SECOND)
     harness.run([], [], watermark=100 * SECOND)

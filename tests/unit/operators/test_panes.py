@@ -26,7 +26,7 @@ def test_keys_that_only_some_panes_have_keep_what_those_know() -> None:
     assert parts[0] == Pane([b"b"], [[1], [9]]), "a kept pane is not changed"
 
 
-def test_of_no_panes_nothing_comes() -> None:
+def test_no_panes_give_nothing() -> None:
     assert merged([], GROUPING).keys == []
 
 

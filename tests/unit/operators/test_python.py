@@ -174,7 +174,7 @@ def test_output_is_held_to_what_is_declared(returned: object, reason: str) -> No
     assert reason in refused.reason
 
 
-def test_what_can_be_widened_is_and_other_columns_are_dropped() -> None:
+def test_columns_that_can_be_widened_are_and_others_are_dropped() -> None:
     made = pl.DataFrame({"n": pl.Series([1], dtype=pl.Int8), "more": [1], "key": ["x"]})
     assert Runner(operator(lambda *_: made)).run([("a", 1), ("b", 2)]).rows.rows() == [("x", 1, 2)]
 
@@ -208,7 +208,7 @@ def test_on_watermark_is_called_when_it_rises_after_the_batch() -> None:
     assert task.run([], watermark=END_WATERMARK).rows.rows() == [("c", 1, 50)]
 
 
-def test_what_on_watermark_raises_stops_the_job_and_undoes_its_writes() -> None:
+def test_an_error_of_on_watermark_stops_the_job_and_undoes_its_writes() -> None:
     class Broken(Count):
         def on_watermark(self, watermark_us: int, state: State, ctx: Context) -> pl.DataFrame:
             state.table("counts").put("x", 1)
@@ -270,7 +270,7 @@ def test_params_reach_the_code_and_output_may_depend_on_them_and_on_the_input() 
         (f"{MODULE}:helper", None, "is no subclass of PythonOperator"),
     ],
 )
-def test_what_cannot_be_loaded_says_why(reference: str, allow: list[str] | None, message: str) -> None:
+def test_code_that_cannot_be_loaded_says_why(reference: str, allow: list[str] | None, message: str) -> None:
     with pytest.raises(CodeUnavailable) as caught:
         load(reference, allow)
     assert message in str(caught.value)
@@ -330,7 +330,7 @@ def test_keys_are_those_of_rows() -> None:
     assert encode_key("a") == encode_key(("a",))
 
 
-def test_what_a_user_imports_has_one_home_and_is_documented_there() -> None:
+def test_every_name_for_users_has_one_home_and_is_documented_there() -> None:
     assert holdfast.PythonOperator is PythonOperator, "the path of before works"
     assert holdfast.State is State
     assert {"Context", "KeyedTable", "PythonOperator", "State"} <= set(holdfast.__all__)

@@ -167,7 +167,7 @@ def test_a_record_of_other_rows_disagrees(count: int) -> None:
         run(count, at(), first.raised)
 
 
-def test_what_no_record_says_of_a_row_has_no_reason() -> None:
+def test_a_row_of_which_no_record_says_anything_has_no_reason() -> None:
     with pytest.raises(LookupError, match="nothing is said of the row at 3"):
         Places(TaskRaised((RaisedRows(0, 2), RaisedRows(4, 5, 0)), ("no",))).reason(3)
 

@@ -77,7 +77,7 @@ def test_a_refused_row_says_what_it_was_and_why() -> None:
     assert "regex" in refused.reason
 
 
-def test_where_nothing_may_be_refused_the_operator_stops() -> None:
+def test_the_operator_stops_if_nothing_may_be_refused() -> None:
     harness = Harness("filter", {**REGEX, "on_error": "fail"}, FIELDS)
     with pytest.raises(InvalidRecord):
         harness.run(rows((1, 1, "(")))
@@ -110,7 +110,7 @@ def test_streams_of_a_union_have_the_same_columns() -> None:
     assert described == Stream({"a": "int?"})
 
 
-def test_what_identifies_a_row_stays_with_its_columns() -> None:
+def test_a_row_key_stays_with_its_columns() -> None:
     stream = Stream({"k": "string", "n": "int"}, ("k",), False)
     assert catalogue.describe("filter", {"filter": "n > 1"}, [stream]) == stream
     assert catalogue.describe("select", {"select": ["k", "n + 1 AS m"]}, [stream]).row_key == ("k",)

@@ -71,7 +71,7 @@ def test_a_row_between_two_sessions_makes_them_one(restored: bool) -> None:
     assert (found[0]["one"], found[0]["newest"]) == (1, 3)
 
 
-def test_of_equal_times_the_newest_row_is_the_one_that_came_last() -> None:
+def test_the_newest_row_of_equal_times_is_the_one_that_came_last() -> None:
     task = sessions()
     task.run([row(5, number=1)])
     task.run([row(3, number=2), row(5, number=3), row(5, number=4)])

@@ -192,7 +192,7 @@ def test_windows_are_ranked_each_for_itself_and_leave_no_state() -> None:
     pool=st.integers(5, 9),
     crash=st.integers(0, 8),
 )
-def test_what_comes_out_is_the_ranking_of_all_rows_restored_or_not(
+def test_the_output_is_the_ranking_of_all_rows_restored_or_not(
     row_key: tuple[str, ...], batches: list[list[dict[str, Any]]], k: int, pool: int, crash: int
 ) -> None:
     top, never_restored = Runner(k, row_key=row_key), Runner(k, row_key=row_key)

@@ -143,7 +143,7 @@ def keep(name: str = "s", **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_one_mistake_is_one_problem(raw: dict[str, Any], path: str, message: str, hint: str) -> None:
+def test_a_mistake_is_one_problem(raw: dict[str, Any], path: str, message: str, hint: str) -> None:
     assert problems(raw) == [Problem(path, message, hint)]
 
 
@@ -221,7 +221,7 @@ def test_fields_of_a_source_are_checked(more: dict[str, Any], path: str, message
         ),
     ],
 )
-def test_what_the_cluster_lacks_is_told_with_what_mends_it(
+def test_a_lack_of_the_cluster_is_told_with_its_remedy(
     raw: dict[str, Any], topics: dict[str, int], path: str, message: str, hint: str
 ) -> None:
     assert problems(raw, topics) == [Problem(path, message, hint)]
@@ -266,7 +266,7 @@ def test_an_allowed_module_allows_what_lies_below_it() -> None:
     assert problems(job({"o": {"python": "mine.deep.code:F", "input": "s"}})) == []
 
 
-def test_what_leads_to_no_query_is_left_out_with_a_warning() -> None:
+def test_an_operator_that_leads_to_no_query_is_left_out_with_a_warning() -> None:
     made = plan(job({"o": keep(), "idle": keep()}, {"s": source(), "t": source("other")}, {"q": query("o")}))
     assert [operator.name for operator in made.operators] == ["s", "o", "sink-q"]
     assert made.warnings == (
@@ -316,7 +316,7 @@ def test_a_topic_that_exists_keeps_its_partitions() -> None:
     assert made.warnings == ("queries.q.sink.partitions: topic out has 3",)
 
 
-def test_what_closing_in_silence_costs_is_said() -> None:
+def test_the_cost_of_closing_in_silence_is_said() -> None:
     window = {"aggregate": {"n": "count()"}, "key": ["x"], "input": "both", "window": {"size_s": 3600}}
     raw = job({"both": {"union": ["s", "t"]}, "o": window})
     raw["sources"] = {"s": source(close_after_idle_s=60), "t": source()}

@@ -107,7 +107,7 @@ def test_several_inputs_are_different_and_have_names_of_their_own() -> None:
     assert found["operators.h-a"].startswith("needs the name input-h-a, as Spark operator h does")
 
 
-def test_one_name_is_no_set_of_inputs() -> None:
+def test_a_single_name_is_no_set_of_inputs() -> None:
     def paths(given: object) -> list[str]:
         return [one.path for one in problems(job({"h": {"spark": "mine:f", "input": given}}))]
 
@@ -125,7 +125,7 @@ def test_a_source_that_others_read_too_is_read_by_spark_and_by_workers() -> None
     assert made.spark[0].topic == "in"
 
 
-def test_what_comes_back_is_routed_like_any_stream() -> None:
+def test_rows_that_come_back_are_routed_like_any_stream() -> None:
     raw = job({"h": heavy(), "c": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "h", "parallelism": 2}})
     made = planned(raw)
     assert routes(made) == {"h c": "keyed", "c sink-q": "forward"}
@@ -141,7 +141,7 @@ def test_a_source_of_another_format_is_read_by_workers() -> None:
     assert made.spark[0].topic == TOPICS.rows("h")
 
 
-def test_what_spark_says_of_the_plan_is_in_the_plan_and_what_a_drain_leaves_is_told() -> None:
+def test_the_plan_holds_sparks_analysis_and_a_warning_of_rows_that_a_drain_leaves() -> None:
     made = make_plan(
         interpret(job({"h": heavy(emit="final")})),
         generation=GENERATION,

@@ -62,7 +62,7 @@ def test_a_union_keeps_records_of_different_sources_and_makes_rows_of_those_of_o
     assert counted(operators, "a", "b") == {"a": [("s+t>both", [])], "b": [("rows of twice", [])]}
 
 
-def test_what_an_operator_computes_are_rows_of_its_own() -> None:
+def test_rows_that_an_operator_computes_are_its_own() -> None:
     operators = {"a": windows("s"), "b": windows("a", 3_600)}
     assert counted(operators, "b") == {"b": [("rows of a", [])]}
 

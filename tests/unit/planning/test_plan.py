@@ -29,7 +29,7 @@ def two(**more: Any) -> dict[str, Any]:
     return {"s": source(parallelism=2, **more)}
 
 
-def test_one_to_one_edges_become_one_unit_an_index() -> None:
+def test_edges_between_equal_indexes_become_a_unit_for_each_index() -> None:
     made = plan(job({"a": keep(), "b": keep("a")}, two()), {"in": 3, "out": 1})
     assert units(made) == ["s-0: s a b sink-q", "s-1: s a b sink-q"]
     assert [unit.partition for unit in made.units] == [0, 1]
@@ -46,7 +46,7 @@ def test_a_key_sends_equal_rows_to_one_task_and_ends_the_unit() -> None:
     assert data_topics(made) == {TOPICS.data("a", 0): 3}
 
 
-def test_one_task_each_needs_no_hash() -> None:
+def test_an_edge_between_single_tasks_needs_no_hash() -> None:
     made = plan(job({"n": count()}))
     assert units(made) == ["s-0: s n sink-q"]
     assert made.edges[0].key == ()
@@ -99,7 +99,7 @@ def test_consumers_that_read_the_same_way_share_a_topic() -> None:
     assert units(made)[2] == "n-0: n m u sink-q"
 
 
-def test_one_producer_may_feed_two_slots_of_one_reader() -> None:
+def test_a_producer_may_feed_two_slots_of_one_reader() -> None:
     join = {"join": {"left": "s", "right": "s", "on": ["x"], "within_s": 5}, "parallelism": 2}
     made = plan(job({"j": join}))
     task = unit_layouts(made, TOPICS)["j-0"].tasks[0]
@@ -174,7 +174,7 @@ def test_units_that_may_write_rows_or_dead_letters_deliver() -> None:
 
 
 @pytest.mark.parametrize(("on_error", "delivers"), [("dead-letter", True), ("fail", False), ("retry", False)])
-def test_what_a_failing_expression_does_is_for_the_job_to_say(on_error: str, delivers: bool) -> None:
+def test_a_job_says_what_a_failing_expression_does(on_error: str, delivers: bool) -> None:
     failing = "regexp_like('a', CAST(x AS VARCHAR))"
     operators = {
         "f": {"filter": failing, "input": "s"},

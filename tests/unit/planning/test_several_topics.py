@@ -50,7 +50,7 @@ def test_a_pattern_matches_neither_topics_of_the_job_nor_of_the_cluster() -> Non
     assert set(topics_of(plan(raw(["*"]), PRESENT)).values()) == {"a.1", "a.2", "b"}
 
 
-def test_one_topic_is_a_source_as_any_other() -> None:
+def test_a_list_of_a_single_topic_is_a_source_as_any_other() -> None:
     assert topics_of(plan(raw(["a.*", "a.2"]), {"a.2": 1, "out": 1})) == {"s": "a.2"}
     assert next(one.name for one in plan(raw(["a.*"])).operators) == "s"  # nobody knows the topics
 

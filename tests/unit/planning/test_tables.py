@@ -111,7 +111,9 @@ INSTEAD = "without `table` it is a stream of changes"
         (tabled(join(), start="latest"), "sources.t.start", "a table is read from its beginning", "leave it out"),
     ],
 )
-def test_what_no_table_can_be_is_told_with_path_and_hint(raw: Any, path: str, message: str, hint: str) -> None:
+def test_a_spec_that_no_table_can_have_is_refused_with_path_and_hint(
+    raw: Any, path: str, message: str, hint: str
+) -> None:
     found = problems(raw)
     assert (path, message, hint) in [(one.path, one.message, one.hint) for one in found]
     assert len({one.path for one in found}) == len(found), "each mistake once"

@@ -34,7 +34,7 @@ def test_a_turn_that_did_something_is_followed_by_a_pass_and_one_at_rest_is_not(
     assert passes == [0, 0]
 
 
-def test_what_other_threads_allocate_is_collected_at_rest_too() -> None:
+def test_objects_of_other_threads_are_collected_at_rest_too() -> None:
     passes: list[int] = []
     counted = [MANY_OBJECTS - 1]
     turns = Collector(passes.append, lambda: counted[0])
@@ -44,7 +44,7 @@ def test_what_other_threads_allocate_is_collected_at_rest_too() -> None:
     assert passes == [0]
 
 
-def test_what_lived_through_a_pass_is_looked_through_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_that_lived_through_a_pass_are_looked_through_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "MIDDLE_EVERY", 3)
     passes: list[int] = []
     turns = Collector(passes.append, lambda: 0)
@@ -53,7 +53,7 @@ def test_what_lived_through_a_pass_is_looked_through_now_and_then(monkeypatch: p
     assert passes == [0, 0, 1, 0, 0, 1, 0]
 
 
-def test_what_lives_long_is_looked_through_at_a_rest_and_without_one_in_the_end() -> None:
+def test_old_objects_are_looked_through_at_a_rest_and_without_one_in_the_end() -> None:
     passes: list[int] = []
     now_s = [0.0]
     turns = Collector(passes.append, lambda: 0, lambda: now_s[0])
@@ -69,7 +69,7 @@ def test_what_lives_long_is_looked_through_at_a_rest_and_without_one_in_the_end(
 
 
 @pytest.mark.parametrize(("worked", "limit_s"), [(False, LEFT_S), (True, LEFT_BUSY_S)])
-def test_what_a_closed_copy_leaves_behind_is_collected_soon_and_once(worked: bool, limit_s: float) -> None:
+def test_remains_of_a_closed_copy_are_collected_soon_and_once(worked: bool, limit_s: float) -> None:
     passes: list[int] = []
     now_s = [0.0]
     turns = Collector(passes.append, lambda: 0, lambda: now_s[0])

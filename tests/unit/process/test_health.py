@@ -89,7 +89,7 @@ def test_the_answer_names_the_process_and_every_reason() -> None:
     assert asked(port, "/readyz")[0] == 200
 
 
-def test_whoever_asks_nothing_is_left_and_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_asks_nothing_is_left_and_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_server._Silent, "timeout", 0.05)
     health, port = Health("w1", "worker", {}), choose_pair()
     serve(registry_of(), port, "127.0.0.1", health)
@@ -99,7 +99,7 @@ def test_whoever_asks_nothing_is_left_and_others_are_answered(monkeypatch: pytes
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
-def test_it_answers_at_an_address_of_ipv6() -> None:
+def test_health_answers_at_an_address_of_ipv6() -> None:
     health, port = Health("w1", "worker", {}), choose_pair()
     serve(registry_of(), port, "::1", health)
     with urllib.request.urlopen(f"http://[::1]:{port}/healthz") as answer:

@@ -67,7 +67,7 @@ def times_of_choices(world: World) -> list[float]:
     return [at / 1_000 for at, change in changes if (change.epoch, change.scheme) in valid]
 
 
-def test_it_begins_replicated_and_rests_then_takes_the_cheapest_scheme_that_keeps_the_promise() -> None:
+def test_a_unit_begins_replicated_and_rests_then_takes_the_cheapest_scheme_that_keeps_the_promise() -> None:
     world = started()
     change = world.change()
     assert (change.scheme, change.adaptive, change.asked) == ("active-replication", True, 3)
@@ -111,7 +111,7 @@ def test_at_most_one_change_within_a_cool_down_whoever_makes_it() -> None:
     assert min(b - a for a, b in pairwise(times)) >= COOL_DOWN_S
 
 
-def test_what_one_replica_chooses_begins_the_cool_down_of_the_others() -> None:
+def test_the_choice_of_a_replica_begins_the_cool_down_of_the_others() -> None:
     """The promise breaks right after the first change: a replica that had not rested would go back at once."""
     load = Load()
     world = started(replicas=2, load=load)
@@ -252,7 +252,7 @@ def test_without_measurements_nothing_changes() -> None:
     assert (world.change().scheme, chosen(world)) == ("active-replication", [])
 
 
-def test_what_the_former_leader_measured_decides_nothing() -> None:
+def test_measurements_of_the_former_leader_decide_nothing() -> None:
     load = Load()
     world = started(load=load)
     world.kill("w1")
@@ -279,7 +279,7 @@ def test_a_verdict_has_every_scheme_and_stays_for_the_event() -> None:
     assert reason.startswith("another scheme suits the promise better: the change begins (passive takes ")
 
 
-def test_it_looks_every_half_second() -> None:
+def test_recovery_looks_at_schemes_every_half_second() -> None:
     world = started()
     core = world.replicas[0].core
     assert PACE_US == 500_000

@@ -126,7 +126,7 @@ def test_a_unit_that_may_not_move_stays_and_counts() -> None:
     assert balance(fixed, hosts, calm=True) is None
 
 
-def test_what_is_not_calm_is_left_alone() -> None:
+def test_no_unit_moves_while_the_cluster_is_not_calm() -> None:
     units = {str(index): ["w0"] for index in range(6)}
     assert balance(placements(units, fleet(8, 8)), fleet(8, 8), calm=False) is None
 

@@ -29,7 +29,7 @@ def verdict(promise_ms: float, facts: Facts = PAPER, work: Work = WORK, present:
     return choose(promise_ms, estimates, present)
 
 
-def test_what_a_secondary_does_not_do_it_does_not_cost() -> None:
+def test_work_that_a_secondary_does_not_do_costs_nothing() -> None:
     costs = [cost(usage(rung, WORK), EQUAL) for rung in (Rung.ABSENT, Rung.EMPTY, Rung.COLD, Rung.HOT, Rung.STANDBY)]
     assert costs == sorted(costs)
     assert costs[0] == 0
@@ -43,7 +43,7 @@ def test_usage_is_a_share_of_what_the_primary_uses() -> None:
     assert (empty.cpu, empty.memory, empty.network, empty.workers) == (0.0, 0.1, 0.0, 1.0)
 
 
-def test_where_nothing_was_measured_a_copy_that_processes_counts_as_one_more_primary() -> None:
+def test_a_copy_that_processes_counts_as_one_more_primary_if_nothing_was_measured() -> None:
     idle = Work()
     assert (usage(Rung.ACTIVE, idle).network, usage(Rung.COLD, idle).network) == (1.0, 0.0)
     assert usage(Rung.COLD, idle).cpu == 1.0, "what following checkpoints takes is not known"
@@ -94,7 +94,7 @@ def one(name: str, cost: float, ms: float = 100.0) -> Estimate:
     return Estimate(name, Phases(detection=ms), cost)
 
 
-def test_where_nothing_keeps_the_promise_nobody_changes_to_what_is_hardly_shorter() -> None:
+def test_no_unit_changes_to_a_hardly_shorter_scheme_if_none_keeps_the_promise() -> None:
     """What takes so long is the same under both: two active copies cost more and keep nothing, either."""
     hybrid, cold = one("hybrid", 3.0, 2_600), one("passive-cold", 2.7, 2_750)
     assert choose(2_500, [one("active-replication", 3.4, 2_590), hybrid, cold], "hybrid").chosen == "hybrid"

@@ -155,7 +155,7 @@ def test_a_long_turn_within_its_patience_is_nobodys_business() -> None:
         assert not ears.misses()
 
 
-def test_one_stall_does_not_make_the_detector_slow() -> None:
+def test_a_single_stall_does_not_make_the_detector_slow() -> None:
     ears = regular(Ears()).wait(5_000_000)
     regular(ears, 1)
     assert ears.detector.grace_us("w") == MIN_GRACE_US
@@ -224,7 +224,7 @@ def test_once_a_worker_is_back_after_an_outage_its_silence_counts_at_once() -> N
     assert ears.wait(1_000_000).misses() > 0
 
 
-def test_who_is_dead_is_found_out_however_often_the_own_heartbeat_is_late() -> None:
+def test_a_dead_worker_is_found_out_however_often_the_own_heartbeat_is_late() -> None:
     """On a machine with too much to do it is late for as long as during an outage, every few seconds."""
     ears = regular(Ears(echo=True))
     for _ in range(8):

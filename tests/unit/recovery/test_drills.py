@@ -23,7 +23,7 @@ def refused(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", TAKEN_OVER)
-def test_whoever_would_take_over_leads_and_the_unit_is_protected_again(scheme: str) -> None:
+def test_the_copy_that_would_take_over_leads_and_the_unit_is_protected_again(scheme: str) -> None:
     world = start(scheme)
     standby = [copy.worker for copy in world.change().copies[1:]]
     world.drill()
@@ -39,7 +39,7 @@ def test_whoever_would_take_over_leads_and_the_unit_is_protected_again(scheme: s
     assert all(not replica.core.known.detector.false_switches for replica in world.replicas), "nobody was suspected"
 
 
-def test_it_is_foreseen_where_the_leader_has_measured() -> None:
+def test_a_drill_is_foreseen_where_the_leader_has_measured() -> None:
     world = start("passive-hot")
     world.measured = Load()
     world.run(2).drill()

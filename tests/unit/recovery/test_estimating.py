@@ -54,7 +54,7 @@ def test_every_place_of_a_secondary_has_its_steps() -> None:
         ("throughput_per_ms", [0, math.inf, math.inf, math.inf, math.inf, math.inf]),
     ],
 )
-def test_what_is_not_known_is_infinite_where_it_is_needed(missing: str, takes: list[float]) -> None:
+def test_an_unknown_part_of_an_estimate_is_infinite_where_it_is_needed(missing: str, takes: list[float]) -> None:
     facts = replace(PAPER, **{missing: None})  # type: ignore[arg-type]
     assert seconds(facts) == takes
 
@@ -64,7 +64,7 @@ def test_a_stateless_unit_at_rest_needs_neither_rates_nor_a_checkpoint() -> None
     assert seconds(facts) == [0, 0, 0.2, 0.3, 0.32, 1.32]
 
 
-def test_what_comes_while_nobody_processes_is_replayed_too() -> None:
+def test_records_that_come_while_nobody_processes_are_replayed_too() -> None:
     """1 record/ms comes and 10 are processed: 1,300 more wait after 1.3 s, and 9 a millisecond are spare."""
     facts = replace(PAPER, rate_per_ms=1)
     phases = takeover(Rung.COLD, facts, detection_ms=1_000)
@@ -72,7 +72,7 @@ def test_what_comes_while_nobody_processes_is_replayed_too() -> None:
     assert takeover(Rung.STANDBY, facts, detection_ms=1_000).replay == 2_000, "its copy processes all the time"
 
 
-def test_who_processes_no_more_than_what_comes_never_catches_up() -> None:
+def test_a_unit_that_processes_no_more_than_what_comes_never_catches_up() -> None:
     assert math.isinf(takeover(Rung.HOT, replace(PAPER, rate_per_ms=10)).total)
 
 

@@ -125,7 +125,7 @@ def test_errors_while_a_copy_is_loaded_are_forgotten_after_a_while() -> None:
     assert crashes.of("u") is None
 
 
-def test_what_is_known_of_the_errors_of_a_job_goes_with_it() -> None:
+def test_knowledge_of_the_errors_of_a_job_goes_with_it() -> None:
     crashes = Crashes()
     crashes.read(beat(FAULTED, 1), 5)
     crashes.forget("u")

@@ -299,7 +299,7 @@ def test_without_further_workers_units_go_beyond_the_slots_in_the_end() -> None:
     assert incident(world).over
 
 
-def test_where_every_failed_worker_is_back_nobody_waits_for_slots_that_never_were() -> None:
+def test_nobody_waits_for_missing_slots_if_every_failed_worker_is_back() -> None:
     """The cluster was beyond its slots before."""
     workers = [Worker(f"w{number}", f"z{number}", slots=1) for number in (1, 2)]
     made = plan({f"u-{number}": "passive" for number in range(6)}, fail_stop_s=20, correlated_failure={"workers": 2})
@@ -314,7 +314,7 @@ def test_where_every_failed_worker_is_back_nobody_waits_for_slots_that_never_wer
     assert not world.unprotected()
 
 
-def test_one_worker_that_fails_is_no_incident_and_its_units_are_placed_at_once() -> None:
+def test_a_single_worker_that_fails_is_no_incident_and_its_units_are_placed_at_once() -> None:
     world = ten_workers(hashtags(), slots=4)
     world.kill("w3")
     world.run(0.1)
@@ -421,7 +421,7 @@ def test_below_n_workers_adaptive_recovery_is_blocking_and_widens_once_there_are
     assert incident(world).workers == ("w1", "w2")
 
 
-def test_what_sends_to_a_unit_goes_back_before_it_and_what_does_not_continues() -> None:
+def test_senders_to_a_unit_go_back_before_it_and_others_continue() -> None:
     """w3 has o4, which reads o0 and o1, and o5, which reads o0 and o2."""
     world = aligned("source")
     world.kill("w3")
@@ -435,7 +435,7 @@ def test_what_sends_to_a_unit_goes_back_before_it_and_what_does_not_continues() 
     assert incident(world).over
 
 
-def test_what_sends_to_units_that_wait_for_a_slot_goes_back_at_once_and_once() -> None:
+def test_senders_to_units_that_wait_for_a_slot_go_back_at_once_and_once() -> None:
     world = aligned("source")
     world.kill("w3")
     world.run(1.5)

@@ -10,7 +10,7 @@ from tests.unit.recovery.world import Worker, World, plan
 SECOND_US = 1_000_000
 
 
-def test_it_lasts_until_the_last_unit_is_protected_again_and_later_failures_belong_to_it() -> None:
+def test_instability_lasts_until_the_last_unit_is_protected_again_and_has_later_failures() -> None:
     found = Instability()
     found.failed("w1", ["a", "b"], since_us=1_000)
     assert found.look(["a", "b", "c"], ["a", "b"], 2_000) is None

@@ -103,7 +103,7 @@ def test_units_that_were_never_placed_are_unplaced_so_that_a_slow_replica_cannot
     assert not any(world.change(unit).copies for unit in world.units)
 
 
-def test_what_lost_its_place_before_the_stop_is_unplaced_once_more_behind_it() -> None:
+def test_a_unit_that_lost_its_place_before_the_stop_is_unplaced_once_more_behind_it() -> None:
     """A replica that has not read the stop places it again."""
     world = cluster()
     world.goal("run")
@@ -153,7 +153,7 @@ def test_a_stop_takes_units_down_whatever_their_copies_say(state: str) -> None:
     assert not any(world.change(unit).copies for unit in world.units)
 
 
-def test_what_was_unplaced_though_its_job_is_to_run_is_placed_again_whatever_the_record_says() -> None:
+def test_an_unplaced_unit_of_a_running_job_is_placed_again_whatever_the_record_says() -> None:
     world = cluster()
     world.goal("run")
     world.settle()
@@ -255,7 +255,7 @@ def test_flags_and_schemes_that_nobody_knows_are_told_of() -> None:
     assert told[1][1] == "there is no scheme 'by-magic'"
 
 
-def test_what_is_history_when_a_replica_starts_is_not_told_of() -> None:
+def test_events_of_before_the_start_of_a_replica_are_not_told() -> None:
     world = World(*(Worker(f"w{n}") for n in range(1, 5)), made=plan({"u-0": "hybrid"})).start().settle()
     strange(world, *crowd())
     assert world.add_replica().core.reading.unexplained == []

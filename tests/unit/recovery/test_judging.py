@@ -47,7 +47,7 @@ def test_a_promise_that_was_broken_names_the_longest_phase() -> None:
     assert needed(found.actual, found.predicted) == pytest.approx(640 / 240)
 
 
-def test_where_nobody_was_promised_anything_nothing_is_broken() -> None:
+def test_no_promise_is_broken_if_none_was_made() -> None:
     found = judged(9_000.0, Foreseen(4, "w2", "hybrid", PREDICTED))
     assert (found.kept, found.kind) == (True, "takeover-judged")
 
@@ -60,7 +60,7 @@ def test_a_takeover_that_was_not_predicted_is_judged_and_corrects_nothing() -> N
     assert needed(found.actual, {"detection": 0.0, "activation": 5.0}) == 1.0
 
 
-def test_where_the_other_copy_sends_all_the_time_nobody_waits_for_the_takeover() -> None:
+def test_nobody_waits_for_a_takeover_if_the_other_copy_sends_all_the_time() -> None:
     found = judged(foreseen=Foreseen(4, "w2", "active-replication", Phases(), 100))
     assert (found.actual["total"], found.predicted["total"], found.kept) == (0.0, 0.0, True)
     assert needed(found.actual, found.predicted) == 1.0
@@ -99,7 +99,7 @@ def test_the_replica_whose_record_it_is_publishes_at_once_and_another_one_only_i
         assert judging.due(5 + waits_us) == [], "once"
 
 
-def test_what_another_replica_has_published_nobody_publishes_again() -> None:
+def test_no_replica_publishes_what_another_has_published() -> None:
     judging = begun(mine=False)
     judging.active(UNIT, 4, "w2", REPORT, 5)
     judging.published(UNIT, 4)
@@ -141,7 +141,7 @@ def test_a_takeover_that_the_primary_cut_short_is_judged_only_if_its_promise_was
     assert (found.kind, found.actual["total"]) == ("promise-broken", 1012), "and the one long before it is not its part"
 
 
-def test_what_never_ends_and_what_nobody_asks_for_is_forgotten() -> None:
+def test_takeovers_that_never_end_and_that_nobody_asks_for_are_forgotten() -> None:
     judging = begun()
     assert judging.due(GIVEN_UP_US) == []
     judging.active(UNIT, 4, "w2", REPORT, GIVEN_UP_US)

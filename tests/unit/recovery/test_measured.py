@@ -64,14 +64,14 @@ def test_times_are_the_longest_of_the_last_ones() -> None:
     assert unit.known.open_ms == pytest.approx(5.14), "what was once taken while a broker was away is forgotten"
 
 
-def test_of_five_times_or_more_the_longest_is_an_outlier() -> None:
+def test_the_longest_of_five_times_or_more_is_an_outlier() -> None:
     """1,868 ms were taken while a cluster started; the takeovers since then took 200 to 420 ms."""
     unit = Watched().hear(open_ms=1_868.0).hear(open_ms=120.0).hear(open_ms=90.0).hear(open_ms=95.0)
     assert unit.known.open_ms == 1_868.0, "of few nobody knows which is usual"
     assert unit.hear(open_ms=100.0).known.open_ms == 120.0
 
 
-def test_what_nobody_has_measured_is_not_known() -> None:
+def test_a_time_that_nobody_has_measured_is_not_known() -> None:
     found = Watched().hear(sent_bytes=1).known
     assert (found.deploy_ms, found.receive_ms, found.send_ms, found.open_ms, found.seek_ms) == (None,) * 5
     assert Watched().hear().known.send_ms == 0.0, "it sends no frames"
@@ -123,7 +123,7 @@ def test_before_anything_large_was_read_it_is_read_as_fast_as_it_was_written() -
     assert unit.known.read_per_ms == 10_000.0
 
 
-def test_what_a_small_restore_took_holds_for_a_small_state() -> None:
+def test_the_time_of_a_small_restore_holds_for_a_small_state() -> None:
     found = Watched().hear(restore_ms=40.0, restore_bytes=50, state_bytes=1_000).known
     assert found.read_per_ms is not None
     assert found.seek_ms == 40.0
@@ -135,7 +135,7 @@ def test_a_leader_that_was_not_heard_lately_says_nothing_of_now() -> None:
     assert unit.facts(STALE_US + 1) is None
 
 
-def test_what_a_former_leader_said_is_no_fact_of_the_present_one() -> None:
+def test_reports_of_a_former_leader_are_no_facts_of_the_present_one() -> None:
     """The new one is slower, or holds more: what counts is what it says itself, as the leader."""
     unit = Watched(BOTH).hear(unsaved=1, deploy_ms=800.0).hear("w2", leads=False, unsaved=3)
     unit.decide(TAKEN_OVER)

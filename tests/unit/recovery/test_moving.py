@@ -69,7 +69,7 @@ def test_a_move_ends_with_the_flags_of_the_scheme(scheme: str, to: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_whoever_is_in_charge_during_a_move_runs_and_has_caught_up(scheme: str) -> None:
+def test_the_leader_during_a_move_runs_and_has_caught_up(scheme: str) -> None:
     """Else nobody processes the unit between the two."""
     world = cluster(scheme)
     seen = []
@@ -251,7 +251,7 @@ def test_units_on_one_worker_are_shared_out_and_then_stay(scheme: str) -> None:
     assert epochs == [world.change(unit).epoch for unit in world.units]
 
 
-def test_one_unit_moves_at_a_time_whatever_replicas_there_are() -> None:
+def test_a_single_unit_moves_at_a_time_whatever_replicas_there_are() -> None:
     world = loaded("hybrid")
     world.add_replica()
     under_way = set()
@@ -299,7 +299,7 @@ def test_twelve_active_units_on_one_of_four_workers_are_shared_out() -> None:
     assert max(held.values()) <= 8
 
 
-def test_what_somebody_waits_for_is_not_at_rest() -> None:
+def test_a_unit_that_somebody_waits_for_is_not_at_rest() -> None:
     """Else balance would move a unit that a user is about to move."""
     world = World(Worker("w1"), Worker("w2"), made=plan({"u-0": "none"})).start().settle().rest()
     world.move("w3")

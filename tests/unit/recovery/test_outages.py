@@ -184,7 +184,7 @@ def test_an_outage_is_banned_once_and_only_while_it_is_open() -> None:
     assert assigned.out(JOB) == {}
 
 
-def test_of_two_replicas_that_note_one_outage_the_first_counts_and_each_outage_ends_once() -> None:
+def test_the_first_of_two_notes_of_an_outage_counts_and_each_outage_ends_once() -> None:
     assigned = Assigned([_placed(1)])
     first, second = _outage(1, 1), structs.replace(_outage(1, 1), upto=9)
     assigned.read(_record(first, changes=(_placed(2),)))

@@ -51,7 +51,7 @@ def test_a_batch_that_did_nothing_counts_a_tenth() -> None:
     assert str(found) == "w2, batch 1009: polars 2", "it did something, the leader did not"
 
 
-def test_one_batch_that_differs_is_enough_whenever_it_is_seen() -> None:
+def test_a_single_batch_that_differs_is_enough_whenever_it_is_seen() -> None:
     proofs = Proofs()
     shows(proofs, LEADER, range(1, 200))
     shows(proofs, STANDBY, range(100, 200))
@@ -69,7 +69,7 @@ def test_a_copy_that_stops_has_shown_that_it_gives_something_else() -> None:
     assert Proofs().differing(CHANGE, LEADER, report) is None, "the leader's failure is the job's"
 
 
-def test_what_one_incarnation_has_shown_says_nothing_of_the_next() -> None:
+def test_proofs_of_an_incarnation_say_nothing_of_the_next() -> None:
     proofs = Proofs()
     shows(proofs, LEADER, range(1, 300))
     shows(proofs, STANDBY, range(1, 300))
@@ -79,7 +79,7 @@ def test_what_one_incarnation_has_shown_says_nothing_of_the_next() -> None:
     assert proofs.equal(UNIT, STANDBY) == 0
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_number_of_kept_batches_is_bounded() -> None:
     proofs = Proofs()
     for first in range(1, 10 * KEPT, 16):
         shows(proofs, STANDBY, range(first, first + 16))
@@ -227,7 +227,7 @@ def test_with_data_missing_at_start_nobody_is_taken_for_shown() -> None:
 # -- a person decides -------------------------------------------------------------------------------------------------
 
 
-def test_where_nobody_is_left_to_compare_with_a_person_lets_the_versions_lead_that_run() -> None:
+def test_a_person_lets_the_versions_that_run_lead_if_nobody_is_left_to_compare_with() -> None:
     world = cluster()
     for name in ("w1", "w2", "w3"):
         world.kill(name)
@@ -243,7 +243,7 @@ def test_where_nobody_is_left_to_compare_with_a_person_lets_the_versions_lead_th
     assert world.change().shown == ("polars 1", "polars 2")
 
 
-def test_what_is_accepted_is_what_runs_then_and_nothing_later() -> None:
+def test_accepted_versions_are_those_that_run_then_and_none_later() -> None:
     world = mixed(OTHER).run(5)
     assert world.change().differ
     world.accept()

@@ -52,7 +52,7 @@ def test_priority_moves_a_query_forward_and_brings_what_it_needs() -> None:
     assert set(recovered(found, queries, FAILED)) == {"o14", *WINDOWS}, "the single windows came back for nothing"
 
 
-def test_what_does_not_fit_lets_a_cheaper_one_go_first() -> None:
+def test_a_unit_that_does_not_fit_lets_a_cheaper_one_go_first() -> None:
     queries = {"large": Query(frozenset("abc"), 9.0), "small": Query(frozenset("d"))}
     found = plan(queries, dict.fromkeys("abcd", 1), 2)
     assert [one.query for one in found.chosen] == ["small"]
@@ -78,7 +78,7 @@ def test_a_unit_costs_a_slot_at_least() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_it_comes_near_the_optimum_of_small_cases(seed: int) -> None:
+def test_the_plan_comes_near_the_optimum_of_small_cases(seed: int) -> None:
     """By hand the worst of these is worth 0.6 of the optimum; none is worth more than it, or takes more slots."""
     random = Random(seed)
     units = [f"u{number}" for number in range(8)]
@@ -94,7 +94,7 @@ def test_it_comes_near_the_optimum_of_small_cases(seed: int) -> None:
     assert 0.5 * best <= worth <= best
 
 
-def test_it_is_worth_nearly_the_optimum_on_average() -> None:
+def test_the_plan_is_worth_nearly_the_optimum_on_average() -> None:
     random, shares = Random(7), []
     for _ in range(100):
         units = [f"u{number}" for number in range(7)]
@@ -153,7 +153,7 @@ def test_slots_of_spark_drivers_are_counted_apart() -> None:
     assert plan(queries, costs, {"": 0, "spark": 2}, kinds).chosen[0].query == "other"
 
 
-def test_what_units_consume_counts_in_densities_and_slots_alone_limit() -> None:
+def test_consumption_of_units_counts_in_densities_and_slots_alone_limit() -> None:
     """Of two queries with a unit each the one that takes less of a CPU comes first; both need one slot."""
     queries = {"heavy": Query(frozenset({"h"})), "light": Query(frozenset({"l"}))}
     costs = dict.fromkeys("hl", 1)

@@ -231,7 +231,7 @@ JUNK = (b"", b"\xff", b"{", b"[]", b"null", b'{"type":"heartbeat"}', b'{"author"
 
 
 @pytest.mark.parametrize("topic", [TOPICS.heartbeats, TOPICS.assignments, TOPICS.plans, TOPICS.submit, TOPICS.events])
-def test_what_cannot_be_read_is_counted_and_skipped_and_what_follows_it_counts(shell: Shell, topic: str) -> None:
+def test_an_unreadable_record_is_counted_and_skipped_and_those_behind_it_count(shell: Shell, topic: str) -> None:
     written = JUNK if topic != TOPICS.submit else JUNK[:-2]  # there any object is a job
     for bad in written:
         shell.append(topic, bad)

@@ -256,7 +256,7 @@ def _record(*changes: Change, plans: tuple[ReplicationPlan, ...] = ()) -> Assign
     return Assignment("r", 1, changes, replications=plans)
 
 
-def test_of_two_plans_that_were_made_at_once_the_first_counts() -> None:
+def test_the_first_of_two_plans_that_were_made_at_once_counts() -> None:
     assigned = Assigned()
     assigned.read(_record(plans=(_plan(1, "s-0"), _plan(1, "s-1"))))
     assigned.read(_record(plans=(_plan(3, "s-2"),)))

@@ -150,7 +150,7 @@ def test_the_zone_of_a_dead_primary_counts_too() -> None:
     assert backups(room, "a") == ["c"]
 
 
-def test_what_is_released_takes_no_room() -> None:
+def test_a_released_copy_takes_no_room() -> None:
     room = Room([worker("a", "x"), worker("b", "y")])
     for hold in (room.hold, room.release):
         hold(UNITS[0], "a")

@@ -104,7 +104,7 @@ def test_a_copy_has_caught_up_if_it_processes_and_knows_the_record_and_is_within
     assert not caught_up(CopyState("u", epoch, state, batch), None, 7)
 
 
-def test_what_a_job_does_not_say_of_failures_is_the_papers() -> None:
+def test_settings_of_failures_that_a_job_leaves_out_are_the_papers() -> None:
     """MECHANISMS H5, H7; an adaptive unit asks for no scheme of its own."""
     made = msgspec.structs.replace(plan({"u-0": "hybrid", "u-1": "adaptive", "u-2": "other"}), spec={})
     found = terms(made)
@@ -167,7 +167,7 @@ def test_any_scheme_changes_to_any_other_in_the_safe_order(before: str, after: s
 
 @pytest.mark.parametrize("fault", ["kill primary", "kill secondary", "stall primary", "kill both"])
 @pytest.mark.parametrize(("before", "after"), [(a, b) for a in NAMES for b in NAMES if a != b])
-def test_whatever_fails_in_the_middle_of_a_change_it_is_completed(before: str, after: str, fault: str) -> None:
+def test_a_change_is_completed_whatever_fails_in_its_middle(before: str, after: str, fault: str) -> None:
     world = start(before)
     world.ask(after)
     world.run(0.06)

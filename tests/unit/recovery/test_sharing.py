@@ -36,7 +36,7 @@ def test_a_standby_is_of_no_use_to_a_unit_that_cannot_have_its_worker_and_one_th
     assert hopeless([claim], busy) == [], "it gets the place soon"
 
 
-def test_what_is_too_much_goes_before_what_is_less_important() -> None:
+def test_surplus_copies_go_before_less_important_ones() -> None:
     held = [HeldStandby("a", 2, "w1"), HeldStandby("b", 3, "w1"), HeldStandby("c", 1, "w2")]
     assert outranked([Claim("x", 5, ("w2",))], held, ["w1"]) == Outranked("a", "w1")
 

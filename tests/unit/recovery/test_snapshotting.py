@@ -76,13 +76,13 @@ def test_a_replica_writes_one_when_the_log_has_grown_enough() -> None:
     assert cluster.told() == []
 
 
-def test_of_several_replicas_hardly_more() -> None:
+def test_several_replicas_write_hardly_more_snapshots() -> None:
     cluster = Cluster(replicas=3)
     cluster.change(100)
     assert len(cluster.snapshots()) <= 20
 
 
-def test_one_that_starts_late_knows_when_the_last_was_written() -> None:
+def test_a_late_replica_knows_when_the_last_snapshot_was_written() -> None:
     cluster = Cluster()
     cluster.change(50)
     before = len(cluster.snapshots())
@@ -101,7 +101,7 @@ def test_a_log_of_before_there_were_snapshots_gets_one_at_once() -> None:
     assert [one.upto for one in cluster.snapshots()] == [51]
 
 
-def test_one_that_differs_is_told_of_by_every_replica_and_counts_for_nothing() -> None:
+def test_a_differing_snapshot_is_told_by_every_replica_and_counts_for_nothing() -> None:
     cluster = Cluster(replicas=2)
     cluster.change(5)
     cluster.append(Assignment("stranger", 0, (), Snapshot(5, (Standing(4, Change(UNIT, 77)),))))
@@ -129,7 +129,7 @@ def test_many_units_make_snapshots_seldom_and_what_was_not_appended_is_due_again
     assert due()
 
 
-def test_one_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.services.recovery.snapshotting.MAX_BYTES", 10)
     cluster = Cluster()
     cluster.change(50)

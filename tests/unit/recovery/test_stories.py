@@ -670,7 +670,7 @@ def test_the_inputs_of_a_hybrid_secondary_are_paused_if_the_job_says_so() -> Non
     assert not cluster(hybrid={"inputs": "paused"}).change().copies[1].flags.receive
 
 
-def test_what_is_unplaced_stays_so() -> None:
+def test_an_unplaced_unit_stays_so() -> None:
     world = cluster()
     last = world.change()
     world.append("controller", [type(last)(last.unit, last.epoch + 1, reason="cancelled")])
@@ -708,7 +708,7 @@ def test_a_unit_that_ended_while_it_was_switched_is_left_as_it_is() -> None:
     assert world.change().epoch == epoch
 
 
-def test_when_all_copies_that_told_of_the_end_are_gone_another_one_tells_it() -> None:
+def test_another_copy_tells_the_end_if_all_that_told_it_are_gone() -> None:
     world = cluster().end()
     world.kill("w1")
     world.kill("w2")

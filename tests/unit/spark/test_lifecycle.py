@@ -105,7 +105,7 @@ def test_a_drain_processes_what_has_arrived_brings_out_what_is_held_and_ends_wit
     assert does(core, life.RunDone()) == ((A.COMMIT_LAST,), State.CLOSING)
 
 
-def test_what_was_asked_before_the_fence_was_read_back_counts_then() -> None:
+def test_requests_made_before_the_fence_was_read_back_count_then() -> None:
     core = after(*LED[:2], life.Controlled(Goal.DRAIN))
     assert core.state is State.FENCING
     assert does(core, life.FenceRead()) == ((), State.ARRIVING)
@@ -190,7 +190,7 @@ def test_every_event_in_every_state_has_a_row_or_a_reason_to_be_ignored_or_canno
 
 
 @pytest.mark.parametrize("state", State)
-def test_what_cannot_come_raises_and_changes_nothing(state: State) -> None:
+def test_an_impossible_event_raises_and_changes_nothing(state: State) -> None:
     flags = PRIMARY if state in LEADING else STANDBY
     for event in CANNOT_COME[state] & {life.Deployed, life.Due, life.FenceRead}:
         core = Lifecycle("u", state, epoch=1, flags=flags, error="?", leading=1, story=["u: what was before"])

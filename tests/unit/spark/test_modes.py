@@ -37,7 +37,7 @@ def test_input_columns_may_all_be_null() -> None:
     assert all(field.nullable for field in spark_schema({"a": "int", "b": "string?"}).fields)
 
 
-def test_what_is_no_field_type_says_what_to_do() -> None:
+def test_a_type_that_is_no_field_type_says_what_to_do() -> None:
     from pyspark.sql.types import MapType, StringType
 
     with pytest.raises(ValueError, match="map<string,string> is no type of a stream: cast it"):

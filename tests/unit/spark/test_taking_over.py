@@ -94,7 +94,7 @@ def test_a_new_epoch_gets_a_directory_of_its_own_that_ends_with_the_last_commit(
     assert (made / "state/0/0/1.changelog").read_text() == "state 0"
 
 
-def test_what_a_zombie_writes_into_its_directory_does_not_reach_its_successor(tmp_path: Path) -> None:
+def test_files_of_a_zombie_do_not_reach_its_successor(tmp_path: Path) -> None:
     checkpoint(tmp_path / "1", 3, 3)
     made = Checkpoints(tmp_path).prepare(2, Takeover(1, planned=2, done=2))
     replaced = tmp_path / "1/state/0/0/new"
@@ -126,7 +126,7 @@ def test_directories_before_the_former_one_are_removed(tmp_path: Path) -> None:
     assert names(tmp_path) == ["2", "3"]
 
 
-def test_what_spark_noted_of_a_batch_is_read(tmp_path: Path) -> None:
+def test_sparks_notes_of_a_batch_are_read(tmp_path: Path) -> None:
     checkpoint(tmp_path, 2, 1)
     first, second = planned(tmp_path, 0), planned(tmp_path, 1)
     assert (first.stop, first.watermark_us, first.time_ms) == ({"in": {0: 1}}, NO_WATERMARK, 1_000)

@@ -220,7 +220,7 @@ def test_status_sums_progress_and_shows_who_is_down(cluster: Cluster) -> None:
     assert status.warnings == ("careful",)
 
 
-def test_what_a_job_lacks_is_known_after_its_end_from_its_last_words(cluster: Cluster) -> None:
+def test_shortages_of_a_job_are_known_after_its_end_from_its_last_words(cluster: Cluster) -> None:
     def shown() -> tuple[int, int, int, dict[str, int]]:
         job = cluster.view.find("flights")
         assert job is not None

@@ -40,7 +40,7 @@ def found(
     return one
 
 
-def test_it_says_what_is_asked_what_is_and_what_would_be_better() -> None:
+def test_explain_says_what_was_asked_for_what_runs_and_what_would_be_better() -> None:
     one = found()
     assert (one.unit, one.scheme, one.adaptive, one.promise_ms, one.precision) == (
         "u-0", "active-replication", True, 5_000, "exact",
@@ -58,7 +58,7 @@ def test_the_last_choice_counts_as_long_as_the_unit_has_it() -> None:
     assert found(msgspec.structs.replace(REPLICATED, adaptive=False), 0, 5_000, CHOSEN).decision == ""
 
 
-def test_what_would_have_to_change_is_said_of_every_cheaper_scheme() -> None:
+def test_every_cheaper_scheme_has_the_change_that_it_would_need() -> None:
     """4 MB of state: a log of 16 MB at a megabyte a second."""
     one = found(state_bytes=4_000_000)
     deployed = next(each for each in one.alternatives if each.scheme == "deployed")
@@ -69,12 +69,12 @@ def test_what_would_have_to_change_is_said_of_every_cheaper_scheme() -> None:
     assert ", or read shorter by that, of 16030 ms" in one.changes[1]
 
 
-def test_who_has_not_reported_is_not_explained_away() -> None:
+def test_a_unit_without_reports_has_no_alternatives() -> None:
     one = found(leads=False)
     assert (one.alternatives, one.changes, one.chosen) == ((), (), "")
 
 
-def test_it_is_drawn_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_view_is_drawn_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     _draw(found(REPLICATED, 4_000_000, 5_000, CHOSEN))
     shown = capsys.readouterr().out
     for part in (

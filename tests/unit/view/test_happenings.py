@@ -60,7 +60,7 @@ LINE = (
 )
 
 
-def test_one_kill_is_one_line_with_how_long_each_unit_was_silent() -> None:
+def test_a_kill_is_one_line_with_the_silence_of_each_unit() -> None:
     found = told([*begun(), *killed(10_000)], "flights")
     assert [str(one) for one in found] == ["job-admitted 3 units", LINE]
     assert [one.kind for one in found] == ["job-admitted", "failure"]
@@ -102,7 +102,7 @@ def test_a_silent_worker_that_turns_out_to_be_gone_is_one_line() -> None:
     ]
 
 
-def test_what_a_unit_without_a_standby_waits_for_is_said() -> None:
+def test_a_unit_without_a_standby_says_what_it_waits_for() -> None:
     alone = [placed("a-0", "worker-1"), decided(5_000, "a-0", 2, "none: the primary is gone: placed again from the "
              "checkpoint log (worker worker-1 returned) (worker-1 commits)", 1_800.0)]  # fmt: skip
     (silent,) = told(alone, "flights")

@@ -24,7 +24,7 @@ def found(world: World) -> IncidentLine:
     return incident_line(world.plan, incident(world), [line(unit.name) for unit in world.plan.units])
 
 
-def test_it_says_what_runs_what_is_restored_and_what_waits_for_what() -> None:
+def test_an_incident_says_what_runs_what_is_restored_and_what_waits_for_what() -> None:
     world = kill_eight(ten_workers(hashtags({"o3": 5})))
     before = found(world)
     assert (before.state, before.order, before.slots, len(before.units)) == ("planned", (), 0, 15)
@@ -40,7 +40,7 @@ def test_an_incident_that_is_over_is_said_to_be() -> None:
     assert found(arrive(world, *(f"r{number}" for number in range(8)))).state == "over"
 
 
-def test_it_is_drawn_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_view_is_drawn_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     world = kill_eight(ten_workers(hashtags()))
     _draw_incident(found(arrive(world, "r0")))
     shown = capsys.readouterr().out

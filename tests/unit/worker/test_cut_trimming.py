@@ -33,7 +33,7 @@ def test_and_not_while_a_unit_has_no_valid_marker() -> None:
     assert core.upto([KnownSnapshot(100, 1)], ("u-0", "u-1"), silent, now_ms=10) is None
 
 
-def test_nor_to_one_that_is_younger_than_the_horizon() -> None:
+def test_cuts_are_not_trimmed_to_a_snapshot_younger_than_the_horizon() -> None:
     core = CutTrimming(CUTS, horizon_ms=HOUR_MS, tasks=1)
     known = [KnownSnapshot(100, 1_000), KnownSnapshot(200, 2_000)]
     assert core.upto(known, ("u-0",), progress("u-0", 310), now_ms=HOUR_MS + 1_999) == 100
@@ -54,7 +54,7 @@ def test_a_snapshot_is_due_after_so_many_records_and_so_long() -> None:
     assert core.snapshot_due(last, 1_000 + ENOUGH, 50_000 + 300_000)
 
 
-def test_one_that_is_on_its_way_is_not_written_again_until_it_is_overdue() -> None:
+def test_a_snapshot_on_its_way_is_not_written_again_until_it_is_overdue() -> None:
     core = CutTrimming(CUTS, horizon_ms=0, tasks=1)
     now_ms = 1_000_000
     core.proposed(ENOUGH, now_ms)

@@ -50,11 +50,11 @@ QUIET = SourceView(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=100
         ({"newest": 6, "full": True}, Reason.BEHIND),
     ],
 )
-def test_when_a_cut_is_due(change: dict[str, float], expected: Reason | None) -> None:
+def test_a_cut_is_due_for_a_reason(change: dict[str, float], expected: Reason | None) -> None:
     assert due(replace(QUIET, **change), RHYTHM) is expected  # type: ignore[arg-type]
 
 
-def test_how_long_until_time_alone_makes_a_cut_due() -> None:
+def test_the_time_until_a_cut_is_due_by_time_alone_is_known() -> None:
     assert wait_ms(QUIET, RHYTHM) == 497
     assert wait_ms(replace(QUIET, records=1), RHYTHM) == 7
     assert wait_ms(replace(QUIET, now_ms=9999), RHYTHM) == 0
@@ -70,7 +70,7 @@ def test_how_long_until_time_alone_makes_a_cut_due() -> None:
         {"lead": MAX_LEAD_BYTES},
     ],
 )
-def test_one_that_may_not_cut_is_not_asked_again_at_once_because_data_wait(held: dict[str, Any]) -> None:
+def test_a_source_that_may_not_cut_is_not_asked_again_at_once_because_data_wait(held: dict[str, Any]) -> None:
     """A paused job with records waiting kept its worker turning without rest."""
     waiting = replace(QUIET, records=1, now_ms=9999, **held)
     assert due(waiting, RHYTHM) is None
@@ -91,7 +91,7 @@ def test_while_somebody_may_wait_for_time_to_pass_it_is_cut_as_ever(change: dict
     assert due(replace(rest, **change), RHYTHM) is Reason.IDLE
 
 
-def test_what_every_unit_has_processed_is_ahead_no_more() -> None:
+def test_batches_that_every_unit_has_processed_are_ahead_no_more() -> None:
     lead = Lead()
     for batch in (1, 2, 3):
         lead.cut(batch, 10 * batch)

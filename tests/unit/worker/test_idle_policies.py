@@ -134,7 +134,7 @@ def test_the_readings_of_the_paper_differ_in_whose_benefit_counts() -> None:
     assert IdleMinMax(Credit.BOTH).name == IdleMinMax.name
 
 
-def test_of_several_peers_the_worst_off_comes_first_and_without_captures_any() -> None:
+def test_the_worst_off_of_several_peers_comes_first_and_without_captures_any() -> None:
     images = {"m": image("k", 30.0, waiting=1), "n": image("l", 40.0, waiting=1), "o": image("l", 40.0, waiting=0)}
     assert choose({}, [], images, {"k": "m", "l": "n"}) == Paste("l")
     assert choose({}, [], images, {"k": "m"}) == Paste("k")
@@ -202,7 +202,7 @@ def test_a_unit_without_rows_rests_and_one_without_batches_is_not_captured(polic
 
 
 @BOTH
-def test_of_two_units_that_must_be_captured_the_second_waits_for_the_first(policy: str) -> None:
+def test_the_second_of_two_units_that_must_be_captured_waits_for_the_first(policy: str) -> None:
     units = two(policy)
     for one in units.values():
         one.max_interval_ms = 50
@@ -212,7 +212,7 @@ def test_of_two_units_that_must_be_captured_the_second_waits_for_the_first(polic
 
 
 @BOTH
-def test_one_asks_again_soon_while_another_unit_is_chosen_or_data_wait(policy: str) -> None:
+def test_a_unit_asks_again_soon_while_another_is_chosen_or_data_wait(policy: str) -> None:
     units = two(policy)
     made: Idle = {"idle-minmax": IdleMinMax, "idle-roundrobin": IdleRoundRobin}[policy]()
     assert made.wait_ms("b", units, 100.0) == LOOK_MS

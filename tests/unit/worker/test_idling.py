@@ -58,7 +58,7 @@ def test_a_partition_that_is_silent_while_others_bring_records_gives_way() -> No
     assert not task.idling.idle(task.standings), "the other one is not"
 
 
-def test_it_gives_way_to_what_was_there_when_kafka_was_asked() -> None:
+def test_an_idle_mark_gives_way_to_records_that_were_there_when_kafka_was_asked() -> None:
     """What lies in the silent partition and is not fetched yet was appended since, behind that."""
     task = one_goes_on()
     question = task.asks(1_900)

@@ -202,7 +202,7 @@ def test_rows_dead_letters_and_state_are_those_of_code_in_the_worker(
 
 
 @pytest.mark.parametrize("rows", [[("a", 1), ("b", -1)], []])
-def test_where_the_cut_log_says_otherwise_it_says_so_in_the_same_words(
+def test_a_contradiction_of_the_cut_log_is_said_in_the_same_words(
     started: Callable[..., IsolatedCode], rows: list[tuple[str, int]]
 ) -> None:
     plan, said = planned("Tally"), list[str]()
@@ -214,7 +214,7 @@ def test_where_the_cut_log_says_otherwise_it_says_so_in_the_same_words(
 
 
 @pytest.mark.parametrize(("on_error", "error"), [("fail", InvalidRecord), ("retry", Retriable)])
-def test_what_the_code_raises_is_raised_here_in_the_same_words(
+def test_an_error_of_the_code_is_raised_here_in_the_same_words(
     started: Callable[..., IsolatedCode], on_error: str, error: type[Exception]
 ) -> None:
     plan = planned("Tally")
@@ -230,7 +230,7 @@ def test_what_the_code_raises_is_raised_here_in_the_same_words(
     assert code.pids == pids, "the process lives"
 
 
-def test_what_on_watermark_raises_is_raised_here(started: Callable[..., IsolatedCode]) -> None:
+def test_an_error_of_on_watermark_is_raised_here(started: Callable[..., IsolatedCode]) -> None:
     plan = planned("Tally", raises_late=True)
     there = Harness(plan, started(plan).build)
     there.run([("a", 1)])
@@ -417,7 +417,7 @@ def test_code_that_cannot_be_loaded_or_has_changed_says_so(started: Callable[...
 # -- its surroundings -------------------------------------------------------------------------------------------------
 
 
-def test_it_has_no_file_of_the_worker_and_no_setting_of_the_cluster(
+def test_isolated_code_has_no_file_of_the_worker_and_no_setting_of_the_cluster(
     started: Callable[..., IsolatedCode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOLDFAST_CLUSTER_SECRET", "a secret")
@@ -436,7 +436,7 @@ def test_it_has_no_file_of_the_worker_and_no_setting_of_the_cluster(
     assert environment == f"0 1 1 {seeded.stdout.strip()} {{}}"
 
 
-def test_it_ends_when_it_is_closed_and_not_by_a_signal_to_the_worker(
+def test_an_isolated_process_ends_when_it_is_closed_and_not_by_a_signal_to_the_worker(
     started: Callable[..., IsolatedCode],
 ) -> None:
     plan = planned("Obeys")
@@ -467,7 +467,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("deed", ["nothing", "says so and hangs"])
-def test_it_dies_with_its_worker(deed: str) -> None:
+def test_an_isolated_process_dies_with_its_worker(deed: str) -> None:
     worker = subprocess.Popen([sys.executable, "-c", WORKER, deed], stdout=subprocess.PIPE, cwd=Path.cwd())
     assert worker.stdout is not None
     pid = int(worker.stdout.readline())

@@ -71,7 +71,7 @@ def test_a_scan_sees_what_was_written_and_is_not_made_twice() -> None:
     assert len(asked.questions) == 1
 
 
-def test_what_is_known_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_that_are_known_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_KNOWN_BYTES", 1_000)
     asked = Asked({b"a": b"x" * 2_000})
     known = KnownTables(TASK, asked)

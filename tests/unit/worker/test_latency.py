@@ -46,14 +46,14 @@ def test_a_batch_of_which_the_arrival_is_known_before_it_is_out() -> None:
     assert (spent.latencies, spent.latency_ms, spent.waits_since_ms) == (1, 1_010, 1_190)
 
 
-def test_of_batches_that_another_copy_did_nothing_is_known() -> None:
+def test_nothing_is_known_of_batches_that_another_copy_did() -> None:
     latency, spent = measured(batch=20)
     latency.look(20, 5_000, [("s", 18, 100)])
     latency.look(21, 5_001, [("s", 19, 120)])
     assert spent.latencies == 0
 
 
-def test_what_waits_takes_bounded_room_and_the_oldest_stays() -> None:
+def test_waiting_batches_take_bounded_room_and_the_oldest_stays() -> None:
     latency, spent = measured()
     for batch in range(1, 1_000):
         latency.look(0, 0, [("s", batch, batch)])

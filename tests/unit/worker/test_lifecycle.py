@@ -126,7 +126,7 @@ def test_an_unexpected_error_stops_the_copy_until_it_is_placed_once_more(events:
     assert core.state is State.DEPLOYING
 
 
-def test_what_comes_too_late_changes_nothing() -> None:
+def test_an_event_that_comes_too_late_changes_nothing() -> None:
     core = after(*UP, life.Finished())
     assert core.state is State.ENDED
     for event in (life.Restored(1), life.OutputFenced(), life.Broke("late"), life.Placed(2, PRIMARY)):
@@ -183,7 +183,7 @@ def test_every_event_in_every_state_has_a_row_or_a_reason_to_be_ignored_or_canno
 
 
 @pytest.mark.parametrize("state", State)
-def test_what_cannot_come_raises_with_the_story_and_changes_nothing(state: State) -> None:
+def test_an_impossible_event_raises_with_the_story_and_changes_nothing(state: State) -> None:
     for event in CANNOT_COME[state]:
         core = Lifecycle("u", state, epoch=1, flags=HOT, error="?", story=["u: what was before"])
         with pytest.raises(life.Unlisted, match="what was before"):

@@ -36,7 +36,7 @@ def test_without_a_budget_batches_are_as_often_as_the_job_says() -> None:
     assert pace.rhythm is LEAST
 
 
-def test_what_a_batch_does_not_take_of_the_budget_is_waited_for_records() -> None:
+def test_time_that_a_batch_leaves_of_the_budget_is_waited_for_records() -> None:
     pace = Pace(LEAST, 100)
     assert pace.rhythm is LEAST, "nobody knows yet how long a batch takes"
     through(pace, 1, 90.0, 35.0, 120.0)
@@ -60,7 +60,7 @@ def test_a_job_that_becomes_slower_is_given_less_time_between_batches() -> None:
     assert pace.rhythm.interval_ms == 200 - DELIVERY_MS - 80
 
 
-def test_of_batches_reported_together_the_newest_says_how_long_one_takes() -> None:
+def test_the_newest_of_batches_reported_together_says_how_long_one_takes() -> None:
     pace = Pace(LEAST, 100)
     for batch in (1, 2, 3):
         pace.proposed(batch, batch * 10.0)
@@ -68,7 +68,7 @@ def test_of_batches_reported_together_the_newest_says_how_long_one_takes() -> No
     assert pace.rhythm.interval_ms == 100 - DELIVERY_MS - 30
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_history_is_bounded() -> None:
     pace = Pace(LEAST, 100)
     for batch in range(10 * REMEMBERED):
         pace.proposed(batch, float(batch))
@@ -93,7 +93,7 @@ def test_batches_that_take_long_are_further_apart_and_again_as_often_once_there_
     assert pace.rhythm == LEAST
 
 
-def test_one_slow_batch_changes_nothing() -> None:
+def test_a_single_slow_batch_changes_nothing() -> None:
     pace = stretching()
     through(pace, 1, *[20.0] * SAMPLES, 900.0)
     assert pace.rhythm.interval_ms == LEAST.interval_ms

@@ -181,7 +181,7 @@ def test_parts_of_large_values_stay_far_below_the_largest_record(unit: Unit) -> 
     assert sum(len(unpack(part.entries)) for part in unit.parts() if not part.sweep) == 61
 
 
-def test_what_a_refused_run_held_goes_out_with_the_next(unit: Unit) -> None:
+def test_parts_of_a_refused_run_go_out_with_the_next(unit: Unit) -> None:
     unit.table.put_many(keys(KEYS), [(1,)] * KEYS)
     refused = unit.checkpoint(1)
     for _ in range(3):

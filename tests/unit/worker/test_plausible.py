@@ -59,7 +59,7 @@ def test_the_last_position_counts() -> None:
 
 
 @pytest.mark.parametrize("forged", [1_001, 2**53, b"", b"{}", b"\xff", delivered.encode(Delivered("v", 6, 1))])
-def test_one_that_cannot_be_is_refused_and_the_last_one_that_can_counts(forged: int | bytes) -> None:
+def test_an_impossible_position_is_refused_and_the_last_possible_one_counts(forged: int | bytes) -> None:
     site = Site(1_000).deliver(5, 300, forged)
     assert site.last == 300
     assert 2 in site.refused
@@ -73,7 +73,7 @@ def test_a_position_that_is_written_once_more_sets_nobody_back(between: int) -> 
     assert site.deliver(56).last == 56
 
 
-def test_where_no_position_can_be_there_is_none() -> None:
+def test_a_value_that_is_no_position_is_none() -> None:
     assert Site(10).deliver(2_000, b"?").last is None
 
 
@@ -91,7 +91,7 @@ def test_the_newest_cut_is_found_behind_much_that_is_none() -> None:
     assert site.deliver(1_000).last == 1_000
 
 
-def test_what_is_near_is_believed_without_a_look_at_the_cut_log() -> None:
+def test_a_near_position_is_believed_without_a_look_at_the_cut_log() -> None:
     assert Site(0, done=100).deliver(100 + MAX_LEAD_BATCHES).last == 100 + MAX_LEAD_BATCHES
 
 
@@ -111,7 +111,7 @@ def test_progress_that_was_told_is_a_maximum() -> None:
     assert (job.progress[unit].processed, job.progress[unit].acked) == (12, 5)
 
 
-def test_what_was_told_of_a_unit_far_ahead_holds_until_its_next_word() -> None:
+def test_an_implausible_report_gives_way_to_the_next_one() -> None:
     job, unit = view()
     job.read_published(Progress(unit, 10, 3))
     job.read_published(Progress(unit, 2**53, 2**53))

@@ -132,7 +132,7 @@ def test_a_unit_that_comes_back_is_refreshed_as_if_it_had_never_been_here() -> N
     assert policy.wait_ms(U, {U: unit}, REFRESH_MS) == 0
 
 
-def test_of_a_sweep_and_a_refresh_that_are_both_due_the_sweep_is_done() -> None:
+def test_a_sweep_is_done_if_a_refresh_is_due_too() -> None:
     scheduler = Scheduler()
     scheduler.join(U, Unit(batches=MIN_BATCHES, followed=True, sinkmost=True))
     assert scheduler.capture(U, REFRESH_MS - 1) is None

@@ -146,7 +146,7 @@ def drawn(random: Random, policy: str) -> Worker:
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 2**32))
-def test_what_a_policy_promises_holds_whatever_happens(policy: str, seed: int) -> None:
+def test_the_promise_of_each_policy_holds_whatever_happens(policy: str, seed: int) -> None:
     worker = drawn(Random(seed), policy)
     for _ in range(TICKS):
         worker.turn()

@@ -32,14 +32,14 @@ def test_a_new_leader_announces_itself_and_lets_nothing_out_before_it_reads_that
     assert step(replace(read, holds=False)) is Step.WAIT
 
 
-def test_one_behind_whom_another_has_announced_itself_lets_nothing_out_any_more() -> None:
+def test_a_copy_lets_nothing_out_behind_the_announcement_of_another() -> None:
     behind = replace(LEADER, leading=Leading(2, THEIRS))
     assert step(behind) is Step.HOLD
     assert step(replace(behind, holds=True)) is Step.WAIT
     assert step(replace(behind, holds=True, commits=False)) is Step.LET_OUT, "its flags say so now"
 
 
-def test_one_that_leads_again_and_never_heard_that_another_one_did_announces_itself_again() -> None:
+def test_a_copy_that_leads_again_announces_itself_again_though_it_heard_of_no_other() -> None:
     """It has read both assignments at once: its flags have not changed."""
     again = replace(LEADER, epoch=6, announced_epoch=4, leading=Leading(5, THEIRS))
     assert step(again) is Step.ANNOUNCE
@@ -56,7 +56,7 @@ def test_only_a_leader_that_has_read_its_announcement_and_has_its_outputs_propos
 
 
 @pytest.mark.parametrize("sight", [HOLDS, STANDBY, replace(HOLDS, proposed=True)])
-def test_what_the_log_says_of_the_batch_counts(sight: RaisingView) -> None:
+def test_the_outcome_of_a_batch_in_the_log_counts(sight: RaisingView) -> None:
     assert step(replace(sight, record=Raised("checked-0", 9, OURS, FOUND))) is Step.CONTINUE
     assert step(replace(sight, record=Raised("checked-0", 9, THEIRS, OTHERWISE))) is Step.REBUILD
 

@@ -83,7 +83,7 @@ def test_every_error_of_ours_has_a_row_or_never_reaches_a_copy() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError(7), AssertionError(), CodeEnded("x"), OSError(5, "x"), MemoryError()])
-def test_what_is_not_in_the_table_is_tried_again(error: Exception) -> None:
+def test_an_error_that_is_not_in_the_table_is_tried_again(error: Exception) -> None:
     assert reaction(error) is Reaction.FAULT
     assert reaction(error, delivering=True) is Reaction.FAULT
 

@@ -32,13 +32,13 @@ def due(refreshing: Refreshing, changed: int = 100) -> bool:
         (MIN_BATCHES, REFRESH_MS - 1, 0, False),
     ],
 )
-def test_it_is_due_when_some_batches_came_and_few_keys_changed(
+def test_a_refresh_is_due_when_some_batches_came_and_few_keys_changed(
     batches: int, elapsed_ms: float, changed: int, expected: bool
 ) -> None:
     assert (Refreshing().wait_ms(batches, elapsed_ms, changed) == 0) is expected
 
 
-def test_it_goes_on_while_every_run_holds_other_keys() -> None:
+def test_refreshing_continues_while_every_run_holds_other_keys() -> None:
     refreshing = Refreshing()
     for number in range(100):
         assert due(refreshing)
@@ -71,7 +71,7 @@ def test_keys_that_come_again_after_a_sweep_do_no_harm() -> None:
         assert due(refreshing)
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_history_is_bounded() -> None:
     refreshing = Refreshing()
     refreshing.captured(keys(0, MAX_KEYS), sweep=False)
     assert not due(refreshing, 1)

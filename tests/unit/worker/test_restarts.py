@@ -22,14 +22,14 @@ def test_a_marker_has_the_cuts_as_of_its_batch_and_again_after_its_run_was_refus
     assert restarts.as_of(59, newest=log(600)) == log(600), "no cut behind it is known"
 
 
-def test_of_several_tasks_cuts_of_one_batch_the_first_counts() -> None:
+def test_the_first_of_several_cuts_of_one_batch_counts() -> None:
     restarts = Restarts()
     restarts.cut(8, lambda: log(70))
     restarts.cut(8, lambda: log(71))
     assert restarts.as_of(7, newest=log(80)) == log(70)
 
 
-def test_what_another_copy_has_done_needs_no_marker() -> None:
+def test_batches_that_another_copy_has_done_need_no_marker() -> None:
     restarts = Restarts()
     restarts.cut(8, lambda: log(70))
     restarts.cut(9, lambda: log(80))

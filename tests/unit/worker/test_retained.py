@@ -33,7 +33,7 @@ def test_a_partition_without_readers_counts_for_nothing() -> None:
     assert retained.bytes({}) == 0
 
 
-def test_what_another_copy_has_sent_is_known_from_its_marker() -> None:
+def test_bytes_that_another_copy_has_sent_are_known_from_its_marker() -> None:
     retained = Retained(READERS, 5, {"fine-0+poor-0": 500, "gone-0": 7})
     retained.sent(6, ONE, 100)
     assert retained.bytes(acked(fine_0=9, fine_1=9, poor_0=4)) == 600
@@ -88,7 +88,7 @@ def test_a_job_that_is_held_back_for_long_names_the_unit_it_waits_for() -> None:
     assert bound.waits == ""
 
 
-def test_of_two_readings_of_one_batch_the_newer_one_says_what_is_retained() -> None:
+def test_the_newer_of_two_readings_of_a_batch_says_what_is_retained() -> None:
     old, new = Progress("a-0", 5, 1, retained=70), Progress("a-0", 5, 1, retained=10)
     assert later(old, new).retained == 10
     assert later(new, Progress("a-0", 4, 1, retained=90)).retained == 10

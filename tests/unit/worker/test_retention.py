@@ -51,11 +51,11 @@ def test_limits_are_those_of_a_topic_from_which_records_are_deleted(config: dict
     assert Keeps.of(config) == keeps
 
 
-def test_where_everything_is_kept_there_is_no_risk() -> None:
+def test_a_topic_that_keeps_everything_is_no_risk() -> None:
     assert judged(Keeps(), Extent(100, 100, 900)) == Risk()
 
 
-def test_what_is_deleted_already_counts_and_no_more_than_there_was() -> None:
+def test_deleted_records_count_and_no_more_than_there_were() -> None:
     assert judged(Keeps(), Extent(100, 130, 900)).records == 30
     assert "30 records since the newest global checkpoint are deleted" in judged(Keeps(), Extent(100, 130, 900)).text
     assert judged(Keeps(), Extent(100, 500, 130)).records == 30

@@ -68,7 +68,7 @@ def test_a_batch_is_exactly_the_records_its_cut_names() -> None:
     assert source.feed.records == 1
 
 
-def test_what_a_cut_weighs_are_the_bytes_of_its_records() -> None:
+def test_the_weight_of_a_cut_is_the_bytes_of_its_records() -> None:
     source = Source()
     source.append(0, 1, 2, 3, 4)
     source.append(1, 5)

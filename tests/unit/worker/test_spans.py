@@ -120,7 +120,7 @@ def test_the_span_of_a_standby_lies_below_that_of_its_leader(traced: Traced) -> 
             assert (leader.name, said(leader, "batch")) == (span.name, said(span, "batch"))
 
 
-def test_who_samples_by_trace_has_whole_batches(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_by_trace_have_whole_batches(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
     workers = [traced.start(name) for name in ("w1", "w2")]

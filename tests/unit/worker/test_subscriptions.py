@@ -39,7 +39,7 @@ def a_log_with_a_gap_at_its_end() -> MemoryLog:
     return log
 
 
-def test_one_that_comes_when_the_end_is_met_already_hears_of_it_too() -> None:
+def test_a_late_subscriber_hears_of_an_end_that_is_met_already() -> None:
     reader = SharedReader(a_log_with_a_gap_at_its_end().reader("r"))
     first, late = Heard(), Heard()
     reader.add(first, {WHERE: 0})
@@ -51,7 +51,7 @@ def test_one_that_comes_when_the_end_is_met_already_hears_of_it_too() -> None:
     assert (first.offsets, first.ends) == ([0, 1], [3])
 
 
-def test_one_that_needs_what_was_read_already_hears_of_the_end_behind_it() -> None:
+def test_a_subscriber_that_needs_earlier_records_hears_of_the_end_behind_them() -> None:
     reader = SharedReader(a_log_with_a_gap_at_its_end().reader("r"))
     first, late = Heard(), Heard()
     reader.add(first, {WHERE: 1})
@@ -101,7 +101,7 @@ def a_long_log() -> MemoryLog:
     return log
 
 
-def test_who_leaves_a_partition_is_not_offered_it_until_he_comes_again() -> None:
+def test_a_subscriber_that_leaves_a_partition_is_not_offered_it_until_it_comes_again() -> None:
     reader, one, another = SharedReader(a_long_log().reader("r")), Heard(), Heard()
     reader.add(one, {WHERE: 0})
     reader.add(another, {WHERE: 2})
@@ -152,7 +152,7 @@ class Asked(MemoryReader):
         super().unassign(gone)
 
 
-def test_who_is_connected_hears_nothing_until_he_reads_and_then_from_where_he_says() -> None:
+def test_a_connected_subscriber_hears_nothing_until_it_reads_and_then_from_its_position() -> None:
     asked = Asked(a_long_log())
     reader, one = SharedReader(asked), Heard()
     reader.connect(one, {WHERE: 2})
@@ -164,7 +164,7 @@ def test_who_is_connected_hears_nothing_until_he_reads_and_then_from_where_he_sa
     assert one.offsets == [7, 8, 9]
 
 
-def test_who_reads_no_more_stays_connected() -> None:
+def test_a_subscriber_that_reads_no_more_stays_connected() -> None:
     asked = Asked(a_long_log())
     reader, one = SharedReader(asked), Heard()
     reader.connect(one, {WHERE: 2})
@@ -178,7 +178,7 @@ def test_who_reads_no_more_stays_connected() -> None:
     assert (asked.calls[2:], one.offsets) == (["unassign"], [7, 8, 9])
 
 
-def test_who_connects_stops_nobody_who_reads() -> None:
+def test_a_subscriber_that_connects_stops_no_reader() -> None:
     reader, one, another = SharedReader(a_long_log().reader("r")), Heard(), Heard()
     reader.add(one, {WHERE: 0})
     reader.connect(another, {WHERE: 0})

@@ -38,7 +38,7 @@ def test_each_phase_ends_when_what_it_waits_for_is_there() -> None:
     assert takeover.phases == {"activation": 30, "replay": 20, "recovered": 80, "first_output": 90}
 
 
-def test_what_went_out_before_is_no_output_of_the_takeover() -> None:
+def test_batches_that_went_out_before_are_no_output_of_the_takeover() -> None:
     copy, takeover = Copy(began=7, out=7), Takeover(placed_ms=0)
     assert not takeover.look(copy, 1)
     assert not takeover.look(copy, 5_000)
@@ -65,7 +65,7 @@ def test_while_batches_wait_a_long_replay_is_not_given_up() -> None:
     assert takeover.phases["replay"] == 2 * GIVEN_UP_MS - 5
 
 
-def test_it_has_recovered_once_all_that_was_processed_before_is_out() -> None:
+def test_a_takeover_has_recovered_once_all_that_was_processed_before_is_out() -> None:
     """MECHANISMS P13. What is known of it when the copy begins to work counts, not what it then does itself."""
     known = 3
     takeover = Takeover(placed_ms=0, before=lambda: known)
@@ -85,7 +85,7 @@ def test_a_copy_that_loses_its_state_on_the_way_has_as_far_to_go() -> None:
     assert again.phases["recovered"] == 60
 
 
-def test_what_nobody_can_reach_is_left_out_at_last() -> None:
+def test_batches_that_nobody_can_reach_are_left_out_at_last() -> None:
     takeover = Takeover(placed_ms=0, before=lambda: 10**9)
     assert not takeover.look(Copy(out=9), 10)
     assert takeover.look(Copy(out=9), 10 + GIVEN_UP_MS)

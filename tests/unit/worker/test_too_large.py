@@ -212,7 +212,7 @@ def test_bytes_of_many_rows_go_by_the_mean_of_some() -> None:
     assert size_about([b"x" * 10] * 100_000) == 1_000_000
 
 
-def test_where_errors_are_to_stop_the_job_it_stops_with_the_reason() -> None:
+def test_a_job_whose_errors_are_to_stop_it_stops_with_the_reason() -> None:
     site = Site(dead_letters=False)
     site.deliver(1, "x" * 2 * LIMIT)
     assert "a row of 2,008 bytes" in str(site.errors[-1])
@@ -242,7 +242,7 @@ class Refusing(MemoryTransactor):
         raise Refused("the topic is compacted, and the rows have no key")
 
 
-def test_what_kafka_keeps_refusing_is_said_and_ends_the_job_after_a_bounded_number_of_attempts(
+def test_rows_that_kafka_keeps_refusing_are_said_and_end_the_job_after_bounded_attempts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site()

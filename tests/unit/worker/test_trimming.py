@@ -28,7 +28,7 @@ def test_nothing_is_trimmed_while_a_reader_has_acknowledged_nothing() -> None:
     assert acknowledged(DATA, ["a"], {"a": Progress("a", 5, 0)}) == 0
 
 
-def test_of_two_readings_the_maximum_counts() -> None:
+def test_the_maximum_of_two_readings_counts() -> None:
     old, new = progress("a", 40, acked=4, processed=9), progress("a", 30, acked=3, processed=12)
     merged = later(old, new)
     assert (merged.acked, merged.processed, merged.positions) == (4, 12, old.positions)
@@ -41,7 +41,7 @@ def marked(unit: str, newest: int, line: int = 0, read: int = 7, at: int = 20) -
     return Progress(unit, at, 5, acked, marked=at, newest=(Position("data", 1, newest),), line=line, read=read)
 
 
-def test_where_only_sources_retain_a_partition_is_trimmed_to_the_newest_markers() -> None:
+def test_a_partition_is_trimmed_to_the_newest_markers_if_only_sources_retain() -> None:
     known = {"a": marked("a", 40), "b": marked("b", 30)}
     assert consumed(DATA, {"a": 0, "b": 0}, known, 7) == 30
     assert acknowledged(DATA, ["a", "b"], known) == 10

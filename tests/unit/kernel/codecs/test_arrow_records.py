@@ -125,7 +125,7 @@ def test_columns_are_found_by_name_and_others_ignored(write: Callable[[pl.DataFr
     assert decode(write(given_rows), fields=FIELDS).rows.drop(TIME).equals(frame())
 
 
-def test_what_loses_nothing_is_widened_and_what_may_be_null_may_be_missing() -> None:
+def test_lossless_types_are_widened_and_nullable_columns_may_be_missing() -> None:
     value = of_arrow(
         id=pa.array([1, 2], pa.int8()),
         at=pa.array([0, 1], pa.timestamp("s", "America/New_York")),
@@ -178,7 +178,7 @@ def test_a_record_that_does_not_fit_is_refused_whole(value: bytes | None, text: 
         ("tags", pa.array([[None]], pa.list_(pa.null()))),
     ],
 )
-def test_what_lies_deeper_is_checked_too(column: str, array: pa.Array) -> None:
+def test_nested_fields_are_checked_too(column: str, array: pa.Array) -> None:
     value = of_arrow(id=pa.array([1]), at=pa.array([0], pa.timestamp("us")), **{column: array})
     assert reason(value, FIELDS).startswith(f"{column}: ")
 

@@ -85,7 +85,7 @@ def test_rows_have_the_schema_of_the_stream_also_without_records() -> None:
         assert decode(*values).rows.schema == wanted
 
 
-def test_what_may_be_null_may_be_missing() -> None:
+def test_nullable_fields_may_be_missing() -> None:
     assert row()["score"] is None
     assert row(score=None)["score"] is None
 
@@ -187,7 +187,7 @@ record: st.SearchStrategy[Any] = st.one_of(
 
 
 @given(st.lists(record, max_size=12), st.sampled_from([None, "ms"]))
-def test_what_becomes_of_a_record_does_not_depend_on_its_companions(records: list[Any], unit: str | None) -> None:
+def test_the_fate_of_a_record_does_not_depend_on_its_companions(records: list[Any], unit: str | None) -> None:
     together = decode(*records, unit=unit)
     rows, refused = [], []
     for index, value in enumerate(records):

@@ -59,7 +59,7 @@ def test_a_payload_without_bytes_has_no_rows() -> None:
 
 
 @given(rows, st.data())
-def test_how_rows_were_cut_and_joined_before_does_not_show(some: list[dict[str, object]], data: st.DataObject) -> None:
+def test_earlier_cuts_and_joins_of_rows_do_not_show(some: list[dict[str, object]], data: st.DataObject) -> None:
     frame = pl.DataFrame(some, schema=SCHEMA)
     at = data.draw(st.integers(0, len(some)))
     joined = pl.concat([frame.slice(0, at), frame.slice(at)], rechunk=False)

@@ -105,7 +105,7 @@ def test_values_come_back_as_they_were_and_what_is_no_row_is_a_dead_letter() -> 
     assert letter.reason
 
 
-def test_how_far_a_partition_has_come_is_said_by_rows_and_beats() -> None:
+def test_rows_and_beats_say_how_far_a_partition_has_come() -> None:
     values = [row(0, **{REACHED: 5}), row(16, **{REACHED: 9, BEAT: True})]
     assert RowReader(OUTPUT, 0).read([0, 1], values).get_column(REACHED).to_list() == [5, 9]
 

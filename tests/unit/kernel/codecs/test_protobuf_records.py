@@ -111,7 +111,7 @@ def test_every_kind_of_field_is_read_and_what_is_not_written_has_its_default_or_
     }  # fmt: skip
 
 
-def test_what_does_not_fit_refuses_its_record_alone() -> None:
+def test_a_value_that_does_not_fit_refuses_its_record_alone() -> None:
     fields = {"id": "int", "big": "int", "kind": "string", "at": "timestamp"}
     good = made(ALL, id=1, at={"seconds": 1})
     bodies = [good, made(ALL, big=2**63, at={}), made(ALL, kind=9, at={}), made(ALL), made(ALL, at={"seconds": 2**60}),

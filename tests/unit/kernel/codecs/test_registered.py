@@ -41,7 +41,7 @@ def test_a_schema_of_another_kind_or_in_parts_is_named() -> None:
     ]
 
 
-def test_what_a_cut_says_is_unknown_stays_so_and_what_it_does_not_say_must_be_known() -> None:
+def test_ids_that_a_cut_calls_unknown_stay_so_and_all_others_must_be_known() -> None:
     """PROTOCOL 0.2: a batch is the same whenever it is decoded."""
     values = [framed(7, avro(SCHEMA, {"a": 5}))]
     later = Decoder(FIELDS, "avro", schemas=Known({7: SCHEMA}))

@@ -47,7 +47,7 @@ def test_any_other_number_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
-def test_what_is_no_number_is_named(word: str) -> None:
+def test_a_value_that_is_no_number_is_named(word: str) -> None:
     assert f"{word} is no JSON value, write null" in decoded(b'{"s": "NaN?", "a": %s}' % word.encode()).refused[0][1]
     assert f"found '{word}'" in decoded(word.encode() + b",,,", "csv").refused[0][1]
 
@@ -58,7 +58,7 @@ def as_arrow(values: list[float | None]) -> bytes:
     return out.getvalue()
 
 
-def test_of_an_arrow_column_of_floats() -> None:
+def test_whole_floats_of_an_arrow_column_are_integers() -> None:
     assert decoded(as_arrow([4.0, None, -0.0]), "arrow").rows["a"].to_list() == [4, None, 0]
     assert decoded(as_arrow([4.0, 4.5]), "arrow").refused[0][1].startswith("a: expected int?, found 4.5 in row 1")
     assert (

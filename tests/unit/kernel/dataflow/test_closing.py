@@ -39,6 +39,6 @@ PYTHON = """last: {python: "tests.golden.sessions:Gaps", key: [src], input: a}""
         (PYTHON, 70 * S + 1),
     ],
 )
-def test_it_goes_as_far_as_the_last_operator_needs(operators: str, expected: int) -> None:
+def test_closing_goes_as_far_as_the_last_operator_needs(operators: str, expected: int) -> None:
     plan = MemoryCluster(JOB % operators).plan
     assert closing_us(plan.operators, 70 * S) == expected

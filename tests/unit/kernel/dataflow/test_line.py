@@ -106,7 +106,7 @@ def test_frames_that_stable_has_no_room_for_reach_the_line_and_are_read_again_fo
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(1, 5), st.integers(1, 2)), max_size=8),
     st.integers(0, 4),
 )
-def test_whatever_tentative_frames_come_the_stable_batches_are_the_same(
+def test_stable_batches_are_the_same_whatever_tentative_frames_come(
     order: list[tuple[int, int]], others: list[tuple[int, int, int, int]], begun: int
 ) -> None:
     """Also their positions, epochs and what is held."""

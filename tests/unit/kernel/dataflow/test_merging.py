@@ -121,7 +121,7 @@ def test_frames_that_kafka_has_lost_are_waited_for_behind_those_that_follow_them
     assert not again.missing
 
 
-def test_what_a_writer_sent_before_it_went_back_is_waited_for() -> None:
+def test_frames_that_a_writer_sent_before_it_went_back_are_waited_for() -> None:
     """What is ahead, and of before the writer's line, comes again. What it sends on its line has no gaps."""
     partition = InputPartition("data[0]", (0,), GENERATION, 20, 0, void=lambda writer, epoch: epoch < 5)
     log = [(4, 27), (4, 28), (5, 21), (4, 29), (5, 22), (6, 23), (4, 24), (4, 26), (6, 25)]
@@ -143,7 +143,7 @@ def test_another_gap_behind_a_known_one_is_a_gap() -> None:
         partition.offer(5, frame(0, 6))
 
 
-def test_one_frame_from_ahead_hides_no_frame_of_its_writer() -> None:
+def test_a_frame_from_ahead_hides_no_frame_of_its_writer() -> None:
     partition, told = listened((0,))
     for offset, batch in enumerate([1, 9, 2, 3, 9, 4, 9, 5]):
         assert partition.offer(offset, frame(0, batch)) is (batch != 9)
@@ -231,7 +231,7 @@ def test_after_a_restart_nothing_is_awaited_of_a_writer_that_has_ended() -> None
         assert later.take(2).watermark == 7
 
 
-def test_who_skips_goes_on_with_the_frames_it_holds() -> None:
+def test_a_unit_that_skips_continues_with_the_frames_it_holds() -> None:
     partition = opened()
     for offset, (batch, writer) in enumerate([(1, 0), (2, 0), (1, 1), (2, 1), (3, 0)]):
         partition.offer(offset, frame(writer, batch))

@@ -88,7 +88,7 @@ def test_the_same_batch_gives_the_same_number_every_time() -> None:
     ],
     ids=["where a row goes", "a value", "a watermark", "the end", "state", "a dead letter"],
 )
-def test_what_must_be_the_same_changes_the_number(other: Callable[[], int]) -> None:
+def test_bytes_that_must_be_the_same_change_the_number(other: Callable[[], int]) -> None:
     assert other() != of(walked())
 
 

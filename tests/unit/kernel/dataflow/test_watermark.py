@@ -20,7 +20,7 @@ def test_an_idle_source_follows_the_slowest_that_is_not() -> None:
     assert followed([cuts(70), cuts(60), cuts(5, idle=True), cuts(1, final=True)]) == 60
 
 
-def test_when_all_are_idle_nothing_is_followed() -> None:
+def test_nothing_is_followed_if_all_are_idle() -> None:
     assert followed([cuts(70, idle=True)]) == NO_WATERMARK
     assert followed([]) == NO_WATERMARK
 

@@ -132,7 +132,7 @@ def test_an_exponent_of_more_than_32_bits(a: int, power: tuple[int | None, int |
     assert (value("POWER(a, b)", a=a, b=2**32), value("POWER(a, b)", a=a, b=MOST)) == power
 
 
-def test_what_cannot_be_cast_or_parsed_is_null() -> None:
+def test_values_that_cannot_be_cast_or_parsed_are_null() -> None:
     assert value("CAST(s AS INT)", s="x") is None
     assert value("STRPTIME(s, '%Y-%m-%d')", s="x") is None
     assert value("STRPTIME(s, '%Y-%m-%d')", s="2013-01-01") == datetime(2013, 1, 1, tzinfo=UTC)
@@ -163,7 +163,7 @@ def test_times_compare_with_texts(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["NOW() > t", "RANDOM()", "CURRENT_TIMESTAMP", "current_date = d", "LOCALTIME", "uuid()"]
 )
-def test_what_changes_between_replays_is_refused(text: str) -> None:
+def test_functions_that_change_between_replays_are_refused(text: str) -> None:
     assert "results must depend on the data alone" in wrong(text)
 
 
@@ -182,7 +182,7 @@ def test_what_changes_between_replays_is_refused(text: str) -> None:
         "ARRAY_AGG(a)",
     ],
 )
-def test_what_looks_at_other_rows_is_refused(text: str) -> None:
+def test_functions_that_look_at_other_rows_are_refused(text: str) -> None:
     assert "use an aggregate" in wrong(text)
 
 
@@ -239,7 +239,7 @@ def test_no_name_is_asked_for_what_is_refused_under_any_name(item: str, said: st
         ("a > 1 AND LEFT(s, a) = 'x'", True),
     ],
 )
-def test_what_calls_a_function_may_fail_at_a_row(text: str, expected: bool) -> None:
+def test_an_expression_that_calls_a_function_may_fail_at_a_row(text: str, expected: bool) -> None:
     assert may_fail(text) == expected
 
 

@@ -30,7 +30,7 @@ def plan(
     return Plan("job", "1-abcdef", Id("c", 1), spec, operators, wired, made, (), {}, 10, {}, spark=spark)
 
 
-def test_what_a_query_needs_is_as_important_as_the_query() -> None:
+def test_units_that_a_query_needs_are_as_important_as_the_query() -> None:
     edges = [("s", "a"), ("s", "b"), ("a", "sink-dear"), ("b", "sink-cheap"), ("c", "sink-cheap")]
     made = plan(edges, {"dear": 7, "cheap": 2}, u0="s", u1="a sink-dear", u2="b sink-cheap", u3="c")
     assert priorities(made) == {"u0": 7, "u1": 7, "u2": 2, "u3": 2}
@@ -42,7 +42,7 @@ def test_without_a_priority_and_without_a_query_it_is_1() -> None:
     assert priorities(Plan("job", "1-abcdef", Id("c", 1), {}, (), (), made.units, (), {}, 10, {})) == {"u0": 1, "u1": 1}
 
 
-def test_what_spark_needs_and_its_driver_are_as_important_as_what_comes_back() -> None:
+def test_inputs_and_driver_of_spark_are_as_important_as_its_output() -> None:
     heavy = SparkPlan("heavy", "spark-heavy", "rows", {}, {}, {}, writers=("u0",))
     edges = [("s", "before"), ("before", "input-heavy"), ("heavy", "sink-q"), ("s", "sink-other")]
     units = {"u0": "s before input-heavy sink-other", "u1": "heavy sink-q", "spark-heavy": "spark-heavy"}
@@ -50,7 +50,7 @@ def test_what_spark_needs_and_its_driver_are_as_important_as_what_comes_back() -
     assert priorities(made) == {"u0": 9, "u1": 9, "spark-heavy": 9}
 
 
-def test_what_spark_reads_itself_is_as_important_too() -> None:
+def test_sources_that_spark_reads_itself_are_as_important_too() -> None:
     heavy = SparkPlan("heavy", "spark-heavy", "in", {}, {}, {}, source="s")
     units = {"u0": "s", "u1": "heavy sink-q", "spark-heavy": "spark-heavy"}
     assert priorities(plan([("heavy", "sink-q")], {"q": 4}, (heavy,), **units)) == {"u0": 4, "u1": 4, "spark-heavy": 4}

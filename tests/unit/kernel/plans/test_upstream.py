@@ -8,7 +8,7 @@ from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB
 
 
-def test_it_is_what_the_layouts_say_from_the_other_side() -> None:
+def test_upstream_is_the_layouts_from_the_other_side() -> None:
     cluster = MemoryCluster(JOB)
     layouts, above = unit_layouts(cluster.plan, cluster.topics), upstream(cluster.plan)
     assert any(above.values())

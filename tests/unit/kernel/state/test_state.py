@@ -154,7 +154,7 @@ def image_of(store: StateStore) -> dict[bytes, Any]:
     return {key[2:]: decode_value(value) for key, value in store.image.scan(b"")}
 
 
-def test_what_came_and_went_between_two_captures_is_in_none() -> None:
+def test_keys_that_came_and_went_between_two_captures_are_in_none() -> None:
     """C10: one dirty bit says that a group was touched, another one that it was created since."""
     store = StateStore(MemoryImage())
     table = store.table("t", prefix_bytes=1)
@@ -172,7 +172,7 @@ def test_what_came_and_went_between_two_captures_is_in_none() -> None:
     assert drain(store.capture()) == [(b"\x00\x00c1", encode_value((8,)))]
 
 
-def test_what_the_image_holds_is_deleted_from_it_however_often_it_came_and_went_since() -> None:
+def test_keys_of_the_image_are_deleted_from_it_however_often_they_came_and_went_since() -> None:
     store = StateStore(MemoryImage())
     table = store.table("t", prefix_bytes=1)
     table.put_many([b"a1"], [(1,)])
@@ -183,7 +183,7 @@ def test_what_the_image_holds_is_deleted_from_it_however_often_it_came_and_went_
     assert image_of(store) == {}
 
 
-def test_what_another_copy_captured_before_it_went_is_deleted_from_the_image() -> None:
+def test_keys_that_another_copy_captured_before_they_went_are_deleted_from_the_image() -> None:
     store = StateStore(MemoryImage())
     table, unit = store.table("t", prefix_bytes=1), UnitImage(store, 0)
     table.put_many([b"a1"], [(1,)])
@@ -195,7 +195,7 @@ def test_what_another_copy_captured_before_it_went_is_deleted_from_the_image() -
     assert drain(unit.capture()) == [(b"\x00\x00a1", None)]
 
 
-def test_what_went_after_a_capture_is_deleted_if_that_capture_is_refused_for_another_copys() -> None:
+def test_keys_that_went_after_a_capture_are_deleted_if_another_copys_capture_counts() -> None:
     store = StateStore(MemoryImage())
     table, unit = store.table("t", prefix_bytes=1), UnitImage(store, 0)
     table.put_many([b"a1", b"b1"], [(1,), (1,)])
