@@ -35,7 +35,7 @@ from bench.rig.cluster import folder_of_its_own
 from bench.rig.figures import shown
 from bench.rig.machine import machine, resting, versions
 from bench.rig.pairs import Ratio
-from bench.rig.resumed import Record, go_on
+from bench.rig.resumed import Record, run_resumably
 from holdfast.services.cli.terminal import console
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 
@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> int:
     wanted = strikes(plan, options.scheme, options.fault, viewer=options.viewer)
     file = options.record or (VIEWED if options.viewer else RECORD)
     record = Record(file, Outcome, restart=options.restart)
-    status = go_on(lambda: _run(wanted, record), _err)
+    status = run_resumably(lambda: _run(wanted, record), _err)
     asked = [one for one in record.made if one.scheme in options.scheme and one.fault in options.fault]
     found = report([one for one in asked if not one.viewed])
     if found:

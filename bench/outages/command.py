@@ -17,7 +17,7 @@ from bench.outages.strikes import FAULTS, KINDS, Outcome, Row, Strike, counts, e
 from bench.rig.cluster import folder_of_its_own
 from bench.rig.figures import shown
 from bench.rig.machine import machine, resting, versions
-from bench.rig.resumed import Record, go_on
+from bench.rig.resumed import Record, run_resumably
 from holdfast.services.cli.terminal import console
 
 RECORD = Path(".holdfast") / "bench-outages.jsonl"
@@ -29,7 +29,7 @@ def main(words: Sequence[str]) -> int:
     options = _options(words)
     wanted = strikes(QUICK if options.quick else options.outages)
     record = Record(options.record, Outcome, restart=options.restart)
-    status = go_on(lambda: _run(wanted, record, options.rounds), _err)
+    status = run_resumably(lambda: _run(wanted, record, options.rounds), _err)
     if record.made:
         found = report(record.made)
         _err.print(_table(found))

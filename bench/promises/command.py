@@ -33,7 +33,7 @@ from bench.promises.trials import (
 from bench.rig.cluster import folder_of_its_own
 from bench.rig.figures import shown
 from bench.rig.machine import machine, resting, versions
-from bench.rig.resumed import Record, go_on
+from bench.rig.resumed import Record, run_resumably
 from holdfast.services.cli.terminal import console
 
 RECORD = Path(".holdfast") / "bench-promises.jsonl"
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> int:
               for kind in options.kind}  # fmt: skip
     wanted = trials(options.promise, counts)
     record = Record(options.record, Outcome, restart=options.restart)
-    status = go_on(lambda: _run(wanted, record, options.together, options.rounds), _err)
+    status = run_resumably(lambda: _run(wanted, record, options.together, options.rounds), _err)
     asked = [one for one in record.made if one.promise_ms in options.promise and one.kind in options.kind]
     found = report(asked)
     if found:

@@ -51,7 +51,7 @@ def remaining(wanted: Sequence[T], made: Iterable[T]) -> list[T]:
     return found
 
 
-def go_on(work: Callable[[], None], err: Console) -> int:
+def run_resumably(work: Callable[[], None], err: Console) -> int:
     """Works until it is done, stopped by a signal or failed; the exit status."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

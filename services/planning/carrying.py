@@ -96,8 +96,8 @@ class _Pair:
         self.old, self.new, self.start = old, new, start
         self.before, self.after = _operators(old), _operators(new)
         taken = {was for now, was in start.renamed.items() if now in self.after}
-        as_ever = {name: name for name in self.after if name in self.before and name not in taken}
-        self.names = as_ever | {now: was for now, was in start.renamed.items() if was in self.before}
+        unrenamed = {name: name for name in self.after if name in self.before and name not in taken}
+        self.names = unrenamed | {now: was for now, was in start.renamed.items() if was in self.before}
 
     def of(self, name: str) -> Carried:
         """The fate of an operator of the new job."""

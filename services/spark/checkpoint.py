@@ -60,7 +60,7 @@ class Checkpoints:
         staging.mkdir()
         if start.former is not None:
             self._copy(self.directory(start.former), staging, start)
-            self._name_anew(staging, epoch)
+            self._rename(staging, epoch)
         staging.rename(target)
         self.forget_before(epoch if start.former is None else start.former)
         return target
@@ -76,7 +76,7 @@ class Checkpoints:
             (target / inside.parent).mkdir(parents=True, exist_ok=True)
             _link(path, target / inside)
 
-    def _name_anew(self, staging: Path, epoch: int) -> None:
+    def _rename(self, staging: Path, epoch: int) -> None:
         """Operators with Spark's newer kind of state (`transformWithState`) note where their schemas lie, in full."""
         root = self._root.absolute()
         former = re.compile(rf"{re.escape(str(root))}/\d+/")

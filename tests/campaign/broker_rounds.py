@@ -135,7 +135,7 @@ class BrokerRound:
             raise NotReached(f"{late}; all workers run: {self._cluster.all_run()}; {lacking}") from late
 
     def _under_load(self, seconds: float) -> None:
-        self._job.go_on(seconds, LOAD)
+        self._job.run_for(seconds, LOAD)
 
     def _sinks(self) -> list[Partition]:
         job = self._job

@@ -194,7 +194,7 @@ def _at_any_time(job: DoomedJob, chance: random.Random, seconds: float, load: in
     """Any worker, and now and then another before the first is back."""
     killed = False
     for within_s in (seconds, 1.5)[: 1 + (chance.random() < 0.3)]:
-        job.go_on(chance.uniform(0.0, within_s), load)
+        job.run_for(chance.uniform(0.0, within_s), load)
         killed = bool(job.cluster.kill(chance)) or killed
     return killed
 

@@ -73,7 +73,7 @@ def values(log: KafkaLog) -> list[bytes | None]:
     return [m.value() for m in log.scan(ROWS)]
 
 
-def test_appender_and_reader_wait_for_the_broker_and_go_on(broker: EmbeddedKafka, log: KafkaLog) -> None:
+def test_appender_and_reader_wait_for_the_broker_and_continue(broker: EmbeddedKafka, log: KafkaLog) -> None:
     appender, reader = log.appender("a"), log.reader("r")
     read: list[Message] = []
     answers: list[tuple[Exception | None, int]] = []
@@ -250,7 +250,7 @@ class StoppingRows(Sequence[bytes]):
         return b"x" * 100
 
 
-def test_no_thread_of_a_producer_spins_while_the_broker_stands_still(broker: EmbeddedKafka, log: KafkaLog) -> None:
+def test_no_thread_of_a_producer_spins_while_the_broker_hangs(broker: EmbeddedKafka, log: KafkaLog) -> None:
     """An appender and a transactor have records in flight, and more of the same partition are ready all the time.
 
     The appender gathers records for a moment, so that many are in flight in one request.

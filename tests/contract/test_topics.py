@@ -84,7 +84,7 @@ def test_describe_tells_which_topic_it_is_and_how_many_partitions_it_has(log: Lo
     assert log.describe([]) == {}
 
 
-def test_a_topic_created_anew_is_another_one(log: Log) -> None:
+def test_a_topic_created_again_is_another_one(log: Log) -> None:
     name = new_topic(log, 3)
     fill(log, Partition(name, 0), b"old")
     before = log.describe([name])[name]

@@ -86,7 +86,7 @@ queries:
     assert_rows(got, "hourly", expected.select(pl.exclude("window_start", "window_end"), "window_start", "window_end"))
 
 
-def test_each_row_is_either_counted_in_its_window_or_put_aside_as_late_and_only_late_ones_are() -> None:
+def test_each_row_is_either_counted_in_its_window_or_dead_lettered_as_late_and_only_late_ones_are() -> None:
     lateness_s = 60
     job = f"""
 name: late

@@ -69,7 +69,7 @@ def good(number: int, text: str = "") -> bytes:
     return json.dumps({"id": number, "at": "2020-01-01", "text": text}).encode()
 
 
-def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
+def test_bad_records_are_dead_lettered_with_position_and_reason_and_sent_again_once(
     site: LocalCluster, tmp_path: Path
 ) -> None:
     long = b"x" * 10 * MEGABYTE
@@ -114,7 +114,7 @@ def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
 @pytest.mark.parametrize(
     "format", ["json", *(pytest.param(one, marks=pytest.mark.long) for one in ("arrow", "avro", "json-schema"))]
 )
-def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(
+def test_a_row_that_the_sink_s_topic_does_not_take_is_dead_lettered(
     site: LocalCluster, tmp_path: Path, format: str
 ) -> None:
     job = f"wide-{format}"

@@ -235,7 +235,7 @@ def test_a_worker_whose_disk_is_full_is_taken_over_and_comes_back_once_there_is_
     running.await_protection()
 
 
-def test_jobs_go_on_without_the_controller_and_without_one_of_two_recovery_replicas(running: Struck) -> None:
+def test_jobs_continue_without_the_controller_and_without_one_of_two_recovery_replicas(running: Struck) -> None:
     """And a worker is taken over meanwhile."""
     project, away = running.cluster.project, ("controller", "recovery-1")
     for service in away:
@@ -258,7 +258,7 @@ def test_a_job_continues_when_any_of_three_brokers_is_killed(running: Struck, br
     STRIKES["container"].strike(project, broker)
     try:
         running.results_come()
-        running.job.go_on(STRUCK_S, LOAD)
+        running.job.run_for(STRUCK_S, LOAD)
         decided = running.cluster.events("decided")
     finally:
         STRIKES["container"].heal(project, broker)

@@ -44,6 +44,6 @@ def test_a_worker_is_cut_off_and_back_and_every_row_is_exact(
         mine = job.under_load(led_here, "it leads a unit")
         with supervisor.cut(*ways):
             job.under_load(lambda: all(struck.leader_of(unit) != FAR for unit in mine), "others lead its units")
-            job.goes_on()
-        job.goes_on()
+            job.await_results()
+        job.await_results()
     assert struck.pid(FAR) == pid, "it was there all the time"

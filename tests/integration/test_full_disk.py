@@ -41,7 +41,7 @@ def kafkas(cluster: DoomedCluster) -> int:
     return len(cluster.supervisor.cluster.kafka_pids)
 
 
-def goes_on(job: RunningJob) -> None:
+def await_results(job: RunningJob) -> None:
     try:
         job.until(job.caught_up, "all that was fed is processed")
     except NotReached as error:
@@ -49,7 +49,7 @@ def goes_on(job: RunningJob) -> None:
         raise NotReached("\n".join([str(error), str(job.where()), *events[-80:]])) from None
 
 
-def test_kafka_and_workers_wait_for_room_and_go_on_exactly(
+def test_kafka_and_workers_wait_for_room_and_continue_exactly(
     cluster: DoomedCluster, disk: SmallDisk, capfd: pytest.CaptureFixture[str]
 ) -> None:
     job = RunningJob(cluster, tolerant("hybrid"), "full")
@@ -76,7 +76,7 @@ def test_kafka_and_workers_wait_for_room_and_go_on_exactly(
     until(lambda: kafkas(cluster) == brokers, "Kafka runs again")
     until(lambda: not cluster.supervisor.disk.trouble, "all is written again")
     job.feed()
-    goes_on(job)
+    await_results(job)
     job.drain()
     job.await_end()
     report = job.replayed()

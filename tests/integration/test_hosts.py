@@ -177,7 +177,7 @@ def test_down_on_one_host_leaves_the_other_and_the_job_alone(hosts: Hosts) -> No
         ended_exact(job)
 
 
-def test_a_host_dies_with_all_that_it_started_and_the_other_goes_on(hosts: Hosts) -> None:
+def test_a_host_dies_with_all_that_it_started_and_the_other_continues(hosts: Hosts) -> None:
     with Observer(hosts.log, hosts.topics) as observer:
         job = begun(hosts, observer, "dies")
         job.feed()

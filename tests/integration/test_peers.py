@@ -122,7 +122,7 @@ def test_the_units_of_a_worker_with_eight_come_back_on_four_peers_and_every_row_
     job.under_load(struck.protected, "every unit is protected again")
     told = job.under_load(lambda: ended(struck), "the period of instability is told")
     record_property("instability_ms", told[-1].phases_ms["instability"])
-    job.goes_on()
+    job.await_results()
     job.end_exact()
 
 
@@ -142,7 +142,7 @@ def test_a_standby_moves_while_rows_flow_and_takes_over_when_the_worker_is_kille
     assert all(where[unit] == worker for unit, worker in led.items())
     job.under_load(struck.protected, "every unit is protected again")
     assert {"standby-moves", "standby-moved"} <= {one.kind for one in struck.events() if one.job == job.name}
-    job.goes_on()
+    job.await_results()
     job.end_exact()
 
 

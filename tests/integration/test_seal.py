@@ -133,7 +133,7 @@ def test_no_row_is_lost_doubled_or_wrong_while_a_stranger_writes_to_every_topic(
 
                 job.under_load(promoted, "the secondary is promoted")
                 job.under_load(struck.protected, "every unit is protected again")
-            job.goes_on()
+            job.await_results()
             topics = struck.cluster.topics
             job.under_load(lambda: len(refusals(struck)) > 3, "refusals are reported")
     assert stranger.failed == []

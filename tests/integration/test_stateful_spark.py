@@ -141,10 +141,10 @@ OPERATORS: dict[str, tuple[list[list[Flight]], tuple[str, ...], Callable[[], Row
     "lonely": (FLIGHTS, ("late", "number"), lambda: stateful.alone(ALL)),
     "placed": (FLIGHTS, ("number", "city"), lambda: stateful.cities(ALL)),
     "tallied": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
-    "tallied_anew": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
+    "tallied_again": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
 }
 """What it is given, the columns that are compared, and the same in one piece."""
-ALIKE = ("ever_distinct", "lonely", "tallied_anew")
+ALIKE = ("ever_distinct", "lonely", "tallied_again")
 """They are taken over as others of them are, and differ in what comes out, or in how Spark holds it."""
 
 

@@ -101,7 +101,7 @@ def running(cluster: Started) -> RunningJob:
     return job
 
 
-def test_a_job_that_was_submitted_by_a_record_goes_on_without_the_container_that_led_it(
+def test_a_job_that_was_submitted_by_a_record_continues_without_the_container_that_led_it(
     cluster: Started, running: RunningJob
 ) -> None:
     with Observer(cluster.log, cluster.topics) as observer:

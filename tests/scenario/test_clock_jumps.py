@@ -44,7 +44,7 @@ def test_a_clock_set_forth_and_back_in_the_middle_of_a_job_changes_no_result(
     check(cluster.rows, fed)
 
 
-def test_a_machine_that_slept_goes_on_where_it_was() -> None:
+def test_a_machine_that_slept_continues_where_it_was() -> None:
     """Even the monotonic clock leaps when a virtual machine was suspended."""
     fed = orders(240)
     cluster = MemoryCluster(JOB)
@@ -69,7 +69,7 @@ def test_a_new_incarnation_sorts_behind_the_former_one_though_the_clock_was_set_
     assert new_incarnation(following) > following
 
 
-def test_the_controller_s_clock_goes_on_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_controller_s_clock_continues_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     time_ms = steady_time_ms()
     before = time_ms()
     monkeypatch.setattr(time, "time", lambda: 0.0)

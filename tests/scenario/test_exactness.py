@@ -119,7 +119,7 @@ def test_after_a_pause_nothing_is_cut_until_resume() -> None:
     check(cluster.rows, fed)
 
 
-def test_bad_records_go_to_the_dead_letters_once_and_the_rest_goes_on() -> None:
+def test_bad_records_go_to_the_dead_letters_once_and_the_rest_continues() -> None:
     fed = orders(60)
     cluster = MemoryCluster(JOB)
     for order in fed:

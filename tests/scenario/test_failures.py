@@ -10,7 +10,7 @@
 | all workers | heartbeat | test_all_workers_are_killed_and_come_back |
 | recovery replica | the others | test_a_replica_is_killed_and_started_late |
 | controller | the others | tests/unit/controller/test_replicas.py, tests/integration/test_controller.py |
-| the only broker restarts | clients | test_the_broker_stands_still, tests/integration/struck/test_failover.py |
+| the only broker restarts | clients | test_the_broker_hangs, tests/integration/struck/test_failover.py |
 | disk of a worker | worker | tests/scenario/test_standby.py: an image is rebuilt from the checkpoint log alone |
 | user operator raises | worker | tests/unit/operators/test_python.py |
 
@@ -42,14 +42,14 @@ class Run:
         self.cluster = DrivenCluster(CHAIN + FAULTS.replace("SCHEME", scheme), replicas=replicas)
         self._orders = iter(orders(20_000))
         self.fed: list[Order] = []
-        self.go_on(100)
+        self.run_turns(100)
 
     def load(self) -> None:
         for partition, order in enumerate(itertools.islice(self._orders, 2)):
             self.cluster.feed("orders", [order], partition)
             self.fed.append(order)
 
-    def go_on(self, turns: int) -> None:
+    def run_turns(self, turns: int) -> None:
         ends_ms = self.cluster.now_ms + turns
         self.until(lambda: self.cluster.now_ms >= ends_ms, "time passes")
 
@@ -74,7 +74,7 @@ class Run:
 def test_a_worker_is_killed(scheme: str, notice: bool) -> None:
     run = Run(scheme)
     run.cluster.kill("w1", notice)
-    run.go_on(200)
+    run.run_turns(200)
     run.cluster.start("w1")
     run.end()
 
@@ -91,7 +91,7 @@ def test_a_worker_is_frozen_and_comes_back(scheme: str, frozen_ms: int) -> None:
     """The longest one is taken for dead meanwhile: it comes back as a zombie."""
     run = Run(scheme)
     run.cluster.freeze("w1")
-    run.go_on(frozen_ms)
+    run.run_turns(frozen_ms)
     run.cluster.thaw("w1")
     run.end()
 
@@ -103,7 +103,7 @@ def test_a_worker_that_nobody_hears(scheme: str) -> None:
     """It reads, cuts, checkpoints and commits as far as it can; only its heartbeats are lost."""
     run = Run(scheme)
     run.cluster.unheard.add("w1")
-    run.go_on(2_000)
+    run.run_turns(2_000)
     run.cluster.unheard.clear()
     run.end()
 
@@ -126,7 +126,7 @@ def test_primary_and_backup_are_killed_together(scheme: str) -> None:
     for name in both:
         run.cluster.kill(name)
     run.until(lambda: not set(run.pair()) & set(both), "it is placed on the third from the checkpoint log")
-    run.go_on(100)
+    run.run_turns(100)
     run.cluster.start(both[0])
     run.end()
 
@@ -136,10 +136,10 @@ def test_all_workers_are_killed_and_come_back(scheme: str) -> None:
     run = Run(scheme)
     for name in ("w1", "w2", "w3"):
         run.cluster.kill(name, notice=False)
-    run.go_on(300)
+    run.run_turns(300)
     for name in ("w3", "w1", "w2"):
         run.cluster.start(name)
-        run.go_on(150)
+        run.run_turns(150)
     run.end()
 
 
@@ -148,27 +148,27 @@ def test_a_replica_is_killed_and_started_late(turns: int) -> None:
     """In the middle of a switch; the one that starts late makes the next one alone."""
     run = Run(replicas=2)
     run.cluster.freeze("w1")
-    run.go_on(turns + 1)
+    run.run_turns(turns + 1)
     del run.cluster.replicas["r1"]
-    run.go_on(200)
+    run.run_turns(200)
     run.cluster.thaw("w1")
     run.protected()
     run.cluster.start_replica("r3")
-    run.go_on(3 * BEAT_MS)
+    run.run_turns(3 * BEAT_MS)
     stories = {name: hosted.replica.core.known.assigned.units() for name, hosted in run.cluster.replicas.items()}
     assert stories["r2"] == stories["r3"]
     del run.cluster.replicas["r2"]
     run.cluster.kill("w1")
-    run.go_on(200)
+    run.run_turns(200)
     run.cluster.start("w1")
     run.end()
 
 
-def test_the_broker_stands_still() -> None:
+def test_the_broker_hangs() -> None:
     """Nobody reads or writes for a while: nobody is taken for dead."""
     run = Run()
     before = {unit: run.cluster.change(unit) for unit in run.cluster.units}
     run.cluster.now_ms += 3_000
-    run.go_on(500)
+    run.run_turns(500)
     assert {unit: run.cluster.change(unit) for unit in run.cluster.units} == before
     run.end()

@@ -82,7 +82,7 @@ def test_a_sweep_waits_for_no_longer_than_four_intervals(cluster: MemoryCluster)
         assert len(batches) > before[unit], unit
 
 
-def test_a_bounded_job_is_swept_as_often_as_ever() -> None:
+def test_a_bounded_job_is_swept_as_often_as_always() -> None:
     """Its sources wait for the room that a checkpoint makes."""
     cluster = fed(MemoryCluster(f"latency_ms: 250\nretain_bytes: 2000000\n{JOB}"))
     before = {unit: len(found) for unit, found in markers(cluster).items()}

@@ -155,8 +155,8 @@ def test_late_records_of_a_union_are_counted_under_the_names_of_all_its_sources(
     cluster.feed("others", visits(0, range(300)))
     cluster.turn(50)
     late(cluster, 3)
-    told_of = lambda: once_each(dropped(cluster)) == ({"others+visits": 3}, True)  # noqa: E731
-    cluster.until(told_of)
+    reported = lambda: once_each(dropped(cluster)) == ({"others+visits": 3}, True)  # noqa: E731
+    cluster.until(reported)
 
 
 def test_a_record_that_two_operators_drop_counts_once() -> None:

@@ -97,7 +97,7 @@ def test_new_partitions_are_read_from_their_first_record_while_the_job_runs() ->
     assert is_exact(cluster)
 
 
-def test_a_copy_that_takes_over_goes_on_with_partitions_that_joined_before() -> None:
+def test_a_copy_that_takes_over_continues_with_partitions_that_joined_before() -> None:
     cluster = started()
     cluster.log.grow("orders", 3)
     cluster.feed("orders", orders(30), 2)

@@ -46,7 +46,7 @@ def refill(cluster: MemoryCluster, count: int) -> None:
         cluster.feed("orders", orders(count, 1_000)[partition::2], partition)
 
 
-def test_nothing_of_a_topic_that_was_created_anew_is_read_at_the_old_offset() -> None:
+def test_nothing_of_a_topic_that_was_created_again_is_read_at_the_old_offset() -> None:
     """It continued at the old offset once the new topic had outgrown it: what came before that was skipped."""
     cluster = ran()
     cluster.replace("orders", 2)

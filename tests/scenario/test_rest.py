@@ -66,7 +66,7 @@ def between_cuts_ms(cluster: MemoryCluster, turns: int) -> list[int]:
     return [later - earlier for earlier, later in pairwise(times)]
 
 
-def test_a_job_at_rest_cuts_seldom_and_its_first_record_as_promptly_as_ever(cluster: MemoryCluster) -> None:
+def test_a_job_at_rest_cuts_seldom_and_its_first_record_as_promptly_as_always(cluster: MemoryCluster) -> None:
     assert max(between_cuts_ms(cluster, int(REST_AFTER_MS) - 1_000)) < 2 * IDLE_CUT_MS
     cluster.turn(2_000)
     assert min(between_cuts_ms(cluster, 4 * REST_CUT_MS)) >= REST_CUT_MS

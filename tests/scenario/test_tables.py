@@ -171,7 +171,7 @@ def test_a_drain_before_the_table_is_there_still_brings_every_row() -> None:
     assert met(cluster) == {n: str(n) for n in LAST}
 
 
-def test_without_a_table_in_the_topic_the_stream_goes_on() -> None:
+def test_without_a_table_in_the_topic_the_stream_continues() -> None:
     cluster = started("w1")
     orders(cluster, range(10))
     cluster.until(lambda: len(cluster.rows("beside")) == 10)

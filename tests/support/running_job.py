@@ -89,7 +89,7 @@ class RunningJob:
                 self.feed(load)
             self._pause.wait(LOOK_AGAIN_S)
 
-    def go_on(self, seconds: float, load: int) -> None:
+    def run_for(self, seconds: float, load: int) -> None:
         """Lets time pass, under load."""
         ends = time.monotonic() + seconds
         self.until(lambda: time.monotonic() >= ends, "time passes", load=load)

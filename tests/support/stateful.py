@@ -92,7 +92,7 @@ class Tally(StatefulProcessor):
         pass
 
 
-def tallied_anew(flights: DataFrame) -> DataFrame:
+def tallied_again(flights: DataFrame) -> DataFrame:
     row = "origin string, n long, total long"
     return flights.groupBy("origin").transformWithStateInPandas(Tally(), row, "append", "none")
 

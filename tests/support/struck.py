@@ -262,7 +262,7 @@ class StruckJob(DoomedJob):
         self.struck.cluster.arm(Doom(point, "before", 3, worker=holder, freeze=True))
         return holder
 
-    def goes_on(self) -> None:
+    def await_results(self) -> None:
         """Returns when all that was fed, and some that is fed now, is processed."""
         self.feed()
         self.until(self.caught_up, "all that was fed is processed")

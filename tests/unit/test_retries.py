@@ -24,7 +24,7 @@ def found_in(path: Path) -> Iterator[str]:
     for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if any(_endless(node) or _goes_on(node) for node in _own(function)):
+        if any(_endless(node) or _continues(node) for node in _own(function)):
             yield f"{name}:{function.name}"
 
 
@@ -40,7 +40,7 @@ def _endless(node: ast.AST) -> bool:
     return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
 
 
-def _goes_on(node: ast.AST) -> bool:
+def _continues(node: ast.AST) -> bool:
     """It handles an error that asks to try again, without raising in every way."""
     if isinstance(node, ast.ExceptHandler) and node.type is not None:
         return _names(node.type) & RETRIED != set() and not isinstance(node.body[-1], ast.Raise)
@@ -73,5 +73,5 @@ def test_the_search_finds_loops_and_handlers(tmp_path: Path) -> None:
 def _found(text: str) -> Iterator[str]:
     for function in ast.parse(text).body:
         assert isinstance(function, ast.FunctionDef)
-        if any(_endless(node) or _goes_on(node) for node in _own(function)):
+        if any(_endless(node) or _continues(node) for node in _own(function)):
             yield function.name

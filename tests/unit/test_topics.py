@@ -23,7 +23,7 @@ def specs(units: int, frames: int) -> dict[str, TopicSpec]:
 
 
 @pytest.mark.parametrize(("partitions", "rolls_ms"), [(1, SHORTEST_ROLL_MS), (4, SHORTEST_ROLL_MS), (31, 7_750)])
-def test_topics_trimmed_all_the_time_roll_by_time_and_more_seldom_with_more_partitions(
+def test_topics_trimmed_all_the_time_roll_by_time_and_less_often_with_more_partitions(
     partitions: int, rolls_ms: int
 ) -> None:
     for name, found in (("data.a.0", specs(1, partitions)), ("checkpoints", specs(partitions, 1))):

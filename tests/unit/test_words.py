@@ -67,3 +67,13 @@ def test_the_name_of_a_test_names_a_thing(
     ]
     file.write_text("def test_whatsoever_and_once_are_words() -> None: ...\n", encoding="utf-8")
     assert words["main"]() == 0
+
+
+def test_words_of_identifiers_are_looked_at(
+    words: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "some.py"
+    file.write_text("def look():\n    is_in_charge = 1\n", encoding="utf-8")  # words: keep
+    words["main"].__globals__.update(ROOT=tmp_path, tracked=lambda: [file])
+    assert words["main"]() == 1
+    assert capsys.readouterr().out == "some.py:2: 'in charge': write the leader, leads\n"  # words: keep

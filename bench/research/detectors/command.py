@@ -15,7 +15,7 @@ from bench.research.detectors.study import DETECTORS, LEVELS, MISSES, Outcome, s
 from bench.rig.cluster import folder_of_its_own
 from bench.rig.figures import shown
 from bench.rig.machine import machine, resting, versions
-from bench.rig.resumed import Record, go_on
+from bench.rig.resumed import Record, run_resumably
 from holdfast.services.cli.terminal import console
 
 RECORD = Path(".holdfast") / "bench-detectors.jsonl"
@@ -29,7 +29,7 @@ def main(words: Sequence[str]) -> int:
     levels = [level for level in LEVELS if level in options.load]
     record = Record(options.record, Outcome, restart=options.restart)
     before = resting(0.5)
-    status = go_on(lambda: _run(levels, record, seconds), _err)
+    status = run_resumably(lambda: _run(levels, record, seconds), _err)
     asked = [one for one in record.made if one.level in levels]
     rows, spent = report(asked, options.detector, options.misses), costs(asked)
     if rows:

@@ -15,7 +15,7 @@ from bench.research.papers.figure import Figure, Values
 from bench.research.papers.kept import Kept, Measured
 from bench.research.papers.page import judged, page
 from bench.rig.machine import machine, versions
-from bench.rig.resumed import go_on
+from bench.rig.resumed import run_resumably
 from holdfast.services.cli.terminal import console
 
 OUT = Path("docs") / "figures"
@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.restart:
         for figure in chosen:
             kept.forget(figure)
-    status = 0 if options.draw else go_on(lambda: measure(chosen, kept, options.points), _err)
+    status = 0 if options.draw else run_resumably(lambda: measure(chosen, kept, options.points), _err)
     measured = {figure.tag: kept.read(figure) for figure in FIGURES}
     write(options.out, FIGURES, measured)
     _err.print(_verdicts(chosen, measured))

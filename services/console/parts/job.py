@@ -32,7 +32,7 @@ UNITS_A_PAGE = 50
 """Units are sent again when one changes: all those of a large job would be hundreds of kilobytes each time."""
 MOST_PARTS = 3
 """Partitions whose lag is shown without a hover."""
-NO_TIME = ("end", "loaded")
+NOT_TIMES = ("end", "loaded")
 """Words that stand in the place of a watermark."""
 
 
@@ -144,7 +144,7 @@ def _watermark(job: LiveJob, source: str) -> str | None:
     """The lowest of the units that read it, since that counts."""
     names = {unit.name for unit in job.plan.units if source in unit.operators}
     marks = [one.watermark for one in job.status.units if one.unit in names]
-    times = [mark for mark in marks if mark not in NO_TIME]
+    times = [mark for mark in marks if mark not in NOT_TIMES]
     if None in times:
         return None
     return min((mark for mark in times if mark), default=marks[0] if marks else None)
@@ -153,7 +153,7 @@ def _watermark(job: LiveJob, source: str) -> str | None:
 def _slowest(job: LiveJob) -> str:
     """The source with the lowest watermark of several with one; empty: none holds another back."""
     marks = {one.operator: _watermark(job, one.operator) for one in job.plan.sources}
-    times = {name: mark for name, mark in marks.items() if mark and mark not in NO_TIME}
+    times = {name: mark for name, mark in marks.items() if mark and mark not in NOT_TIMES}
     if len(set(times.values())) < 2:
         return ""
     return min(times, key=lambda name: times[name])
@@ -162,7 +162,7 @@ def _slowest(job: LiveJob) -> str:
 def _time(watermark: str | None) -> Node:
     if watermark is None:
         return muted("none yet")
-    if watermark in NO_TIME:
+    if watermark in NOT_TIMES:
         return muted(watermark)
     return element("span", text(watermark[:16].replace("T", " ")), title=watermark)
 

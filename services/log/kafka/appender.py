@@ -107,25 +107,32 @@ class KafkaAppender:
     def _left(self) -> int:
         """Records without an answer after a wait. An error of the wait was said by `flush`, or is a record's answer."""
         try:
-            return self._wait(self._producer.flush, CLOSE_S)
-        except Retriable:
+            return self._noted(self._producer.flush, CLOSE_S)
+        except _OF_CALLBACKS:
             return len(self._producer)
 
     def _wait(self, call: Callable[[float], int], timeout_s: float) -> int:
-        """The answer of the client. An error that ends the producer is raised by one wait only, and kept for later."""
+        """The client's answer to a wait."""
+        try:
+            return self._noted(call, timeout_s)
+        except _OF_CALLBACKS as raised:
+            raise self._cluster.unanswered("append", self._fatal) from raised
+
+    def _noted(self, call: Callable[[float], int], timeout_s: float) -> int:
+        """As `_wait`, in the client's errors. The cause of a producer's end is raised by one wait only: it is kept."""
         try:
             return call(timeout_s)
         except _OF_CALLBACKS as raised:
             cause = raised.__cause__ or raised
             self._fatal = error_of(cause).str() if isinstance(cause, KafkaException) else str(cause)
-            raise self._cluster.unanswered("append", self._fatal) from raised
+            raise
 
     def _cause(self, error: KafkaError) -> str:
         """Text of an error. A producer that has ended answers every call with the same words, which name no cause."""
         if error.code() != KafkaError._FATAL:
             return error.str()
-        with contextlib.suppress(Retriable):
-            self._wait(self._producer.poll, 0)
+        with contextlib.suppress(*_OF_CALLBACKS):
+            self._noted(self._producer.poll, 0)
         return self._fatal or error.str()
 
     def _answered(self, error: KafkaError | None, message: KafkaMessage, done: Delivered | None = None) -> None:

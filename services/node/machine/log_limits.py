@@ -22,7 +22,7 @@ class LogLimits:
     def exceeded(self, log: Path) -> bool:
         return log.exists() and log.stat().st_size > self.bytes
 
-    def put_aside(self, log: Path) -> None:
+    def rotate(self, log: Path) -> None:
         """Moves away the log of a process that does not run. Raises OSError."""
         newest = self._make_room(log)
         if newest is None:

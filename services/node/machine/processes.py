@@ -196,7 +196,7 @@ def open_log(log: Path, limits: LogLimits = LIMITS) -> BinaryIO:
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if limits.exceeded(log):
-            limits.put_aside(log)
+            limits.rotate(log)
         return os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
     except OSError:
         return open(os.devnull, "ab")

@@ -66,7 +66,7 @@ def status(cluster: LocalCluster, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("start", ["earliest", pytest.param("latest", marks=pytest.mark.long)])
-def test_a_topic_that_was_created_anew_stops_the_job_until_a_person_says_where_to_go_on(
+def test_a_topic_that_was_created_again_stops_the_job_until_a_person_says_where_to_continue(
     cluster: LocalCluster, tmp_path: Path, start: str
 ) -> None:
     name = f"anew-{start}"

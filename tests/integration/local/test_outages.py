@@ -39,7 +39,7 @@ def assert_exact(cluster: LocalCluster, job: str, records: int) -> None:
 
 
 @pytest.mark.long
-def test_kafka_dies_and_kafka_stands_still_in_the_middle_of_a_job(cluster: LocalCluster) -> None:
+def test_kafka_dies_and_kafka_hangs_in_the_middle_of_a_job(cluster: LocalCluster) -> None:
     """In each run: struck/test_failover.py restarts Kafka below a job; test_service_logs.py has an outage."""
     fed = orders(30_000)
     third = len(fed) // 3
@@ -69,7 +69,7 @@ def test_kafka_dies_and_kafka_stands_still_in_the_middle_of_a_job(cluster: Local
     until(lambda: cluster.events("kafka-restarted"), "it is reported")
 
 
-def test_a_worker_whose_disk_is_full_stops_and_says_so_and_its_units_go_on(cluster: LocalCluster) -> None:
+def test_a_worker_whose_disk_is_full_stops_and_says_so_and_its_units_continue(cluster: LocalCluster) -> None:
     """A limit of the size of its files stands for the full disk."""
     wide = Partition("wide", 0)
     cluster.log.create([TopicSpec(wide.topic, 1), TopicSpec("wide-out", 1)])

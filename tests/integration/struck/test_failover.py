@@ -55,7 +55,7 @@ def promoted(struck: Struck, epoch: int) -> Callable[[], Change | None]:
     return lambda: struck.made(UNIT, epoch, PROMOTED)
 
 
-def test_the_primary_is_killed_and_the_unit_goes_on_at_its_secondary(struck: Struck) -> None:
+def test_the_primary_is_killed_and_the_unit_continues_at_its_secondary(struck: Struck) -> None:
     with running(struck, HYBRID, "killed") as job:
         primary, secondary, epoch = job.pair(UNIT)
         struck.kill(primary.worker)
@@ -77,7 +77,7 @@ def test_the_primary_is_killed_and_the_unit_goes_on_at_its_secondary(struck: Str
         assert active[0].phases_ms.keys() == {"activation", "replay", "first_output", "recovered"}
 
 
-def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(struck: Struck) -> None:
+def test_the_primary_stalls_the_unit_continues_and_is_rolled_back_when_it_answers(struck: Struck) -> None:
     """Tried again if a busy machine silenced the secondary, too: then the primary leads at once, without a rollback."""
     with running(struck, HYBRID, "stalled") as job:
         for _ in range(TRIES):
@@ -85,7 +85,7 @@ def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(
             with struck.frozen(primary.worker):
                 job.until_stance(UNIT, Stance.SWITCHED)
                 assert struck.leader_of(UNIT) == secondary.worker
-                job.goes_on()
+                job.await_results()
             job.under_load(partial(rolled_back, struck, epoch), "it is rolled back")
             job.under_load(struck.protected, "every unit is protected again")
             reasons = struck.reasons(UNIT, epoch)
@@ -117,8 +117,8 @@ def test_a_primary_wakes_after_its_promotion_with_something_in_hand_and_does_no_
 
         with struck.frozen(frozen, by_itself=True):
             job.under_load(without_it, "others lead, and it has no place any more")
-            job.goes_on()
-        job.goes_on()
+            job.await_results()
+        job.await_results()
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_the_primary_is_killed_while_both_copies_work(struck: Struck) -> None:
             with struck.frozen(primary.worker):
                 job.until_stance(UNIT, Stance.SWITCHED)
                 job.feed(BACKLOG)
-                job.goes_on()
-            job.goes_on()
+                job.await_results()
+            job.await_results()
             struck.kill(primary.worker)
             job.under_load(struck.protected, "every unit is protected again")
             if (SWITCHED, PROMOTED) in pairwise(struck.reasons(UNIT, epoch)):
@@ -216,7 +216,7 @@ def test_a_recovery_replica_that_starts_late_agrees_and_takes_over_alone(struck:
             job.under_load(struck.protected, "every unit is protected again")
             assert struck.authors(UNIT, epoch) == {"recovery-1"}
         primary, secondary, epoch = job.pair(UNIT)
-        job.goes_on()
+        job.await_results()
         struck.kill(primary.worker)
         change = job.under_load(without(struck, epoch, primary), "the primary is replaced")
         assert change.committer.worker == secondary.worker
@@ -231,7 +231,7 @@ def test_the_broker_restarts_and_nobody_is_taken_for_dead(struck: Struck) -> Non
     with running(struck, HYBRID, "broker") as job:
         before = {unit: struck.change(unit) for unit in job.units}
         struck.restart_kafka()
-        job.goes_on()
+        job.await_results()
         job.under_load(struck.protected, "every unit is protected")
         for unit, one in before.items():
             assert _runs(struck.change(unit)) == _runs(one), f"{unit}: a role may pass on and back, a copy stays"

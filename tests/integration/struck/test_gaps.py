@@ -67,12 +67,12 @@ def test_kills_lose_the_records_that_the_unit_skips_and_no_others(struck: Struck
         job.begin()
         (unit,) = job.units
         for _ in range(KILLS):
-            job.go_on(1.0, load=10)
+            job.run_for(1.0, load=10)
             primary, secondary, _ = job.pair(unit)
             struck.kill(primary.worker)
             job.under_load(partial(_leads, struck, unit, secondary.worker), "the secondary leads")
             job.under_load(struck.protected, "the unit is protected again")
-            job.goes_on()
+            job.await_results()
         job.feed()
         job.drain()
         job.await_end()

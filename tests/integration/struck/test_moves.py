@@ -53,11 +53,11 @@ def test_a_worker_that_gets_sigterm_hands_its_units_over_before_it_ends(
     with running(struck, tolerant(scheme), f"sigterm-{scheme}") as job:
         for _ in range(TRIES):
             primary, _, epoch = job.pair(UNIT)
-            job.goes_on()
+            job.await_results()
             since_ms = int(time.time() * 1000)
             os.kill(struck.pid(primary.worker), signal.SIGTERM)
             job.under_load(lambda gone=primary: _left(struck, job, gone.incarnation), "it has no unit any more")  # type: ignore[misc]
-            job.goes_on()
+            job.await_results()
             record_property("silence_ms", silence_ms(struck, job, since_ms))
             job.under_load(struck.protected, "every unit is protected again, and the worker is back")
             reasons = struck.reasons(UNIT, epoch)

@@ -132,7 +132,7 @@ def check(cluster: Cluster) -> list[str]:
         found += commits.check(cluster.broker, generation.plan, generation.topics, generation.ended)
         found += _every_record_is_cut(cluster, generation)
         found += _nobody_gives_way_unled(cluster, generation)
-        found += _asked_to_read_anew(cluster, generation)
+        found += _asked_to_read_again(cluster, generation)
         found += raises.check(cluster, generation.plan, generation.topics)
         found += standbys.check(cluster.broker.written, generation.plan, generation.topics, cluster.healed_us)
         found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
@@ -489,7 +489,7 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
                 yield f"not cut: {task} ended at {reached}, short of {short}"
 
 
-def _asked_to_read_anew(cluster: Cluster, generation: Generation) -> Iterator[str]:
+def _asked_to_read_again(cluster: Cluster, generation: Generation) -> Iterator[str]:
     """Checks that no record of a topic that was created again is cut until a person has said where the job
     continues.
     """

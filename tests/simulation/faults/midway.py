@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.faults.catalogue import Fault
     from tests.simulation.processes.cluster import Cluster
 
-ANEW_MS = 600
+RESUBMITTED_MS = 600
 """Time after which everything that runs has ended."""
 CANCELLED_MS = 700
 LOOK_US = 2_000
@@ -54,9 +54,9 @@ OUTRUN: Mapping[str, Outrun] = {
 
 
 def _anew(cluster: Cluster) -> None:
-    """The job that runs is cancelled; ANEW_MS later the next one is submitted."""
+    """The job that runs is cancelled; RESUBMITTED_MS later the next one is submitted."""
     _command(cluster, "cancel")
-    cluster.timeline.after(ANEW_MS * 1000, lambda: cluster.submit(cluster.job.spec))
+    cluster.timeline.after(RESUBMITTED_MS * 1000, lambda: cluster.submit(cluster.job.spec))
 
 
 def _command(cluster: Cluster, command: str) -> None:
@@ -75,9 +75,9 @@ def outrun(cluster: Cluster, fault: Fault) -> None:
             process.link.catch_up(kind, "in")
 
     _anew(cluster)
-    cluster.timeline.after((ANEW_MS + row.lags_ms) * 1000, lag)
-    cluster.timeline.after((ANEW_MS + row.asks_ms) * 1000, lambda: _command(cluster, row.command))
-    cluster.timeline.after((ANEW_MS + row.asks_ms + fault.ms) * 1000, catch_up)
+    cluster.timeline.after((RESUBMITTED_MS + row.lags_ms) * 1000, lag)
+    cluster.timeline.after((RESUBMITTED_MS + row.asks_ms) * 1000, lambda: _command(cluster, row.command))
+    cluster.timeline.after((RESUBMITTED_MS + row.asks_ms + fault.ms) * 1000, catch_up)
 
 
 ASKED: Mapping[str, str] = {
@@ -93,9 +93,9 @@ def unserved(cluster: Cluster, fault: Fault) -> None:
     """detail: a row of ASKED. A job is submitted and soon cancelled; the target waits for its answer all the time."""
     link, request = cluster.processes[fault.target[0]].link, ASKED[fault.detail]
     _anew(cluster)
-    cluster.timeline.after(ANEW_MS * 1000, lambda: link.unserved.add(request))
-    cluster.timeline.after((ANEW_MS + CANCELLED_MS) * 1000, lambda: _command(cluster, "cancel"))
-    cluster.timeline.after((ANEW_MS + fault.ms) * 1000, lambda: link.unserved.discard(request))
+    cluster.timeline.after(RESUBMITTED_MS * 1000, lambda: link.unserved.add(request))
+    cluster.timeline.after((RESUBMITTED_MS + CANCELLED_MS) * 1000, lambda: _command(cluster, "cancel"))
+    cluster.timeline.after((RESUBMITTED_MS + fault.ms) * 1000, lambda: link.unserved.discard(request))
 
 
 # -- a unit between two schemes, or between two copies ----------------------------------------------------------------

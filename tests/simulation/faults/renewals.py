@@ -84,7 +84,7 @@ class Reading:
         sources = () if self.plan is None else self.plan.sources
         return [f"{s.operator}-{index}" for s in sources if s.topic == topic for index in range(len(s.owners))]
 
-    def goes_on(self, topic: str, id: str) -> bool:
+    def continues(self, topic: str, id: str) -> bool:
         """All sources of the topic read the one with that id."""
         log, sources = self.look(), () if self.plan is None else self.plan.sources
         own = [source.operator for source in sources if source.topic == topic]
@@ -187,12 +187,12 @@ class _Renewal:
             many = Feed(now_ms, self._topic, index, values[:1] * (past + 1))
             cluster.timeline.after(0, partial(cluster.feed, many, freely=True))
         pause_us = self._random.randint(600_000, 2_000_000)
-        cluster.timeline.after(pause_us, partial(self._when, self._goes_on, self._release))
+        cluster.timeline.after(pause_us, partial(self._when, self._check_continued, self._release))
 
-    def _goes_on(self) -> bool:
+    def _check_continued(self) -> bool:
         """Asks for that, and asks again, as long as the job is stopped."""
         cluster = self._cluster
-        if self._reading.goes_on(self._topic, self._id):
+        if self._reading.continues(self._topic, self._id):
             return True
         if self._stopped() and cluster.timeline.now_us - self._asked_us > ASKED_EVERY_MS * 1000:
             self._asked_us = cluster.timeline.now_us
@@ -233,7 +233,7 @@ class EveryTopic(taken_in.Sources):
         id = self._reading.read_from[task, cut.batch]
         if self._last.setdefault(task, id) != id:
             self._last[task] = id
-            self._reference.begin_anew(task)
+            self._reference.begin_again(task)
         stored = self._stored[id]
         read = [stored[r.partition].read(r.start, r.stop - r.start) if r.stop > r.start else [] for r in cut.ranges]
         return Taken(cut, [taken_in.records_of(messages) for messages in read])

@@ -76,7 +76,7 @@ def upgraded_before_downgraded() -> AbstractContextManager[object]:
     return mock.patch.object(Replication, "_direct", direct)
 
 
-def replanned_whatever_goes_on() -> AbstractContextManager[object]:
+def replanned_whatever_happens() -> AbstractContextManager[object]:
     """The planner is asked, and its answer counts, though copies are missing or an incident is open."""
     true_answered, true_look = Replication.answered, Replication.look
 

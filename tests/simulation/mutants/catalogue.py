@@ -40,7 +40,7 @@ from tests.simulation.mutants.budgets import (
     planned_before_all_read_plans,
     planned_over_budget,
     replanned_to_and_fro,
-    replanned_whatever_goes_on,
+    replanned_whatever_happens,
     upgraded_before_downgraded,
 )
 from tests.simulation.mutants.bug import Bug
@@ -443,7 +443,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(own_plan_followed, "mixed", 4, "budget", run_ms=1_500),
     Mutant(replanned_to_and_fro, "to and fro", 3, "budget", run_ms=1_500),
     Mutant(upgraded_before_downgraded, "over budget", 8, "budget", run_ms=2_500),
-    Mutant(replanned_whatever_goes_on, "calm", 9, "budget", run_ms=1_500),
+    Mutant(replanned_whatever_happens, "calm", 9, "budget", run_ms=1_500),
     Mutant(outage_withdrawn_by_the_placement, "over too early", 3, "outages", run_ms=1_500),
     Mutant(outage_never_over, "outage open", 3, "outages", run_ms=1_500),
     Mutant(tentative_frame_taken_as_stable, "replay differs", 8, "outages", run_ms=3_000),

@@ -45,7 +45,7 @@ class Reference(Replay):
         self.differ += self._compare()
         return outcomes
 
-    def begin_anew(self, task: str) -> None:
+    def begin_again(self, task: str) -> None:
         """From here on the task reads another topic: no event time of the old one counts."""
         for unit in self._units:
             source = unit._sources.get(task)

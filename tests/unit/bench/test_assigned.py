@@ -54,5 +54,5 @@ def test_the_worst_worker_is_judged_as_well_as_the_mean() -> None:
     assert verdict(W10.checks(curves(mean={**PAPER, (MINMAX, STATIC): 900.0}))) is Verdict.IN_SHAPE
 
 
-def test_a_time_that_goes_on_rising_past_nine_workers_is_not_reproduced() -> None:
+def test_a_time_that_continues_to_rise_past_nine_workers_is_not_reproduced() -> None:
     assert verdict(W10.checks(curves(rising=0.1))) is Verdict.NOT

@@ -88,7 +88,7 @@ def test_places_are_told_apart_where_the_goals_do() -> None:
     assert found[0].measured["max"] == 50.0, "beyond the silence there was before"
 
 
-def test_a_worker_that_had_a_source_in_charge_as_well_counts_as_one_of_the_edge() -> None:
+def test_a_worker_that_led_a_source_as_well_counts_as_a_worker_of_the_edge() -> None:
     outcome = made("active-replication", KILL, "count")
     alone, both = (msgspec.structs.replace(outcome, charged=held) for held in (("count",), ("count", "source")))
     assert (alone.place, both.place) == (BETWEEN, EDGE)

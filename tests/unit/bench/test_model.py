@@ -86,7 +86,7 @@ def test_the_same_seed_gives_the_same_story() -> None:
     assert story() == story()
 
 
-def test_workers_that_are_fully_loaded_capture_nothing_and_go_on() -> None:
+def test_workers_that_are_fully_loaded_capture_nothing_and_continue() -> None:
     hosts = names(3)
     units = even(hosts, lambda: constant(0.5), 0.8)
     cluster = Cluster(Settings(MINMAX), units, hosts).run(3_000)

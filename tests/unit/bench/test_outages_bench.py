@@ -33,7 +33,7 @@ def test_outages_already_made_are_not_made_again_and_rounds_hold_the_others() ->
     assert Counter(one for some in found for one in some) == Counter(left)
 
 
-def test_an_outage_without_tentative_rows_counts_in_no_time_of_a_first_row() -> None:
+def test_an_outage_without_tentative_rows_has_no_time_of_a_first_row() -> None:
     (row,) = report([made(first_ms=120.0), made(first_ms=-1.0, tentative=0), made(first_ms=240.0)])
     assert (row.times, row.with_rows, row.tentative) == (3, 2, 14)
     assert (row.first_ms, row.share) == (120.0, 0.1)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from bench.rig.followed import MeasureFailed
-from bench.rig.resumed import INTERRUPTED, Record, go_on
+from bench.rig.resumed import INTERRUPTED, Record, run_resumably
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -31,13 +31,13 @@ def test_a_record_keeps_its_results_until_a_restart(tmp_path: Path) -> None:
     ("fault", "status", "says"),
     [(None, 0, ""), (KeyboardInterrupt(), INTERRUPTED, "stopped"), (MeasureFailed("no worker"), 1, "no worker")],
 )
-def test_however_it_ends_it_says_how_to_go_on(fault: BaseException | None, status: int, says: str) -> None:
+def test_a_bench_that_ends_says_how_to_continue(fault: BaseException | None, status: int, says: str) -> None:
     told = io.StringIO()
 
     def work() -> None:
         if fault is not None:
             raise fault
 
-    assert go_on(work, Console(file=told)) == status
+    assert run_resumably(work, Console(file=told)) == status
     assert says in told.getvalue()
     assert bool(fault) == ("continues from here" in told.getvalue())

@@ -64,7 +64,7 @@ def test_throughput_is_the_median_of_rounds_and_the_rest_is_measured_once(monkey
     assert not any(left.values())
 
 
-def test_bytes_that_were_trimmed_away_were_appended_all_the_same(tmp_path: Path) -> None:
+def test_bytes_that_were_trimmed_away_were_appended_anyway(tmp_path: Path) -> None:
     for folder, name in (("job.1.data-0", "0.log"), ("job.1.data-0", "0.index"), ("other-0", "0.log")):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_bytes(b"x" * 100)

@@ -69,7 +69,7 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 @pytest.mark.slow
-def test_a_stalled_worker_stands_still_and_then_goes_on(stage: Stage) -> None:
+def test_a_stalled_worker_is_stopped_and_then_continues(stage: Stage) -> None:
     process = stage.start("stall", "worker-1", "--seconds", str(STALL_S), "--json")
     until(lambda: stage.stopped)
     out, _ = process.communicate(timeout=HANG_S)

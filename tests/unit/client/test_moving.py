@@ -100,6 +100,6 @@ def test_a_command_that_the_controller_refuses_fails_at_once(monkeypatch: pytest
         Cluster(monkeypatch, lambda cluster: cluster.tell("command-refused")).move()
 
 
-def test_a_move_that_is_not_done_in_time_goes_on_and_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_that_is_not_done_in_time_continues_and_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandFailed, match=r"u-0 does not run on w2 after 0\.3 s"):
         Cluster(monkeypatch, lambda cluster: cluster.place(2, "w1", moved=0, moving="w2")).move(0.3)

@@ -97,7 +97,7 @@ def test_values_that_the_topic_no_longer_holds_are_taken_from_the_letter(site: S
     assert site.sent() == [(None, b"bad")]
 
 
-def test_a_topic_made_anew_gives_no_other_record(site: Site) -> None:
+def test_a_topic_made_again_gives_no_other_record(site: Site) -> None:
     site.refuse(b"bad", b"k")
     site.log.delete(["orders"])
     site.log.create([TopicSpec("orders", 2)])

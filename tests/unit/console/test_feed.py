@@ -81,7 +81,7 @@ def test_the_feed_says_that_kafka_is_away_and_continues_when_kafka_is_back(
     assert site.feed.broken == ""
 
 
-def test_pictures_go_on_while_kafka_owes_an_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_continue_while_kafka_owes_an_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert site.feed.wait(HANG_S) is not None
     log, answers, asked, taken = site.cluster.door.log, threading.Event(), threading.Event(), threading.Semaphore(0)
     known, take = log.offsets, LiveView.picture

@@ -23,7 +23,7 @@ def running(**settings: Any) -> Cluster:
     return cluster
 
 
-PLACED_ANEW = "the primary is gone: placed again from the checkpoint log"
+PLACED_AGAIN = "the primary is gone: placed again from the checkpoint log"
 
 
 def since(cluster: Cluster, epoch: int = 1) -> list[Change]:
@@ -40,7 +40,7 @@ def test_a_worker_that_returns_gets_its_units_back_at_once() -> None:
     cluster.start("w1", "2")
     cluster.pass_s(1)
     assert {(c.copies[0].incarnation, c.reason) for c in since(cluster)} == {
-        ("2", f"{PLACED_ANEW} (worker w1 returned)")
+        ("2", f"{PLACED_AGAIN} (worker w1 returned)")
     }
     assert len(since(cluster)) == 2
     assert (cluster.statuses()[-1].state, cluster.statuses()[-1].available) == ("running", 4)
@@ -74,7 +74,7 @@ def test_the_units_of_a_worker_that_stays_silent_move_after_the_fail_stop_time_o
     assert since(cluster) == []
     cluster.pass_s(1.5)
     assert {(c.copies[0].worker, c.reason) for c in since(cluster)} == {
-        ("w2", f"{PLACED_ANEW} (worker w1 silent for 5.0 s)")
+        ("w2", f"{PLACED_AGAIN} (worker w1 silent for 5.0 s)")
     }
     assert cluster.statuses()[-1].available == 4
 
@@ -120,7 +120,7 @@ def test_a_worker_that_returns_with_other_versions_gets_none_of_its_units_back()
     cluster.start("w1", "2", versions={"holdfast": "next"})
     cluster.pass_s(1)
     assert set(cluster.placed().values()) == {"w2/1"}
-    assert {c.reason for c in since(cluster)} == {f"{PLACED_ANEW} (worker w1 returned with other versions)"}
+    assert {c.reason for c in since(cluster)} == {f"{PLACED_AGAIN} (worker w1 returned with other versions)"}
     assert cluster.statuses()[-1].available == 4
 
 
@@ -203,7 +203,7 @@ def test_an_outage_of_the_broker_moves_no_unit() -> None:
     assert since(cluster) == []
 
 
-def test_for_a_recovery_replica_that_starts_anew_a_worker_is_silent_from_then_on() -> None:
+def test_for_a_recovery_replica_that_starts_again_a_worker_is_silent_from_then_on() -> None:
     cluster = running(fail_stop_timeout_s=5)
     cluster.kill("w1")
     cluster.pass_s(4)

@@ -267,7 +267,7 @@ def test_a_draining_job_can_still_be_cancelled() -> None:
     assert refusals(cluster) == [f"pause: {cluster.replicas['c0'].core.jobs[end.generation].label} is draining"]
 
 
-def test_a_job_whose_topic_was_created_anew_goes_on_only_from_where_a_person_says() -> None:
+def test_a_job_whose_topic_was_created_again_continues_only_from_where_a_person_says() -> None:
     cluster = running()
     (source,) = cluster.plan().sources
     cluster.log.delete([source.topic])

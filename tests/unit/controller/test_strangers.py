@@ -54,7 +54,7 @@ def test_an_empty_assignment_ends_no_job_that_drains() -> None:
     assert cluster.states()[-1] == "ended"
 
 
-def test_a_controller_started_anew_takes_an_unplaced_job_for_running_unless_somebody_asked() -> None:
+def test_a_controller_started_again_takes_an_unplaced_job_for_running_unless_somebody_asked() -> None:
     cluster = running()
     unplace(cluster)
     cluster.start_replica("c1")
@@ -171,7 +171,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_plan_that_does_not_fit_together_is_refused_and_told_of(wrong: dict[str, Any]) -> None:
+def test_a_plan_that_does_not_fit_together_is_refused_and_reported(wrong: dict[str, Any]) -> None:
     cluster = running()
     offset = len(cluster.values(CLUSTER.plans))
     cluster.append(CLUSTER.plans, damaged(cluster, **wrong))

@@ -263,7 +263,7 @@ def resume(offset: int, id: str = "id-2", **first: dict[int, int]) -> Control:
     return Control("resume", offset, beginnings={"flights": Beginning(id, by_task)})
 
 
-def test_once_its_topic_is_another_one_no_cut_is_valid_until_a_resume_says_where_to_go_on() -> None:
+def test_once_its_topic_is_another_one_no_cut_is_valid_until_a_resume_says_where_to_continue() -> None:
     log = pinned()
     under_way = cut(log, "flights-0", "a", 2)
     assert log.read(1, REPLACED)

@@ -16,7 +16,7 @@ class Told:
         self.refusals = Refusals(self.events.append, lambda: self.now_ms, lambda: 7)
 
 
-def test_the_first_of_a_topic_is_told_of_with_topic_offset_and_cause() -> None:
+def test_the_first_of_a_topic_is_reported_with_topic_offset_and_cause() -> None:
     told = Told()
     told.refusals.refuse(DATA, 5, ValueError("no frame"), "job")
     (event,) = told.events
@@ -24,7 +24,7 @@ def test_the_first_of_a_topic_is_told_of_with_topic_offset_and_cause() -> None:
     assert event.detail == f"{DATA} offset 5: no frame"
 
 
-def test_many_of_a_topic_are_counted_and_told_of_once_in_a_while() -> None:
+def test_many_of_a_topic_are_counted_and_reported_once_in_a_while() -> None:
     told = Told()
     for offset in range(100):
         told.refusals.refuse(DATA, offset, "no frame")

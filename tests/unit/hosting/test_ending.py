@@ -31,13 +31,13 @@ class Asked:
         return self.ending.due(self.host, self.host)
 
 
-def test_nobody_asked_and_it_goes_on() -> None:
+def test_a_worker_that_nobody_asked_to_end_continues() -> None:
     asked = Asked()
     assert not asked.due()
     assert not asked.host.leaving
 
 
-def test_sigterm_is_told_at_once_and_it_ends_when_others_are_in_charge() -> None:
+def test_sigterm_is_told_at_once_and_a_worker_ends_when_others_lead() -> None:
     asked = Asked()
     asked.ending.asked(signal.SIGTERM)
     assert not asked.due()

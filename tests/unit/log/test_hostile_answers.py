@@ -279,7 +279,7 @@ def test_a_described_topic_has_all_its_partitions_and_is_absent_only_for_certain
         log.describe(["t"])
 
 
-def test_a_topic_that_a_broker_does_not_list_is_deleted_all_the_same(log: KafkaLog, library: Library) -> None:
+def test_a_topic_that_a_broker_does_not_list_is_deleted_anyway(log: KafkaLog, library: Library) -> None:
     log.delete(["unlisted"])
     assert library.deleted == ["unlisted"]
 

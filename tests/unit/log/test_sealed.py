@@ -147,7 +147,7 @@ def test_two_secrets_do_not_believe_each_other_and_say_so() -> None:
     assert [one.detail for one in cluster.reports] == [f"{CUTS} offset 0: {Fault.FOREIGN}"]
 
 
-def test_a_secret_is_changed_while_all_go_on() -> None:
+def test_a_secret_is_changed_while_all_continue() -> None:
     cluster = Cluster()
     steps = [cluster.other(OURS), cluster.other(OURS, OTHERS), cluster.other(OTHERS, OURS), cluster.other(OTHERS)]
     for before, after in itertools.pairwise(steps):

@@ -95,7 +95,7 @@ def test_an_error_that_a_person_must_mend_is_not_waited_for(kind: type[Retriable
     assert clock.now_s == 0.0
 
 
-def test_a_call_that_does_not_return_is_told_of_too() -> None:
+def test_a_call_that_does_not_return_is_reported_too() -> None:
     clock = Clock()
 
     def call() -> str:

@@ -78,7 +78,7 @@ def test_a_broker_that_is_alone_fences_its_former_self() -> None:
     assert brokers.count == 0
 
 
-def test_after_a_start_that_failed_they_are_fenced_anew() -> None:
+def test_after_a_start_that_failed_they_are_fenced_again() -> None:
     nodes = [Node() for _ in range(3)]
     nodes[0].fails = True
     brokers = Fenced(*nodes)

@@ -100,7 +100,9 @@ def test_a_member_that_cannot_be_started_is_tried_again(running: Running, monkey
     assert running.thread.is_alive()
 
 
-def test_a_disk_that_gets_full_is_told_before_anything_fails(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_is_reported_before_anything_fails(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(disk, "shortage", lambda _: "no room: 7 bytes free")
     running.thread.start()
     until(lambda: running.told == ["disk-full"], "it is told", HANG_S)
@@ -247,7 +249,7 @@ sys.exit(7)
 """
 
 
-def test_a_service_whose_log_cannot_be_written_goes_on() -> None:
+def test_a_service_whose_log_cannot_be_written_continues() -> None:
     with open(FULL, "w") as full:
         done = subprocess.run([sys.executable, "-c", SAYS], stdout=full, stderr=full, check=False)
     assert done.returncode == 7

@@ -48,7 +48,7 @@ def written(offset: int) -> str:
         ([ACTIVE], True),  # it crashed before it was known
     ],
 )
-def test_an_active_controller_without_a_broker_in_charge_is_enough(lines: list[str], fenced: bool) -> None:
+def test_an_active_controller_without_an_active_broker_is_enough(lines: list[str], fenced: bool) -> None:
     assert is_fenced(lines) is fenced
 
 

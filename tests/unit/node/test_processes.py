@@ -162,7 +162,7 @@ def test_a_program_that_does_not_exist_ends_with_a_reason_in_its_log(tmp_path: P
     assert "/no/such/program" in tail(tmp_path / "child.log")
 
 
-def test_a_large_log_is_put_aside_at_the_next_start(start: Start, tmp_path: Path) -> None:
+def test_a_large_log_is_rotated_at_the_next_start(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "child.log"
     for _ in range(3):
         start("print('some twenty letters')", limits=LogLimits(10)).wait(HANG_S)

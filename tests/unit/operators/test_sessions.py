@@ -96,7 +96,7 @@ def test_without_a_key_there_is_one_line_of_sessions() -> None:
     assert [(one["c"], one["window_start"].timestamp()) for one in task.end()] == [(2, 0), (1, 9)]
 
 
-def test_the_state_of_a_stream_that_goes_on_is_bounded() -> None:
+def test_the_state_of_a_stream_that_continues_is_bounded() -> None:
     task = sessions()
     for second in range(0, 300, 3):
         rows = [row(second, "always"), row(second, f"{second}"), row(second, f"{second % 30}")]

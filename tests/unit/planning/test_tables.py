@@ -119,7 +119,7 @@ def test_a_spec_that_no_table_can_have_is_refused_with_path_and_hint(
     assert len({one.path for one in found}) == len(found), "each mistake once"
 
 
-def test_a_mistake_in_the_tables_key_is_not_told_of_its_joins_as_well() -> None:
+def test_a_mistake_in_the_tables_key_is_not_reported_for_its_joins_as_well() -> None:
     assert [one.path for one in problems(tabled(join(), table=["z"]))] == ["sources.t.table[0]"]
 
 

@@ -22,7 +22,7 @@ def test_units_are_alike_unless_they_differ_by_half_a_power_of_two() -> None:
     assert relative({"a": 0.02, "b": 0.02, "c": 0.9}) == {"c": MOST}
 
 
-def test_a_counter_says_nothing_before_its_second_word_and_begins_anew_with_a_process() -> None:
+def test_a_counter_says_nothing_before_its_second_word_and_begins_again_with_a_process() -> None:
     consumption = Consumption()
     said(consumption, 0, a=0, b=0, c=5_000)
     assert consumption.of("abc") == {}

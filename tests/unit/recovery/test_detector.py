@@ -181,7 +181,7 @@ def test_a_switch_from_a_worker_that_really_stood_still_was_not_false() -> None:
     assert ears.detector.grace_us("w") == MIN_GRACE_US
 
 
-def test_silence_does_not_count_while_the_own_loop_stands_still() -> None:
+def test_silence_does_not_count_while_the_own_loop_hangs() -> None:
     ears = regular(Ears()).wait(50_000).pause(10_000_000)
     assert ears.misses() == 0
     ears.wait(70_000)
@@ -297,7 +297,7 @@ def test_the_wait_for_the_next_miss_ends_when_it_is_missed() -> None:
     assert ears.detector.wait_us("w", "1", FAIL_STOP_US) == 100_000
 
 
-def test_two_workers_of_one_name_at_two_addresses_are_noticed_and_a_host_set_up_anew_is_not() -> None:
+def test_two_workers_of_one_name_at_two_addresses_are_noticed_and_a_host_set_up_again_is_not() -> None:
     detector = Ears().detector
     newer, older = (Heartbeat("w", number, 0, address=f"m{number}:/d") for number in ("2", "1"))
     detector.read(newer)

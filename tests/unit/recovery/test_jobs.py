@@ -228,7 +228,7 @@ def crowd() -> tuple[Copy, ...]:
     return Copy("w1", "1", PRIMARY), *others
 
 
-def test_more_copies_than_any_row_gives_are_told_of_and_left_alone() -> None:
+def test_more_copies_than_any_row_gives_are_reported_and_left_alone() -> None:
     world = World(*(Worker(f"w{n}") for n in range(1, 5)), made=plan({"u-0": "hybrid"})).start().settle()
     epoch = world.change().epoch + 1
     assert strange(world, *crowd()) == [(epoch, "4 copies, and a unit that is normal has at most 2")]
@@ -246,7 +246,7 @@ def test_a_unit_with_more_copies_than_any_row_gives_is_taken_down_with_its_job()
     assert world.change().copies == ()
 
 
-def test_flags_and_schemes_that_nobody_knows_are_told_of() -> None:
+def test_flags_and_schemes_that_nobody_knows_are_reported() -> None:
     world = World(*(Worker(f"w{n}") for n in range(1, 5)), made=plan({"u-0": "hybrid"})).start().settle()
     odd = Copy("w2", "1", type(PRIMARY)(receive=False, commit=False))
     told = strange(world, Copy("w1", "1", PRIMARY), odd)

@@ -174,7 +174,7 @@ def test_a_leaving_worker_hands_its_units_to_their_standbys_and_gets_no_new_ones
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_leaving_worker_is_in_charge_of_nothing_within_a_second(scheme: str) -> None:
+def test_a_leaving_worker_leads_nothing_within_a_second(scheme: str) -> None:
     world = cluster(scheme)
     world.leave("w1")
     world.run(1)

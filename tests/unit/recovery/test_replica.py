@@ -173,7 +173,7 @@ def test_a_standby_that_moves_is_told_from_its_beginning_to_its_end(shell: Shell
     ]
 
 
-def test_a_unit_whose_standby_has_no_place_is_told_of_once_and_again_when_it_has_one(shell: Shell) -> None:
+def test_a_unit_whose_standby_has_no_place_is_reported_once_and_again_when_it_has_one(shell: Shell) -> None:
     def pass_s(seconds: float, *most: int) -> None:
         for step in range(round(seconds * 100)):
             shell.now_us += 10_000
@@ -249,7 +249,7 @@ def test_an_assignment_of_what_is_no_unit_is_skipped(shell: Shell) -> None:
     assert set(shell.replica.core.known.assigned.units()) == {UNIT}
 
 
-def test_a_worker_that_was_never_heard_is_given_up_all_the_same(shell: Shell) -> None:
+def test_a_worker_that_was_never_heard_is_given_up_anyway(shell: Shell) -> None:
     """Its heartbeats have gone by age; nobody can say when the last came."""
     copies = Copy("w8", "1", PRIMARY), Copy("w9", "1", Rung.HOT.flags)
     named = Assignment("controller", NOW_MS, (Change(UNIT, 2, copies, "hybrid", "placed", 3),))

@@ -205,7 +205,7 @@ def test_plans_of_equal_worth_do_not_swap() -> None:
     assert held(made) == units
 
 
-def test_nothing_is_planned_anew_while_a_worker_is_away() -> None:
+def test_nothing_is_planned_again_while_a_worker_is_away() -> None:
     made = world(0.4, Flow(10, 10, 10, 10), replicas=1)
     made.run(8)
     number, units = current(made).number, current(made).units
@@ -276,7 +276,7 @@ def test_a_change_by_an_older_plan_is_not_valid() -> None:
     assert not assigned.read(_record(Change(unit, 4, plan=0)))
 
 
-def test_a_snapshot_holds_the_plan_and_a_fold_that_begins_with_it_goes_on_the_same() -> None:
+def test_a_snapshot_holds_the_plan_and_a_fold_that_begins_with_it_continues_the_same() -> None:
     standings = Standings()
     standings.read(0, _record(plans=(_plan(1, "s-0"),)))
     snapshot = standings.snapshot()
@@ -289,7 +289,7 @@ def test_a_snapshot_holds_the_plan_and_a_fold_that_begins_with_it_goes_on_the_sa
     assert standings.check(9, other.snapshot())
 
 
-def test_an_answer_keeps_of_the_present_plan_what_costs_next_to_nothing() -> None:
+def test_an_answer_keeps_the_parts_of_the_present_plan_that_cost_little() -> None:
     plan = budgeted(0.4)
     rates = Rates({"s": (10.0, 10.05, 10.0, 10.0)})
     assert answer(Question(JOB, plan, 0.4, 1, ("k-0", "s-0"), measured=Moving(rates))).units == ("k-0", "s-0")

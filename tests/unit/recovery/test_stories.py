@@ -513,7 +513,7 @@ def test_without_a_notice_the_first_missed_heartbeat_switches() -> None:
     assert world.leader_of() == "w2"
 
 
-def test_both_copies_killed_together_are_placed_anew_from_the_checkpoint_log() -> None:
+def test_both_copies_killed_together_are_placed_again_from_the_checkpoint_log() -> None:
     world = cluster()
     world.kill("w1")
     world.kill("w2")
@@ -592,7 +592,7 @@ def test_while_both_are_silent_nothing_is_done() -> None:
     assert story(world) == []
 
 
-def test_a_broker_that_stands_still_switches_nothing() -> None:
+def test_a_broker_that_hangs_switches_nothing() -> None:
     world = cluster()
     world.broker_up = False
     world.run(5)

@@ -72,7 +72,7 @@ def test_a_leader_stays_one_over_later_assignments_and_keeps_the_epoch_of_its_fe
     assert (core.epoch, core.leading) == (2, 1)
 
 
-def test_a_leader_that_another_has_fenced_stops_and_fences_again_only_when_it_is_placed_anew() -> None:
+def test_a_leader_that_another_has_fenced_stops_and_fences_again_only_when_it_is_placed_again() -> None:
     core = after(*LED)
     assert does(core, life.Superseded("epoch 2 has begun")) == ((A.STOP,), State.FENCED)
     assert (core.reported, core.error) == ("fenced", "epoch 2 has begun")

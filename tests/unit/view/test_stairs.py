@@ -33,7 +33,7 @@ def test_each_query_that_is_back_is_a_step() -> None:
     assert [one.available for one in (stairs(JOB, QUERIES, [*BEGUN, *more]) or found).steps] == [1, 2, 3]
 
 
-def test_an_incident_that_grows_is_one_and_the_next_one_begins_anew() -> None:
+def test_an_incident_that_grows_is_one_and_the_next_one_begins_again() -> None:
     grown = [*BEGUN, *told((2_500, "incident", "worker-2 failed"))]
     assert (stairs(JOB, QUERIES, grown) or fail()).began_ms == 1_100
     over = [*grown, *told((3_000, "incident-over", ""), (3_100, "query-available", "a"))]

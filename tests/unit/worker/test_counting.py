@@ -28,7 +28,7 @@ class Job:
         self.asked.add(unit)
         return unit not in self.gone
 
-    def goes_on(self, *units: str, ms: float = 100.0) -> int:
+    def process(self, *units: str, ms: float = 100.0) -> int:
         """These units process a batch, which the sources have cut."""
         self.now_ms += ms
         self.newest += 1
@@ -43,7 +43,7 @@ def after_a_while(gone: Collection[str]) -> Job:
     job.slowest()
     job.gone = gone
     for _ in range(int(STILL_MS // 100) + 1):
-        job.goes_on("s", "c")
+        job.process("s", "c")
     return job
 
 
@@ -56,7 +56,7 @@ def test_a_unit_without_a_place_and_what_only_it_feeds_hold_nothing_back() -> No
 def test_nobody_is_asked_for_units_that_process() -> None:
     job = Job()
     for _ in range(100):
-        job.goes_on("s", "a", "b", "c")
+        job.process("s", "a", "b", "c")
     assert (job.asked, job.slowest()) == (set(), job.newest)
 
 
@@ -77,7 +77,7 @@ def test_nobody_is_asked_for_units_of_a_job_at_rest_which_is_cut_seldom() -> Non
     """Else each worker would read all heartbeats for as long as a job is at rest."""
     job = Job()
     for _ in range(10):
-        job.goes_on(ms=2 * STILL_MS)
+        job.process(ms=2 * STILL_MS)
         job.processed = dict.fromkeys(BELOW, job.newest)
         job.now_ms += 50
         job.slowest()
@@ -89,10 +89,10 @@ def test_a_unit_that_has_a_place_again_counts_once_it_has_come_near() -> None:
     job.gone = ()
     job.newest += 2 * MAX_LEAD_BATCHES
     job.processed |= {"s": job.newest, "c": job.newest, "a": 101, "b": 100}
-    assert job.goes_on("s", "c") == job.newest
+    assert job.process("s", "c") == job.newest
     assert job.counting.out == {"a", "b"}
     job.processed["a"] = job.newest
-    assert job.goes_on("s", "c", "a") == job.newest
+    assert job.process("s", "c", "a") == job.newest
     assert job.counting.out == {"b"}, "what it feeds is still far behind"
     job.processed["b"] = job.newest - 5
     assert job.slowest() == job.newest - 5
@@ -109,22 +109,22 @@ def test_a_unit_that_goes_back_holds_nothing_back_until_it_has_come_near() -> No
     """Nor does what it feeds, which waits for it; another query's sources continue."""
     job = Job()
     for _ in range(100):
-        job.goes_on("s", "a", "b", "c")
+        job.process("s", "a", "b", "c")
     job.processed["a"] = job.newest - MAX_LEAD_BATCHES - 20
-    assert job.goes_on("s", "c") == job.newest
+    assert job.process("s", "c") == job.newest
     assert job.counting.out == {"a", "b"}
     job.processed["a"] += 10
-    assert job.goes_on("s", "c") == job.newest
+    assert job.process("s", "c") == job.newest
     job.processed["a"] = job.newest - MAX_LEAD_BATCHES + 5
-    assert job.goes_on("s", "c") == job.processed["a"]
+    assert job.process("s", "c") == job.processed["a"]
     assert "a" not in job.counting.out
 
 
 def test_a_unit_that_goes_back_a_little_counts() -> None:
     job = Job()
-    job.goes_on("s", "a", "b", "c")
+    job.process("s", "a", "b", "c")
     job.processed["a"] -= 5
-    assert job.goes_on("s", "b", "c") == job.processed["a"]
+    assert job.process("s", "b", "c") == job.processed["a"]
 
 
 def test_units_that_publish_seldom_are_given_more_time() -> None:
@@ -132,7 +132,7 @@ def test_units_that_publish_seldom_are_given_more_time() -> None:
     job.counting.still_ms = SELDOM_STILL_MS
     job.slowest()
     for _ in range(int(SELDOM_STILL_MS // 100)):
-        job.goes_on("s", "c")
+        job.process("s", "c")
     assert not job.asked
-    job.goes_on("s", "c")
+    job.process("s", "c")
     assert job.asked == {"a", "b"}

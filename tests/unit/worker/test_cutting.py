@@ -86,7 +86,7 @@ def test_a_settled_job_that_had_nothing_for_long_cuts_seldom_and_a_record_at_onc
 
 
 @pytest.mark.parametrize("change", [{"settled": False}, {"stirred_ms": 20_001 + IDLE_CUT_MS - REST_AFTER_MS}])
-def test_while_somebody_may_wait_for_time_to_pass_it_is_cut_as_ever(change: dict[str, Any]) -> None:
+def test_while_somebody_may_wait_for_time_to_pass_it_is_cut_as_always(change: dict[str, Any]) -> None:
     rest = replace(QUIET, settled=True, stirred_ms=0, last_ms=20_000, now_ms=20_000 + IDLE_CUT_MS)
     assert due(replace(rest, **change), RHYTHM) is Reason.IDLE
 

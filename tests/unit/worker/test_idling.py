@@ -42,7 +42,7 @@ class Task:
         return self.idling.watermark(self.standings)
 
 
-def one_goes_on() -> Task:
+def task_that_continues() -> Task:
     task = Task()
     task.brings(0, 100, at_ms=100)
     for at_ms in range(200, 2_000, 100):
@@ -51,7 +51,7 @@ def one_goes_on() -> Task:
 
 
 def test_a_partition_that_is_silent_while_others_bring_records_gives_way() -> None:
-    task = one_goes_on()
+    task = task_that_continues()
     assert task.watermark == 100
     task.hears(task.asks(1_900))
     assert task.watermark == 1_900
@@ -60,7 +60,7 @@ def test_a_partition_that_is_silent_while_others_bring_records_gives_way() -> No
 
 def test_an_idle_mark_gives_way_to_records_that_were_there_when_kafka_was_asked() -> None:
     """What lies in the silent partition and is not fetched yet was appended since, behind that."""
-    task = one_goes_on()
+    task = task_that_continues()
     question = task.asks(1_900)
     task.brings(1, 9_999, at_ms=1_950)
     task.hears(question)
@@ -68,7 +68,7 @@ def test_an_idle_mark_gives_way_to_records_that_were_there_when_kafka_was_asked(
 
 
 def test_an_end_that_kafka_does_not_confirm_is_no_end() -> None:
-    task = one_goes_on()
+    task = task_that_continues()
     task.hears(task.asks(1_900), {0: 7, 1: task.ends[1]})
     assert task.watermark == 100, "it holds more than the reader has brought"
     assert task.asks(1_901) is None, "its silence counts again"
@@ -77,8 +77,8 @@ def test_an_end_that_kafka_does_not_confirm_is_no_end() -> None:
     assert task.watermark == 100, "its leader is away"
 
 
-def test_the_watermark_stands_still_while_the_leader_of_an_idle_partition_is_away() -> None:
-    task = one_goes_on()
+def test_the_watermark_hangs_while_the_leader_of_an_idle_partition_is_away() -> None:
+    task = task_that_continues()
     task.hears(task.asks(1_900))
     task.brings(1, 5_000, at_ms=2_000)
     assert task.watermark == 1_900, "until Kafka is asked again, and answers"
@@ -95,7 +95,7 @@ def test_in_a_silence_of_all_nothing_becomes_idle() -> None:
     assert not task.idling.waits(task.standings, NO_WATERMARK, NO_WATERMARK, 1_000_000)
 
 
-def test_after_a_silence_the_time_counts_anew() -> None:
+def test_after_a_silence_the_time_counts_again() -> None:
     """The second piece of a backfill comes to one partition a little before the other."""
     task = Task()
     task.brings(0, 100, at_ms=100)

@@ -61,7 +61,7 @@ def test_a_fenced_copy_reads_the_decisions_before_it_starts_again() -> None:
     assert core.handle(life.StillCommits()) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.DROP_IMAGE, A.RESTORE)
 
 
-def test_a_fenced_copy_that_no_longer_commits_goes_on_with_what_it_has() -> None:
+def test_a_fenced_copy_that_no_longer_commits_continues_with_what_it_has() -> None:
     core = after(*UP, life.OutputFenced(), life.Placed(2, STANDBY))
     assert core.handle(life.CommitsNoMore()) == (A.FLAG, A.OUTPUTS, A.REPORT)
     assert core.state is State.RUNNING
@@ -98,7 +98,7 @@ def test_a_fenced_copy_whose_inputs_are_gone_rebuilds_once_it_knows_whether_it_c
     assert core.state is State.RESTORING
 
 
-def test_a_copy_whose_commit_was_not_answered_opens_its_outputs_anew_and_goes_on() -> None:
+def test_a_copy_whose_commit_was_not_answered_opens_its_outputs_again_and_continues() -> None:
     """Its state is right, whatever Kafka made of the rows; to rebuild it took seconds while leaders moved."""
     core = after(*UP)
     assert core.handle(life.OutputIndefinite()) == (A.KEEP_ROWS, A.CLOSE_OUTPUTS, A.OUTPUTS)

@@ -221,7 +221,7 @@ def test_an_empty_table_is_loaded_once_its_end_was_met() -> None:
     assert loaded(source)
 
 
-def test_a_table_that_is_written_all_the_time_is_loaded_all_the_same() -> None:
+def test_a_table_that_is_written_all_the_time_is_loaded_anyway() -> None:
     source = Source(table=True)
     source.append(0, 1, 2)
     source.fetch()

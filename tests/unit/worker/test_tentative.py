@@ -30,7 +30,7 @@ def test_a_copy_forks_once_it_has_stood_for_a_while_and_something_is_there() -> 
     assert line.done == 6
 
 
-def test_stable_batches_come_first_and_the_line_goes_on_while_they_catch_up() -> None:
+def test_stable_batches_come_first_and_the_line_continues_while_they_catch_up() -> None:
     line = forked()
     assert line.look(sight(5, stands=False), 200) is Do.NOTHING
     line.processed(9)

@@ -105,7 +105,7 @@ class Site:
         return [decode(one.value() or b"") for one in self.log.scan(Partition(TOPICS.dead_letters, 0))]
 
 
-def test_a_row_too_large_is_put_aside_and_the_others_go_on() -> None:
+def test_a_row_too_large_is_dead_lettered_and_the_others_continue() -> None:
     site = Site()
     refused = DeadLetter("s", "why", 1)
     site.deliver(1, "a", "x" * 2 * LIMIT, "b", dead=[refused])
@@ -122,7 +122,7 @@ def test_a_row_too_large_is_put_aside_and_the_others_go_on() -> None:
     assert len(site.errors) == 1, "known once, no row is refused again"
 
 
-def test_rows_put_aside_are_counted_beside_the_position_and_known_to_the_next_copy() -> None:
+def test_rows_dead_lettered_are_counted_beside_the_position_and_known_to_the_next_copy() -> None:
     site = Site()
     site.deliver(1, "a", "x" * 2 * LIMIT)
     site.deliver(2, "b")
@@ -143,7 +143,7 @@ def test_a_letter_stands_for_its_row_and_for_no_other(value: bytes) -> None:
     assert not stands_for(letter, value[:5])
 
 
-def test_a_replay_finds_a_row_that_was_put_aside_neither_lost_nor_twice() -> None:
+def test_a_replay_finds_a_row_that_was_dead_lettered_neither_lost_nor_twice() -> None:
     comparison = Comparison("all")
     large, small = Row(b"x" * LIMIT), Row(b"y")
     comparison.expect(1, [large, small])

@@ -71,7 +71,7 @@ def test_a_null_of_too_many_digits_is_one_for_the_functions_around_it() -> None:
     assert computed("w * w IS NULL", rows).to_list() == [True, False]
 
 
-def test_a_sum_over_such_a_row_goes_on_without_it() -> None:
+def test_a_sum_over_such_a_row_continues_without_it() -> None:
     """As Kafka holds it: `sum` of the products of two columns, of which one row has too many digits."""
     task = Harness("aggregate", {"aggregate": {"s": "sum(w * w)"}, "key": [], "emit": "final"}, {"w": "decimal(38,0)"})
     task.run([{"w": Decimal(10**37), "_time": 0}, {"w": Decimal(3), "_time": 0}])
