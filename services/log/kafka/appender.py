@@ -119,7 +119,7 @@ class KafkaAppender:
             raise self._cluster.unanswered("append", self._fatal) from raised
 
     def _noted(self, call: Callable[[float], int], timeout_s: float) -> int:
-        """As `_wait`, in the client's errors. The cause of a producer's end is raised by one wait only: it is kept."""
+        """The same, in errors of the client. The cause of a producer's end is raised by one wait only: it is kept."""
         try:
             return call(timeout_s)
         except _OF_CALLBACKS as raised:
