@@ -32,13 +32,13 @@ _TIMELY = re.compile(
     r"(^|_)(time|timestamp|datetime|ts|at|date|epoch|millis|ms|when)($|_)|(Time|At|Date)$", re.IGNORECASE
 )
 _FIRST_S, _LAST_S = 631_152_000, 4_102_444_800
-"""1990 and 2100: integers between them, in some unit, may be times."""
+"""1990 and 2100: numbers between them, in some unit, may be times."""
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """fields: type by name. left_out: fields that no source can have. unit: of times that are integers; empty: texts.
+    """fields: type by name. left_out: fields that no source can have. unit: of times that are numbers; empty: texts.
 
     lateness_s: how far a time is behind the newest one before it in the sample. key: by which rows are counted; empty:
     the query gives the records as they come. records: looked at.
@@ -95,7 +95,7 @@ class Draft:
 
 def _scalar(text: str) -> str:
     plain = _PLAIN.fullmatch(text.removesuffix("?")) is not None and text.lower() not in _WORDS
-    return text if plain else json.dumps(text)
+    return text if plain else json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def draft(records: Sequence[Record], name: str, source: str, origin: Mapping[str, str]) -> Draft:
@@ -116,7 +116,7 @@ def draft(records: Sequence[Record], name: str, source: str, origin: Mapping[str
     types = {field: _type(some) for field, some in values.items()}
     missing = {field for field, some in values.items() if len(some) < len(records) or any(v is None for v in some)}
     event_time, unit = _event_time(values, types, missing)
-    if unit:
+    if unit and types[event_time] == "int":  # a number with a fraction stays one
         types[event_time] = "timestamp"
     fields = {field: kind + "?" * (field in missing and not kind.endswith("?")) for field, kind in types.items()}
     found = Draft(
@@ -178,8 +178,10 @@ def _problems(found: Draft) -> list[tuple[str, str]]:
 
 
 def _type(values: Sequence[Any]) -> str:
-    """Type of a field, by all of its values in the sample; where these differ it is text, in which nothing is lost."""
-    some = [value for value in values if value is not None]
+    """Type of a field, by its values in the sample. Of unlike values the kind that most are of counts: records with
+    others are dead letters, which `holdfast init` says.
+    """
+    some = _alike([value for value in values if value is not None])
     if not some:
         return "string?"
     if all(isinstance(value, bool) for value in some):
@@ -196,6 +198,15 @@ def _type(values: Sequence[Any]) -> str:
     if all(isinstance(value, dict) for value in some):
         return _struct(some)
     return "string"
+
+
+def _alike(values: Sequence[Any]) -> Sequence[Any]:
+    """The values of the commonest kind; of kinds that are equally common the first one."""
+    kinds: dict[str, list[Any]] = {}
+    for value in values:
+        kind = "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+        kinds.setdefault(kind, []).append(value)
+    return max(kinds.values(), key=len, default=[])
 
 
 def _struct(values: Sequence[Mapping[str, Any]]) -> str:
@@ -232,7 +243,7 @@ def _event_time(values: Mapping[str, Sequence[Any]], types: Mapping[str, str], m
     """The field and its unit; a field that may be null is no event time."""
     whole = [field for field in values if field not in missing]
     texts = [field for field in whole if types[field] == "timestamp"]
-    numbers = {field: unit for field in whole if types[field] == "int" and (unit := _unit(field, values[field]))}
+    numbers = {field: unit for field in whole if types[field] in ("int", "float") and (unit := _unit(field, values[field]))}
     found = sorted([*texts, *numbers], key=lambda field: (_rank(field), field in numbers))
     return (found[0], numbers.get(found[0], "")) if found else ("", "")
 
@@ -242,8 +253,8 @@ def _rank(field: str) -> int:
     return _NAMES.index(name) if name in _NAMES else len(_NAMES)
 
 
-def _unit(field: str, values: Sequence[int]) -> str:
-    """Unit of integers that may be times. Seconds look like any number, so that their field has to be called so."""
+def _unit(field: str, values: Sequence[float]) -> str:
+    """Unit of numbers that may be times. Seconds look like any number, so that their field has to be called so."""
     for unit, per_s in _UNITS.items():
         if all(_FIRST_S * per_s <= value < _LAST_S * per_s for value in values):
             return unit if unit != "s" or _TIMELY.search(field) else ""

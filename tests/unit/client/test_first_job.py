@@ -80,6 +80,27 @@ def test_integers_that_may_be_times_are_event_times_in_their_unit(field: str, va
     assert not tried(found, lines(records)).dead
 
 
+def test_numbers_with_a_fraction_that_may_be_times_are_event_times_and_stay_numbers() -> None:
+    records = [{"user": "ab"[n % 2], "ts": 1_700_000_000.25 + n} for n in range(10)]
+    found = drafted(records)
+    assert (found.event_time, found.unit, found.fields["ts"]) == ("ts", "s", "float")
+    assert not tried(found, lines(records)).dead
+
+
+def test_unlike_values_have_the_type_of_most() -> None:
+    records = [{"v": 1}, {"v": "2"}, {"v": 2.5}, {"v": True}, {"v": None}, {"v": [3]}]
+    found = drafted(records)
+    assert found.fields == {"v": "float?"}
+    assert len(tried(found, lines(records)).dead) == 3
+
+
+def test_names_are_written_as_they_are_read_by_people() -> None:
+    found = drafted([{"Temp °C": 1, "line\u2028break": 2}])
+    assert '"Temp °C": int' in found.text()
+    assert load(found.text(), "first.yaml").sources[found.source].fields is not None
+    assert set(found.fields) == {"Temp °C", "line\u2028break"}
+
+
 def test_a_large_number_that_is_called_otherwise_is_no_time_in_seconds() -> None:
     assert drafted([{"population": 1_400_000_000}]).event_time == ""
 
