@@ -243,7 +243,9 @@ def _event_time(values: Mapping[str, Sequence[Any]], types: Mapping[str, str], m
     """The field and its unit; a field that may be null is no event time."""
     whole = [field for field in values if field not in missing]
     texts = [field for field in whole if types[field] == "timestamp"]
-    numbers = {field: unit for field in whole if types[field] in ("int", "float") and (unit := _unit(field, values[field]))}
+    numbers = {
+        field: unit for field in whole if types[field] in ("int", "float") and (unit := _unit(field, values[field]))
+    }
     found = sorted([*texts, *numbers], key=lambda field: (_rank(field), field in numbers))
     return (found[0], numbers.get(found[0], "")) if found else ("", "")
 

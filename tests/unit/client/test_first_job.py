@@ -88,7 +88,7 @@ def test_numbers_with_a_fraction_that_may_be_times_are_event_times_and_stay_numb
 
 
 def test_unlike_values_have_the_type_of_most() -> None:
-    records = [{"v": 1}, {"v": "2"}, {"v": 2.5}, {"v": True}, {"v": None}, {"v": [3]}]
+    records: list[dict[str, Any]] = [{"v": 1}, {"v": "2"}, {"v": 2.5}, {"v": True}, {"v": None}, {"v": [3]}]
     found = drafted(records)
     assert found.fields == {"v": "float?"}
     assert len(tried(found, lines(records)).dead) == 3
