@@ -329,7 +329,9 @@ class Commands(TyperGroup):
         except OSError as error:
             if not isinstance(error.filename, str | os.PathLike):
                 raise
-            say_error(f"{error.filename}: {error.strerror}")
+            from holdfast.services.node.machine.folders import explained
+
+            say_error(*explained(error))
             raise typer.Exit(1) from None
         except Exception as error:
             if not _told(error):

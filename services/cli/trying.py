@@ -220,11 +220,15 @@ def _progress() -> Callable[[int], None]:
 
 
 def _deliver(rows: dict[str, list[bytes]], out: str) -> None:
+    """Raises CommandFailed if a folder cannot be written."""
+    from holdfast.services.node.machine.folders import using
+
     if out != "-":
         folder = Path(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        for query, some in rows.items():
-            _write_whole(folder / f"{query}.ndjson", b"".join(row + b"\n" for row in some))
+        with using(folder, "give a folder that can be written: --out"):
+            folder.mkdir(parents=True, exist_ok=True)
+            for query, some in rows.items():
+                _write_whole(folder / f"{query}.ndjson", b"".join(row + b"\n" for row in some))
         return
     for query, some in rows.items():
         prefix, suffix = (b"", b"") if len(rows) == 1 else (f'{{"query":"{query}","row":'.encode(), b"}")

@@ -12,6 +12,7 @@ from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.node.daemon import Answer
 from holdfast.services.node.machine.bytecode import of_children
 from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles
+from holdfast.services.node.machine.folders import DATA_SETTING, using
 from holdfast.services.node.machine.processes import FAULTS, open_log, service_command, tail
 from holdfast.services.node.settings import Settings
 
@@ -19,11 +20,12 @@ from holdfast.services.node.settings import Settings
 def start_detached(settings: Settings, workers: int) -> Cluster:
     """Returns when jobs can be submitted. Raises CommandFailed if the cluster does not start; nothing is left then."""
     files = ClusterFiles(settings.home)
-    files.make()
     log = files.logs / "supervisor.log"
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:
-        process = _start(settings, workers, log, writing)
+        with using(files.data_dir, DATA_SETTING):
+            files.make()
+            process = _start(settings, workers, log, writing)
         os.close(writing)
         try:
             answered = pipe.read()

@@ -6,6 +6,7 @@ All of its processes die with it.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import queue
@@ -32,6 +33,7 @@ from holdfast.services.node.lineup import Lineup, Own
 from holdfast.services.node.machine.artifacts import ArtifactSet, ArtifactsMissing
 from holdfast.services.node.machine.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
 from holdfast.services.node.machine.disk import Disk, shortage
+from holdfast.services.node.machine.folders import explained
 from holdfast.services.node.machine.java import JavaMissing
 from holdfast.services.node.machine.log_limits import MIB
 from holdfast.services.node.machine.processes import tail
@@ -154,6 +156,7 @@ class Supervisor:
         """
         try:
             self.files.take()
+            self._require_room()
         except OSError as error:
             raise self._unwritten(error) from error
         try:
@@ -165,9 +168,15 @@ class Supervisor:
             self.stop()
             raise
 
+    def _require_room(self) -> None:
+        """Without it a broker starts, and ends at the first segments. Raises OSError, which names the folder."""
+        if self.brokers is not None and shortage(self.files.data_dir):
+            self.files.release()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.files.data_dir))
+
     def _unwritten(self, error: OSError) -> StartFailed:
-        why = shortage(self.files.data_dir) or f"{error.filename or self.files.data_dir}: {error.strerror or error}"
-        return StartFailed(f"the cluster cannot be started: {why}")
+        why, hint = explained(error, self.files.data_dir)
+        return StartFailed(f"the cluster cannot be started: {why}{f' ({hint})' if hint else ''}")
 
     def run(self) -> None:
         """Keeps all running until asked to stop."""

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.services.node.machine.artifacts import cache_dir
+from holdfast.services.node.machine.folders import cache_dir
 
 INSTALL_TIMEOUT_S = 600
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.node.machine.folders import CACHE_SETTING, cache_dir, using
 from holdfast.services.node.machine.java import JavaMissing, find_java
 
 INFRA = Path(__file__).parents[3] / "infra"
@@ -53,11 +54,6 @@ class ArtifactSet:
     def class_path(self) -> str:
         """The jars in a fixed order, joined for `java -cp`: a class-data archive is only good for the same order."""
         return ":".join(str(self.directory / jar) for jar in sorted(self.sums))
-
-
-def cache_dir() -> Path:
-    """Directory of resolved sets: HOLDFAST_CACHE, else ~/.cache/holdfast."""
-    return Path(os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast").expanduser().absolute()
 
 
 def read_set(name: str) -> ArtifactSet:
@@ -103,12 +99,13 @@ def is_there(wanted: ArtifactSet) -> bool:
 def ensure(name: str) -> ArtifactSet:
     """The set, resolved into the cache if it is not there or not intact.
 
-    Raises ArtifactsMissing when resolving fails or yields other files than recorded, JavaMissing without Java.
+    Raises ArtifactsMissing when resolving fails or yields other files than recorded, JavaMissing without Java, and
+    CommandFailed where the cache cannot be written.
     """
     wanted = read_set(name)
     if not faults(wanted, wanted.directory):
         return wanted
-    with _staging() as staging:
+    with using(cache_dir(), CACHE_SETTING), _staging() as staging:
         resolved = _resolve(wanted, Path(staging))
         wrong = faults(wanted, resolved)
         if wrong:
@@ -196,8 +193,9 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         done = record(arguments.name) if arguments.record else ensure(arguments.name)
-    except (ArtifactsMissing, JavaMissing) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (ArtifactsMissing, CommandFailed, JavaMissing) as error:
+        hint = f" ({error.hint})" if isinstance(error, CommandFailed) else ""
+        print(f"error: {error}{hint}", file=sys.stderr)
         return 1
     print(f"{len(done.sums)} jars in {done.directory}")
     return 0

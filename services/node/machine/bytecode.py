@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
-from holdfast.services.node.machine.artifacts import cache_dir
+from holdfast.services.node.machine.folders import cache_dir
 
 FORBIDDEN, PREFIX = "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"
 OURS = ("holdfast.services", "holdfast.schemas", "holdfast")

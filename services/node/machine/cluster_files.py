@@ -120,7 +120,7 @@ class ClusterFiles:
         """The process number of the supervisor, None if none runs."""
         try:
             lock = os.open(self._lock_file, os.O_RDWR)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         try:
             while not _free(lock):

@@ -193,7 +193,7 @@ def test_kafka_is_not_started_where_there_is_no_room(
 def test_a_cluster_does_not_start_on_a_full_disk_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Supervisor(Settings(home=tmp_path), workers=1)
     monkeypatch.setattr(made.files, "take", Fault())
-    with pytest.raises(StartFailed, match="No space left on device"):
+    with pytest.raises(StartFailed, match=r"its disk is full .free some room, or give a folder"):
         made.start()
 
 
