@@ -4,12 +4,14 @@ A change of the product changes what follows from a seed, so a recorded one is w
 within BUDGET_MS of simulated time others are tried, the shortest first; then under a profile the first ones, else those
 first whose histories have several units, standbys and many faults. A bug that needs a rare coincidence, one history in
 forty or so, may be in none of them: if all have failed, the search continues with other seeds for WIDER_MS. The tests
-remember what was found last. `--record` writes what was found into mutants/catalogue.py.
+remember what was found last. `--record` writes what was found into mutants/catalogue.py; `--remembered --record` those
+histories that the tests have found, at no cost: a test that searches takes 10 to 100 times as long as another.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,6 +36,8 @@ WIDER_MS = 600_000
 """And after that: 120 histories of 5,000 take 160 to 200 s of a core, which is less than a test may take."""
 SHORT_MS, SHORT_SEEDS = (1_500, 2_500, 3_500), range(10)
 SHORT_TRIED = 3
+CACHE = Path(__file__).parents[2] / ".pytest_cache" / "v" / "mutants"
+"""Where pytest keeps what test_mutants.py remembers."""
 ANY = "any"
 """In place of a checker."""
 
@@ -113,6 +117,15 @@ def _asked(name: str, changes: Mapping[str, str], always: bool) -> tuple[str, tu
     return name, found and found[1:]
 
 
+def found_by_tests() -> Iterator[Mutant]:
+    """Bugs that tests of this repository had to search for, with the histories that they found last."""
+    for mutant in MUTANTS:
+        if (file := CACHE / mutant.name).exists():
+            seed, run_ms = json.loads(file.read_text())
+            if (seed, run_ms) != (mutant.seed, mutant.run_ms):
+                yield mutant._replace(seed=seed, run_ms=run_ms)
+
+
 def record(found: Mutant) -> None:
     """Writes it in place of the mutant of its name."""
     file = Path(str(catalogue.__file__))
@@ -130,7 +143,14 @@ def main() -> None:
     parser.add_argument("--checker", help=f"to catch them, or `{ANY}`; default: as recorded")
     parser.add_argument("--record", action="store_true", help="write what is found into mutants/catalogue.py")
     parser.add_argument("--workers", type=int, default=1, help="processes at once")
+    parser.add_argument("--remembered", action="store_true", help="take the histories that tests have found")
     asked = parser.parse_args()
+    if asked.remembered:
+        for found in found_by_tests():
+            print(found, flush=True)
+            if asked.record:
+                record(found)
+        return
     changes = {name: getattr(asked, name) for name in ("profile", "checker") if getattr(asked, name) is not None}
     look = partial(_asked, changes=changes, always=bool(asked.names))
     with multiprocessing.get_context("fork").Pool(asked.workers) as pool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
 
-from tests.simulation.catching import ANY, BUDGET_MS, WIDER_MS, catching, promising
+from tests.simulation import catching as catching_module
+from tests.simulation.catching import ANY, BUDGET_MS, WIDER_MS, catching, found_by_tests, promising
 from tests.simulation.mutants.catalogue import EQUIVALENT, MUTANTS, Mutant
 from tests.simulation.report.history import simulate
 from tests.simulation.scenario import draw
@@ -52,3 +54,13 @@ def test_every_bug_has_one_place() -> None:
     listed = [*(mutant.bug for mutant in MUTANTS), *EQUIVALENT]
     assert len(listed) == len(set(listed))
     assert not [mutant.name for mutant in MUTANTS if mutant.checker == ANY]
+
+
+def test_histories_that_tests_have_found_are_recorded_without_a_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = MUTANTS[:2]
+    (tmp_path / first.name).write_text(f"[{first.seed + 1}, {first.run_ms}]")
+    (tmp_path / second.name).write_text(f"[{second.seed}, {second.run_ms}]")
+    monkeypatch.setattr(catching_module, "CACHE", tmp_path)
+    assert list(found_by_tests()) == [first._replace(seed=first.seed + 1)]

@@ -312,7 +312,8 @@ class EmbeddedKafka:
         if fixed := self._fixed_port:
             if ports.is_free(fixed) and ports.is_free(fixed + 1):
                 return fixed
-            raise BrokerFailed(f"port {fixed} or the one after it is in use: choose another")
+            listens = f"port {fixed} or the one after it is in use"
+            raise BrokerFailed(f"{listens}: end what listens there, or give another port, or 0: HOLDFAST_KAFKA_PORT")
         if self._port_file.exists() and ports.is_free(self.port) and ports.is_free(self.port + 1):
             return self.port
         return ports.choose_pair()
