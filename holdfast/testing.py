@@ -100,8 +100,8 @@ class JobRun:
             self._pass(for_ms)
 
     def advance(self, seconds: float) -> None:
-        """Lets time of day pass, as `close_after_idle_s`, `idle_after_s` and records without an event time see it. A
-        watermark follows event times, so a newer record advances it, or `finish`.
+        """Lets time of day pass, as `close_after_idle_s`, `idle_after_s`, records without an event time and timers
+        by the time of day see it. A watermark follows event times, so a newer record advances it, or `finish`.
         """
         self._check_runs()
         self._pass(round(seconds * 1000))

@@ -25,6 +25,10 @@ CARRIED = PLANS
 """A plan may begin with state that is carried over (`seed`), also to other names and numbers of tasks, from the same
 release on. The release before would begin such a job with nothing.
 """
+CLOCKED = PLANS
+"""Frames may hold the time at which their batch was cut, from the same release on. The release before would take such a
+frame for damaged.
+"""
 PRETENDED = "HOLDFAST_TEST_FORMAT"
 """For tests only: the newest format, or `@` and a file that holds it, if it is there."""
 

@@ -13,13 +13,19 @@ from holdfast.schemas import formats
 FLAG_END = 1
 """This frame stands for empty frames of all later batches, at watermark +inf."""
 FLAG_TENTATIVE = 2
+FLAG_CLOCK = 4
+"""Behind the header stands the time at which the batch was cut. Only frames of jobs with code that asks for it."""
 
 _LAYOUT = struct.Struct("<BBHQQHHqIIQ")
+_CLOCK = struct.Struct("<q")
 HEADER_BYTES = _LAYOUT.size
 
 
 class Header(NamedTuple):
-    """All fields are unsigned but the watermark (microseconds since 1970). version: the format (schemas/formats.py)."""
+    """All fields are unsigned but the watermark (microseconds since 1970). version: the format (schemas/formats.py).
+
+    clock_us: when the batch was cut, microseconds since 1970; 0: the frame does not say, and has no FLAG_CLOCK.
+    """
 
     version: int
     flags: int
@@ -32,16 +38,27 @@ class Header(NamedTuple):
     epoch: int
     schema: int
     payload_hash: int
+    clock_us: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes before the payload."""
+        return HEADER_BYTES + (_CLOCK.size if self.flags & FLAG_CLOCK else 0)
 
     def pack(self) -> bytes:
-        return _LAYOUT.pack(*self)
+        packed = _LAYOUT.pack(*self[:-1])
+        return packed + _CLOCK.pack(self.clock_us) if self.flags & FLAG_CLOCK else packed
 
 
 def unpack(frame: bytes) -> Header:
     """Raises ValueError on a frame that is too short, or of a format that this release does not read."""
     if len(frame) < HEADER_BYTES:
         raise ValueError(f"frame of {len(frame)} bytes is shorter than its header ({HEADER_BYTES})")
-    header = Header._make(_LAYOUT.unpack_from(frame))
+    header = Header(*_LAYOUT.unpack_from(frame))
     if not formats.reads(header.version):
         raise ValueError(f"a frame of format {header.version}, and this release reads up to {formats.NEWEST}")
-    return header
+    if not header.flags & FLAG_CLOCK:
+        return header
+    if len(frame) < header.size:
+        raise ValueError(f"frame of {len(frame)} bytes is shorter than its header with a time ({header.size})")
+    return header._replace(clock_us=_CLOCK.unpack_from(frame, HEADER_BYTES)[0])

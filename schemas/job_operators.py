@@ -371,6 +371,9 @@ class Python(Hosted):
     isolation: Literal["none", "process"] = "none"
     """none: the code runs in the worker. process: each task's code has a process of its own, and a crash costs that
     process alone."""
+    clock: bool = False
+    """true: its code asks for the time of day, `ctx.clock`, and sets timers by it. While no records come, the job then
+    has two batches a second."""
 
 
 class Output(OperatorSpec):

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.schemas import checkpoints, commands, formats
+from holdfast.schemas import checkpoints, commands
 from holdfast.schemas.assignments import job_key
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.commands import Command
 from holdfast.schemas.cuts import CutsSnapshot
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.topics import Partition
+from holdfast.services.client.current import CURRENT_S, await_format
 from holdfast.services.client.submitting import append
 from holdfast.services.decisions.cuts import CutLog, of_plan
 from holdfast.services.decisions.policies import ALIGNED, planned
@@ -42,22 +43,8 @@ TRIES = 5
 """A checkpoint log may be trimmed while it is read."""
 
 
-CURRENT_S = 30.0
-"""A cluster that has just started needs ten seconds to know that all of its processes are of this release."""
-
-
 def _sleep() -> None:
     time.sleep(LOOK_S)
-
-
-def await_format(door: Door, timeout_s: float = CURRENT_S, wait: Callable[[], None] = _sleep) -> None:
-    """Returns once every process of the cluster knows savepoints. Raises CommandFailed."""
-    assigned, until_s = Partition(door.topics.assignments, 0), time.monotonic() + timeout_s
-    while formats.written(read_standings(door.log, assigned).assigned.format) < max(formats.LEVEL, formats.CARRIED):
-        if time.monotonic() >= until_s:
-            hint = "end them, or start them from this release; `holdfast workers` lists workers"
-            raise CommandFailed("processes of the cluster are of a release that knows no savepoints", hint)
-        wait()
 
 
 @dataclass(frozen=True, slots=True)

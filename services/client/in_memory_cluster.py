@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.schemas import commands, formats, plans
-from holdfast.schemas.assignments import job_key
+from holdfast.schemas import assignments, commands, formats, plans
+from holdfast.schemas.assignments import Assignment, job_key
 from holdfast.schemas.delivered import NO_ROW
 from holdfast.schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat
 from holdfast.schemas.heartbeats import encode as encode_beat
@@ -122,7 +122,9 @@ class InMemoryCluster:
         return count
 
     def submit(self) -> None:
-        """The job; what becomes of it, `plan` says."""
+        """The job; what becomes of it, `plan` says. All of the cluster's processes are of this release."""
+        record = Assignment("local", self._time_ms(), (), format=formats.NEWEST)
+        self._appender.append(Partition(self._cluster.assignments, 0), assignments.encode(record))
         self._submit(commands.encode(self.spec.as_plain()))
 
     def drain(self, plan: Plan) -> None:

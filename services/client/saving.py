@@ -19,7 +19,8 @@ from holdfast.schemas.checkpoints import Entry
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.savepoints import FIELD, FORMAT, Piece, Savepoint, Start, Task
-from holdfast.services.client.holding import Held, Holding, await_format
+from holdfast.services.client.current import await_format
+from holdfast.services.client.holding import Held, Holding
 from holdfast.services.client.savepoint_files import Directory, read_manifest, read_pieces
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plans.layout import task_name

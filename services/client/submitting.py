@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.schemas import commands
+from holdfast.schemas import commands, formats
 from holdfast.schemas.assignments import unit_key
 from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
@@ -21,6 +21,7 @@ from holdfast.schemas.job_operators import Spark
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Counts, Ended, Plan, Problem, Rejection, Status
 from holdfast.schemas.topics import Partition, generation
+from holdfast.services.client.current import await_format
 from holdfast.services.kernel.errors import CommandFailed, JobRejected, Retriable
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.view.door import Door
@@ -65,6 +66,8 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
     Raises:
         JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
     """
+    if _clocked(raw):
+        await_format(door, format=formats.CLOCKED, what="timers by the time of day")
     with Watch(door.log, door.topics) as watch:
         run = _append(door, commands.encode(raw))
         last = Status(str(raw.get("name")), run, "submitted", 0)
@@ -83,6 +86,12 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
             if last.state == "failed":
                 raise CommandFailed(f"job {last.job} failed: {last.error}", f"`holdfast status {last.job}`")
     raise CommandFailed(_not_yet(last, timeout_s), f"`holdfast status {last.job}` shows whether it comes up later")
+
+
+def _clocked(raw: dict[str, Any]) -> bool:
+    """True if code of the job asks for the time of day: its frames then hold the time at which batches were cut."""
+    operators = raw.get("operators")
+    return isinstance(operators, dict) and any(isinstance(one, dict) and one.get("clock") for one in operators.values())
 
 
 def sink_warnings(door: Door, generation: str) -> list[str]:

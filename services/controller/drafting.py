@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.schemas import reading
 from holdfast.schemas.decided import Id
+from holdfast.schemas.job_operators import Python
 from holdfast.schemas.job_settings import FaultTolerance
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Plan, Problem
@@ -56,13 +57,13 @@ class Drafter:
     def draft(self, value: bytes, generation: str, id: Id, *, current: bool = True) -> Plan:
         """Raises JobRejected with every problem, and Retriable when the broker does not answer.
 
-        current: every process of the cluster reads a plan that begins with a savepoint.
+        current: every process of the cluster reads a plan that begins with a savepoint, and frames that hold a time.
         """
         raw, start = started(_decoded(value))
         if start is not None and not current:
             raise JobRejected([TOO_OLD])
         spec = interpret(raw)
-        if problems := [*sinks.unregistered(spec)]:
+        if problems := [*sinks.unregistered(spec), *(() if current else _too_new(spec))]:
             raise JobRejected(problems)
         topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
         each = several_topics.whole(spec, topics, self._prefix).spec
@@ -113,6 +114,14 @@ class Drafter:
                 yield from _unkept(name, config, spec.fault_tolerance)
                 if source.table is not None:
                     yield from _forgetful(name, config)
+
+
+def _too_new(spec: JobSpec) -> Iterator[Problem]:
+    """Settings that a process of the release before, of which one may live, would read wrongly."""
+    for name, operator in spec.operators.items():
+        if isinstance(operator, Python) and operator.clock:
+            hint = "submit the job again once every process of the cluster runs this release"
+            yield Problem(f"operators.{name}.clock", "a process of the release before lives", hint)
 
 
 def _decoded(value: bytes) -> Any:

@@ -69,6 +69,8 @@ class Profile:
     inputs: bool = False
     raises: bool = False
     """Every job has an operator whose code raises."""
+    clocked: bool = False
+    """Every job has an operator with timers by the time of day."""
     continues: bool = False
     """Records that are gone before they were cut count as lost."""
     trims: bool = False
@@ -345,6 +347,7 @@ PROFILES: Mapping[str, Profile] = {
         {"lag": 2}, ("totals", "windows", "join"), ("passive-hot", "hybrid", "passive-cold"), policies=("idle-minmax",)
     ),
     "bounded": Profile({"lag": 4, "stall": 4, "crash": 2}, ("filter", "totals", "windows"), bounded=True),
+    "clocked": Profile({"clock": 4, "crash": 2, "lag": 2}, clocked=True),
     "paced": Profile(
         {"strike": 4, "lag": 6, "stall": 2, "usurped": 3, "lost-heartbeats": 2, "crash": 4},
         ("filter", "totals", "windows"),

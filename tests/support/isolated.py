@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,19 @@ class Tally(PythonOperator):
         if self._raises_late and found:
             raise ValueError("too late")
         return pl.DataFrame(found, schema(self.output), orient="row")
+
+
+class Waits(PythonOperator):
+    """Each key, ten microseconds of the day after its row came."""
+
+    output = {"key": "string?"}  # noqa: RUF012
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> None:
+        for key in batch["key"]:
+            ctx.set_timer(key, ctx.clock + timedelta(microseconds=10), clock=True)
+
+    def on_timer(self, time_us: int, keys: list[str | None], state: State, ctx: Context) -> pl.DataFrame:
+        return pl.DataFrame({"key": keys}, {"key": pl.String})
 
 
 class Obeys(PythonOperator):

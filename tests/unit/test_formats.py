@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.schemas import formats
 from holdfast.schemas.assignments import Assignment, Snapshot, encode
-from holdfast.schemas.frames import Header, unpack
+from holdfast.schemas.frames import FLAG_CLOCK, Header, unpack
 from holdfast.schemas.heartbeats import Exit, Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.decisions.assigned import Assigned
@@ -50,6 +50,14 @@ def test_records_are_written_in_the_format_that_the_cluster_has_come_to(
 ) -> None:
     monkeypatch.setattr(formats, "NEWEST", newest)
     assert formats.written(cluster) == written
+
+
+def test_a_frame_holds_the_time_of_its_cut_where_it_is_flagged_and_eight_bytes_more() -> None:
+    plain, timed = frame(formats.FIRST), Header(1, FLAG_CLOCK, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1_700).pack()
+    assert (unpack(plain).clock_us, unpack(plain).size) == (0, len(plain))
+    assert (unpack(timed).clock_us, unpack(timed).size, len(timed)) == (1_700, len(timed), len(plain) + 8)
+    with pytest.raises(ValueError, match="shorter than its header with a time"):
+        unpack(timed[:-1])
 
 
 def test_the_format_never_falls_and_is_part_of_a_snapshot() -> None:

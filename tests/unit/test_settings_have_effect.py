@@ -155,6 +155,7 @@ JOB = {
     "Python.python": "kernel/operators/python.py",
     "Output.output": "kernel/operators/side_output.py",
     "Output.input": "planning/graph.py",
+    "Python.clock": "kernel/operators/python.py tests/unit/operators/test_timers_by_clock.py",
     "Python.isolation": "kernel/operators/python.py tests/unit/worker/test_isolated.py",
     "Spark.spark": "controller/spark_analysis.py",
     "Spark.emit": "controller/spark_analysis.py",

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from holdfast.schemas.formats import FIRST
-from holdfast.schemas.frames import HEADER_BYTES, Header
+from holdfast.schemas.frames import FLAG_CLOCK, Header
 
 MAX_FRAME_BYTES = 1024 * 1024
 
@@ -43,7 +43,7 @@ def _arrow_schema(columns: tuple[tuple[str, pl.DataType], ...]) -> pa.Schema:
 
 def payload_of(frame: bytes, header: Header) -> memoryview:
     """The rows as they lie: nothing checks them after this. Raises ValueError if they are not what was sent."""
-    payload = memoryview(frame)[HEADER_BYTES:]
+    payload = memoryview(frame)[header.size :]
     if xxhash.xxh3_64_intdigest(payload) != header.payload_hash:
         raise ValueError("the payload is not that of its header")
     return payload
@@ -109,13 +109,18 @@ class FrameCodec:
         self._max_frame_bytes = max_frame_bytes
         self._id = xxhash.xxh32_intdigest(str(self._rows.arrow).encode())
 
-    def encode(self, rows: pl.DataFrame, sender: Sender, batch: int, watermark: int, flags: int = 0) -> list[bytes]:
-        """Frames for the rows: one, or several parts when they are large; a header alone for no rows."""
+    def encode(
+        self, rows: pl.DataFrame, sender: Sender, batch: int, watermark: int, flags: int = 0, clock_us: int = 0
+    ) -> list[bytes]:
+        """Frames for the rows: one, or several parts when they are large; a header alone for no rows.
+
+        clock_us: when the batch was cut; 0: the frames do not say.
+        """
         payloads = self._payloads(rows)
         return [
             Header(
                 version=sender.format,
-                flags=flags,
+                flags=flags | (FLAG_CLOCK if clock_us else 0),
                 writer=sender.writer,
                 generation=sender.generation,
                 batch=batch,
@@ -125,6 +130,7 @@ class FrameCodec:
                 epoch=sender.epoch,
                 schema=self._id,
                 payload_hash=xxhash.xxh3_64_intdigest(payload),
+                clock_us=clock_us,
             ).pack()
             + payload
             for index, payload in enumerate(payloads)

@@ -51,7 +51,8 @@ class Brought(NamedTuple):
 def _brought(
     cut: Cut, rows: pl.DataFrame, dead: list[DeadLetter], records: int, position: RowPosition | None = None
 ) -> Brought:
-    fed = Fed(rows, END_WATERMARK if cut.final else cut.watermark, position=position)
+    watermark = END_WATERMARK if cut.final else cut.watermark
+    fed = Fed(rows, watermark, position=position, clock_us=cut.time_ms * 1000)
     return Brought(fed, dead, records, sum(r.lost for r in cut.ranges), taken_in=records)
 
 

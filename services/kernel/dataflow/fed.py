@@ -17,10 +17,12 @@ RowPosition = Callable[[int], Position]
 class Fed:
     """Rows and the watermark behind them.
 
-    bytes: of the frames that the rows came in. position: only of a source that reads a user's topic.
+    bytes: of the frames that the rows came in. position: only of a source that reads a user's topic. clock_us: when
+    the batch was cut, microseconds since 1970; 0: nobody in the job asks.
     """
 
     rows: pl.DataFrame
     watermark: int
     bytes: int = 0
     position: RowPosition | None = None
+    clock_us: int = 0

@@ -100,7 +100,8 @@ class Inputs:
         fed: dict[tuple[str, int], Fed] = {}
         for name, partition in self._partitions.items():
             merged = partition.take(batch)
-            one = Fed(self._codecs[name].decode(merged.payloads), merged.watermark, merged.bytes)
+            rows = self._codecs[name].decode(merged.payloads)
+            one = Fed(rows, merged.watermark, merged.bytes, clock_us=merged.clock_us)
             fed |= dict.fromkeys(self._slots[name], one)
         return fed
 
@@ -147,7 +148,8 @@ class Inputs:
         for name, merged in found.items():
             assert merged is not None, f"{name}: batch {batch} is not here"
             at = merged.watermark if merged.writers else newest
-            fed |= dict.fromkeys(self._slots[name], Fed(self._codecs[name].decode(merged.payloads), at, merged.bytes))
+            rows = self._codecs[name].decode(merged.payloads)
+            fed |= dict.fromkeys(self._slots[name], Fed(rows, at, merged.bytes, clock_us=merged.clock_us))
         return fed
 
     def skip(self, marker: Marker) -> None:

@@ -8,8 +8,9 @@ frames of one batch and writer the first counts. Source: MECHANISMS P12, PROTOCO
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.frames import Header
@@ -17,8 +18,13 @@ from holdfast.schemas.frames import Header
 MAX_AHEAD = 64
 """Batches of a writer that are kept for the line; of more the oldest goes, and the line leaps."""
 
-Batch = tuple[int, list[memoryview]]
-"""Watermark and payloads, empty ones left out."""
+
+class Batch(NamedTuple):
+    """A writer's share of a batch. payloads: empty ones left out. clock_us: when it was cut; 0: nobody asks."""
+
+    watermark: int
+    payloads: list[memoryview]
+    clock_us: int = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +70,7 @@ class Line:
             return False  # a duplicate, or parts are missing: whoever sends the batch again begins with the first one
         made.parts.append(payload)
         if len(made.parts) == header.parts:
-            kept.batches[header.batch] = header.watermark, [part for part in made.parts if len(part)]
+            kept.batches[header.batch] = batch_of(header, made.parts)
             kept.making = _Making()
             if len(kept.batches) > MAX_AHEAD:
                 del kept.batches[min(kept.batches)]
@@ -111,13 +117,23 @@ class Line:
                 kept.making = _Making()
 
 
+def batch_of(header: Header, parts: Iterable[memoryview]) -> Batch:
+    """The batch of which the header's frame is the last part."""
+    return Batch(header.watermark, [part for part in parts if len(part)], header.clock_us)
+
+
 def watermark(found: Collection[Batch]) -> int:
     """The lowest of those that bring something; a writer that is absent holds nothing back."""
-    return min((at for at, _ in found), default=END_WATERMARK)
+    return min((one.watermark for one in found), default=END_WATERMARK)
+
+
+def clock(found: Collection[Batch]) -> int:
+    """The latest time at which a writer's share was cut."""
+    return max((one.clock_us for one in found), default=0)
 
 
 def payloads(found: Collection[Batch]) -> list[memoryview]:
-    return [payload for _, parts in found for payload in parts]
+    return [payload for one in found for payload in one.payloads]
 
 
 def silent(senders: Mapping[str, Collection[str]], forks: Set[str], out: Set[str]) -> frozenset[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE, Header, unpack
 from holdfast.services.kernel.codecs.frames import payload_of
-from holdfast.services.kernel.dataflow.line import Line, payloads, watermark
+from holdfast.services.kernel.dataflow.line import Batch, Line, batch_of, clock, payloads, watermark
 from holdfast.services.kernel.errors import Divergence, FramesMissing
 
 MAX_AHEAD_BATCHES, MAX_AHEAD_BYTES = 4_096, 96 * 1024 * 1024
@@ -56,7 +56,7 @@ class _Writer:
     ahead: tuple[int, int, int] | None = None
     gap: int = -1
     parts: list[memoryview] = field(default_factory=list)
-    batches: dict[int, tuple[int, list[memoryview]]] = field(default_factory=dict)
+    batches: dict[int, Batch] = field(default_factory=dict)
     ended: bool = False
     bytes: int = 0
     dropping: bool = False
@@ -67,13 +67,15 @@ class _Writer:
 class Merged:
     """A batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark.
 
-    bytes: of the payloads. writers: that brought them, of a tentative batch.
+    bytes: of the payloads. writers: that brought them, of a tentative batch. clock_us: the latest time at which it was
+    cut.
     """
 
     payloads: Sequence[memoryview]
     watermark: int
     bytes: int = 0
     writers: int = 0
+    clock_us: int = 0
 
 
 class InputPartition:
@@ -187,7 +189,7 @@ class InputPartition:
         if found is None:
             return None
         some = payloads(found)
-        return Merged(some, watermark(found), sum(map(len, some)), len(found))
+        return Merged(some, watermark(found), sum(map(len, some)), len(found), clock_us=clock(found))
 
     def following(self, batch: int, absent: Set[int]) -> int | None:
         """The first batch behind this one that the line may have; None: a writer is waited for, or nothing is here."""
@@ -295,7 +297,7 @@ class InputPartition:
         self.bytes += len(payload)
         if len(writer.parts) < header.parts:
             return
-        writer.batches[header.batch] = (header.watermark, [part for part in writer.parts if len(part)])
+        writer.batches[header.batch] = batch_of(header, writer.parts)
         writer.received = header.batch
         writer.parts = []
         writer.making = 0
@@ -324,18 +326,17 @@ class InputPartition:
 
     def take(self, batch: int) -> Merged:
         """Hands out a ready batch and forgets it."""
-        payloads: list[memoryview] = []
-        watermark = END_WATERMARK
+        found: list[Batch] = []
         for writer in self._writers.values():
-            at, parts = writer.batches.pop(batch, (END_WATERMARK, []))
-            watermark = min(watermark, at)
-            writer.bytes -= sum(map(len, parts))
-            payloads += parts
+            one = writer.batches.pop(batch, Batch(END_WATERMARK, []))
+            writer.bytes -= sum(map(len, one.payloads))
+            found.append(one)
         self._done = batch
         self._firsts.pop(batch, None)
-        size = sum(map(len, payloads))
+        some = payloads(found)
+        size = sum(map(len, some))
         self.bytes -= size
-        return Merged(payloads, watermark if self._writers else NO_WATERMARK, size)
+        return Merged(some, watermark(found) if self._writers else NO_WATERMARK, size, clock_us=clock(found))
 
     def skip(self, batch: int, offset: int, ended: Sequence[int]) -> None:
         """Continues behind a batch that another copy has done: as if newly opened there, with the frames held since."""
@@ -350,7 +351,7 @@ class InputPartition:
         self._dropped = None if self._dropped is None else max(self._dropped, offset)
         self._firsts = {held: first for held, first in self._firsts.items() if held > batch}
         for writer in self._writers.values():
-            held = (writer.parts, *(taken for _, taken in writer.batches.values()))
+            held = (writer.parts, *(taken.payloads for taken in writer.batches.values()))
             writer.bytes = sum(len(part) for parts in held for part in parts)
         self.bytes = sum(writer.bytes for writer in self._writers.values())
         self.forget_hashes(batch)

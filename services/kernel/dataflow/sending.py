@@ -41,5 +41,5 @@ class Frames:
             sender = Sender(self._writers[one.task.name], self._generation, epoch, format)
             own = flags or (FLAG_END if one.end else 0)
             for target, rows in zip(one.output.targets, split(one.rows, one.output), strict=True):
-                for frame in codec.encode(rows, sender, batch, one.watermark, own):
+                for frame in codec.encode(rows, sender, batch, one.watermark, own, clock_us=one.clock_us):
                     yield Partition(one.output.topic, target), frame

@@ -26,13 +26,16 @@ from holdfast.services.kernel.state.table import Tables
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Rows of one task for one data topic; split by services/kernel/routing. end: the task sends nothing after this."""
+    """Rows of one task for one data topic; split by services/kernel/routing. end: the task sends nothing after this.
+    clock_us: of the batch, as in Fed.
+    """
 
     task: TaskLayout
     output: Output
     rows: pl.DataFrame
     watermark: int
     end: bool
+    clock_us: int = 0
 
 
 class SinkRows(NamedTuple):
@@ -126,7 +129,8 @@ class Unit:
                 fed = [self._feed(task, slot, frames, outputs) for slot in range(len(task.inputs))]
                 self.watermarks[task.name] = max(before, min(one.watermark for one in fed))
                 known = None if raised is None else raised.get(task.name, NOTHING)
-                context = BatchContext(batch, before, self.watermarks[task.name], known)
+                clock_us = max(one.clock_us for one in fed)
+                context = BatchContext(batch, before, self.watermarks[task.name], known, clock_us=clock_us)
                 outputs[task.name], refused = self._run(task, fed, context, produced)
                 if refused:
                     origins = Origins(self.layout.tasks, self._operators, outputs, context)
@@ -152,7 +156,7 @@ class Unit:
                 produced.passed[task.operator.params["query"]] = context.watermark
             if fed[0].rows.height:
                 produced.sinks.append(SinkRows(task, fed[0].rows, context.watermark))
-            return Fed(self._empty[task.name], context.watermark), ()
+            return Fed(self._empty[task.name], context.watermark, clock_us=context.clock_us), ()
         outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
         produced.late += outcome.late
         if outcome.raised is not None:
@@ -161,11 +165,14 @@ class Unit:
             if times.len():
                 produced.dropped[counted.name] += counted.number(times, context.watermark_before)
         watermark = context.watermark if outcome.watermark is None else outcome.watermark
-        return Fed(outcome.rows, watermark), outcome.refused
+        return Fed(outcome.rows, watermark, clock_us=context.clock_us), outcome.refused
 
     def _send(self, task: TaskLayout, output: Fed, produced: Produced) -> None:
         end = output.watermark == END_WATERMARK
-        produced.sent += [Sent(task, edge, output.rows, output.watermark, end=end) for edge in task.outputs]
+        clock_us = output.clock_us if self.layout.clocked else 0
+        produced.sent += [
+            Sent(task, edge, output.rows, output.watermark, end=end, clock_us=clock_us) for edge in task.outputs
+        ]
 
 
 def warm_up(layout: UnitLayout) -> None:

@@ -24,12 +24,14 @@ class BatchContext:
     watermark_before: after batch - 1; what it has closed is closed for the rows of this batch. watermark: after this
     batch; END_WATERMARK at the end of the stream. Both are microseconds, minima over the operator's inputs.
     raised: where a user's code raised in the batch, as the cut log says; None: it says nothing yet, the task finds out.
+    clock_us: the latest time at which a source cut the batch, by the clock of the leader that did; 0: nobody asks.
     """
 
     batch: int
     watermark_before: int
     watermark: int
     raised: TaskRaised | None = None
+    clock_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

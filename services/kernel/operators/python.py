@@ -34,7 +34,7 @@ from holdfast.services.kernel.operators.user_code import (
 from holdfast.services.kernel.operators.user_declared import Declared
 from holdfast.services.kernel.operators.user_errors import text_of
 from holdfast.services.kernel.operators.user_state import KeyedTable, State
-from holdfast.services.kernel.operators.user_timers import Timers
+from holdfast.services.kernel.operators.user_timers import BY_CLOCK, Timers
 from holdfast.services.kernel.state.table import Tables
 
 __all__ = ["CodeUnavailable", "Context", "KeyedTable", "PythonOperator", "PythonTask", "State", "load", "restrict"]
@@ -163,12 +163,16 @@ class PythonTask:
         self.output, self._shape = declared.fields, declared.shape()
         self._state = State(tables)
         self._timers = Timers(tables) if has_timers(type(self._code)) else None
+        self._by_clock = Timers(tables, BY_CLOCK) if plan.params.get("clock") else None
+        self._all_timers = [some for some in (self._timers, self._by_clock) if some is not None]
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
         newest = rows[TIME].to_numpy().max(initial=NO_WATERMARK).item()
         decided = None if context.raised is None else Places(context.raised)
         run = _Run(context, newest, [self._shape.nothing], decided)
+        if self._by_clock is not None:
+            self._by_clock.note(context.clock_us)
         if rows.height:
             self._process(run, rows, 0)
         raised = self._raised(run)
@@ -177,6 +181,8 @@ class PythonTask:
         if context.watermark > context.watermark_before:
             run.out.append(self._advance(run))
             self._fire(run)
+        self._fire_by_clock(run)
+        if context.watermark > context.watermark_before:
             self._state.expire(context.watermark)
         if raised is None:
             return Outcome(pl.concat(run.out, rechunk=True))
@@ -229,9 +235,8 @@ class PythonTask:
 
     def _advance(self, run: _Run) -> pl.DataFrame:
         """At the end of the stream there is no watermark to go by: the newest time known is the rows' time."""
-        watermark, known = run.context.watermark, max(run.newest, run.context.watermark_before)
-        at_end = 0 if known == NO_WATERMARK else known
-        time = at_end if watermark == END_WATERMARK else watermark
+        watermark = run.context.watermark
+        time = self._known(run, 0) if watermark == END_WATERMARK else watermark
         ctx = self._context(run, time, "watermark")
         if self._timers is not None and watermark == END_WATERMARK:
             self._timers.ending()
@@ -251,6 +256,29 @@ class PythonTask:
             if found.height:
                 run.out.append(found)
 
+    def _fire_by_clock(self, run: _Run) -> None:
+        """Calls the code for each time of day that has timers and at which, or before which, the batch was cut."""
+        timers, at_end = self._by_clock, run.context.watermark == END_WATERMARK
+        if timers is None or self._timers is None:
+            return
+        until = END_WATERMARK if at_end else timers.newest
+        while (time := timers.due(until)) is not None:
+            keys = timers.take(time, until)
+            if at_end:
+                self._timers.ending()
+            known = self._known(run, time)
+            ctx = self._context(run, known, "clock", Random(f"{self._task}/clock/{time}"), by_clock=True)
+            found = self._called(run, partial(self._code.on_timer, time, keys, self._state, ctx), known)
+            if found.height:
+                run.out.append(found)
+
+    def _known(self, run: _Run, otherwise: int) -> int:
+        """The newest event time that is known."""
+        known = max(run.newest, run.context.watermark_before)
+        if run.context.watermark != END_WATERMARK:
+            known = max(known, run.context.watermark)
+        return otherwise if known == NO_WATERMARK else known
+
     def _called(self, run: _Run, call: Callable[[], Returned], time: int) -> pl.DataFrame:
         """The rows of a call that is made for no row."""
         try:
@@ -266,19 +294,24 @@ class PythonTask:
             found = self._shape.checked(call(), time)
         except BaseException:
             self._state.forget()
-            if self._timers is not None:
-                self._timers.forget()
+            for timers in self._all_timers:
+                timers.forget()
             raise
         self._state.apply()
-        if self._timers is not None:
-            self._timers.apply()
+        for timers in self._all_timers:
+            timers.apply()
         return found
 
-    def _context(self, run: _Run, now_us: int, call: str, random: Random | None = None) -> Context:
+    def _context(
+        self, run: _Run, now_us: int, call: str, random: Random | None = None, *, by_clock: bool = False
+    ) -> Context:
         self._state.begin(now_us, run.context.watermark_before)
         now = _EPOCH + timedelta(microseconds=min(max(now_us, _FIRST_US), _LAST_US))
         random = random or Random(f"{self._task}/{run.context.batch}/{call}")
-        return Context(run.context.batch, run.context.watermark, random, now, timers=self._timers)
+        batch, watermark = run.context.batch, run.context.watermark
+        return Context(
+            batch, watermark, random, now, timers=self._timers, by_clock=by_clock, timers_by_clock=self._by_clock
+        )
 
     def _stopped(self, error: Exception, run: _Run) -> HoldfastError:
         text = f"{self._reference} raised in batch {run.context.batch}: {text_of(error)}"

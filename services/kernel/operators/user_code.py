@@ -8,17 +8,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, ClassVar
 
 import polars as pl
 
-from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.errors import HoldfastError, InvalidRecord
 from holdfast.services.kernel.operators.user_state import Key, State
 from holdfast.services.kernel.operators.user_timers import Timers
 from holdfast.services.kernel.suggestions import did_you_mean
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Returned = pl.DataFrame | Mapping[str, pl.DataFrame | None] | None
 """Rows; of an operator with several outputs, rows by output."""
 
@@ -33,7 +34,8 @@ class Context:
 
     batch: its number. watermark_us: no row older than this will count any more (microseconds since 1970).
     random: a generator seeded by the operator and the batch. now: the newest event time of the batch; the watermark
-    where the batch has no rows; in `on_timer` the time of the timers.
+    where the batch has no rows; in `on_timer` the time of the timers. by_clock: this call of `on_timer` is for timers
+    by the time of day; then `now` is the newest event time that is known.
     """
 
     batch: int
@@ -41,24 +43,39 @@ class Context:
     random: Random
     now: datetime
     timers: Timers | None = field(default=None, repr=False)
+    by_clock: bool = False
+    timers_by_clock: Timers | None = field(default=None, repr=False)
 
-    def set_timer(self, key: Key, when: int | datetime) -> None:
+    @property
+    def clock(self) -> datetime:
+        """The time of day at which the batch was cut, by the clock of the worker that cut it. It never goes back, and
+        is the same on every copy and in every replay. The job file asks for it by `clock: true`.
+        """
+        return _EPOCH + timedelta(microseconds=max(0, self._by_clock().newest))
+
+    def set_timer(self, key: Key, when: int | datetime, clock: bool = False) -> None:
         """Sets a timer for a key: `on_timer` is called once the watermark has reached `when`; a time that it has passed
         counts as reached. A key may have many timers, one for each time.
 
         Args:
             key: as of a table. when: microseconds since 1970, as `_time`, or a datetime.
+            clock: `when` is a time of day, as `ctx.clock`, and no event time.
         """
-        self._timers().set(key, when)
+        self._timers(clock).set(key, when)
 
-    def cancel_timer(self, key: Key, when: int | datetime) -> None:
+    def cancel_timer(self, key: Key, when: int | datetime, clock: bool = False) -> None:
         """Takes back the timer that a key has for this time, if it has one."""
-        self._timers().cancel(key, when)
+        self._timers(clock).cancel(key, when)
 
-    def _timers(self) -> Timers:
+    def _timers(self, clock: bool) -> Timers:
         if self.timers is None:
             raise TypeError("timers need a method on_timer(self, time_us, keys, state, ctx): the operator has none")
-        return self.timers
+        return self._by_clock() if clock else self.timers
+
+    def _by_clock(self) -> Timers:
+        if self.timers_by_clock is None:
+            raise InvalidRecord("the code asks for the time of day: say `clock: true` for its operator in the job file")
+        return self.timers_by_clock
 
 
 class PythonOperator:
@@ -117,7 +134,11 @@ class PythonOperator:
         time, in the order of times, after `on_batch` and before `on_watermark`. Times that are rounded up, say to a
         second, make few calls. Rows without `_time` get the time of the timers.
 
-        At the end of the stream every timer fires; a call for a time past the newest event time sets none any more.
+        Timers by the time of day come last in the first batch that was cut at their time or later; then `ctx.by_clock`
+        is true, and rows without `_time` get the newest event time that is known.
+
+        At the end of the stream every timer fires; a call for a time past the newest event time sets none any more, and
+        one by the time of day none by event time.
 
         Args:
             keys: that have a timer for this time, as they were set; parts that are times or dates as numbers.

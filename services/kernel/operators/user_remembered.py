@@ -15,7 +15,7 @@ from holdfast.services.kernel.codecs.plain_values import plain_values
 from holdfast.services.kernel.operators.remembered import moments
 from holdfast.services.kernel.operators.typed_state import Layout, decoder
 from holdfast.services.kernel.operators.user_state import LAYOUTS, Key, KeyedTable, decode_key, encode_key
-from holdfast.services.kernel.operators.user_timers import PREFIX_BYTES, TABLE, entry
+from holdfast.services.kernel.operators.user_timers import PREFIX_BYTES, entry
 from holdfast.services.kernel.state.table import Tables
 
 Keys = Sequence[Key] | None
@@ -34,8 +34,8 @@ def user_entries(tables: Tables, names: Sequence[str], keys: Keys) -> Iterator[U
     """Entries of these tables of a task, table by table, in the order of their encoded keys."""
     declared = _layouts(tables) if LAYOUTS in names else {}
     for name in names:
-        if name == TABLE:
-            yield from _timers(tables, keys)
+        if name in PREFIX_BYTES:
+            yield from _timers(tables, name, keys)
         elif name != LAYOUTS:
             yield from _entries(name, KeyedTable(tables.table(name)), declared.get(name), keys)
 
@@ -56,13 +56,13 @@ def _entries(name: str, table: KeyedTable, layout: Layout | None, keys: Keys) ->
             yield UserEntry(name, key, read(data) if layout is None else layout.plain(read(data)))
 
 
-def _timers(tables: Tables, keys: Keys) -> Iterator[UserEntry]:
+def _timers(tables: Tables, name: str, keys: Keys) -> Iterator[UserEntry]:
     wanted = None if keys is None else {encode_key(key) for key in keys}
-    width = PREFIX_BYTES[TABLE]
-    for packed, _ in tables.table(TABLE, width).scan(b""):
+    width = PREFIX_BYTES[name]
+    for packed, _ in tables.table(name, width).scan(b""):
         timer = entry(packed)
         if timer is not None and (wanted is None or packed[width:] in wanted):
-            yield UserEntry(TABLE, timer[1], moment(timer[0]))
+            yield UserEntry(name, timer[1], moment(timer[0]))
 
 
 def moment(time_us: int) -> Any:

@@ -5,6 +5,8 @@ read from the table at first use. What a call sets and cancels counts when the c
 
 At the end of the stream every timer fires. A call for a time past the newest event time could set timers for ever, so
 what it sets then is dropped; that time is a part of the state, and no matter of how the rows fall into batches.
+Timers by the clock are the same with the times at which batches were cut: those are in the cut log, so a replay fires
+the same timers in the same batches.
 Source: JOBS "Python operators", PROTOCOL 4.
 """
 
@@ -20,13 +22,13 @@ from holdfast.services.kernel.operators.typed_state import micros
 from holdfast.services.kernel.operators.user_state import Key, decode_key, encode_key
 from holdfast.services.kernel.state.table import Table, Tables
 
-TABLE = "/timers"
-"""No table of a user's begins with a slash."""
+TABLE, BY_CLOCK = "/timers", "/timers-by-clock"
+"""Timers by event time, and by the time at which batches are cut. No table of a user's begins with a slash."""
 _WIDTH = 8
-PREFIX_BYTES = {TABLE: _WIDTH}
+PREFIX_BYTES = {TABLE: _WIDTH, BY_CLOCK: _WIDTH}
 """Lengths of the prefixes by which tables of Python operators are scanned; the tables of users have none."""
 _NEWEST = b""
-"""The key whose value is the newest event time."""
+"""The key whose value is the newest time that came."""
 
 
 def entry(key: bytes) -> tuple[int, Any] | None:
@@ -35,10 +37,10 @@ def entry(key: bytes) -> tuple[int, Any] | None:
 
 
 class Timers:
-    """Timers of one task."""
+    """Timers of one task. table: TABLE or BY_CLOCK."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, table: str = TABLE) -> None:
+        self._tables, self._name = tables, table
         self._table: Table | None = None
         self._pending: dict[int, set[bytes]] = {}
         self._times: list[int] = []
@@ -60,15 +62,21 @@ class Timers:
         """Nothing happens where there is none."""
         self._written[micros(when), encode_key(key)] = False
 
+    @property
+    def newest(self) -> int:
+        """The newest time that came."""
+        self._read()
+        return self._newest
+
     def note(self, newest: int) -> None:
-        """The rows of a batch: their largest event time."""
+        """The largest event time of a batch's rows, or when it was cut. One before the newest changes nothing."""
         table = self._read()
         if newest > self._newest:
             self._newest = newest
             table.put_many([_NEWEST], [prefix_of(newest)])
 
     def due(self, watermark: int) -> int | None:
-        """The earliest time that has a timer, if the watermark has reached it."""
+        """The earliest time that has a timer, if the watermark, or the clock, has reached it."""
         self._read()
         while self._times and not self._pending.get(self._times[0]):
             self._pending.pop(heappop(self._times), None)
@@ -84,7 +92,7 @@ class Timers:
         return [decode_key(key) for key in keys]
 
     def ending(self) -> None:
-        """Begins the call for the end of the stream."""
+        """Begins a call at the end of the stream that may set none."""
         self._open = False
 
     def apply(self) -> None:
@@ -116,7 +124,7 @@ class Timers:
     def _read(self) -> Table:
         """The table; at its first use the index is read."""
         if self._table is None:
-            self._table = self._tables.table(TABLE, PREFIX_BYTES[TABLE])
+            self._table = self._tables.table(self._name, PREFIX_BYTES[self._name])
             for key, value in self._table.scan(b""):
                 if key == _NEWEST:
                     self._newest = time_of(value)

@@ -76,10 +76,11 @@ class TaskLayout:
 
 @dataclass(frozen=True, slots=True)
 class UnitLayout:
-    """A unit; its tasks in topological order."""
+    """A unit; its tasks in topological order. clocked: its frames say when their batch was cut."""
 
     unit: UnitPlan
     tasks: tuple[TaskLayout, ...]
+    clocked: bool = False
 
 
 def task_name(operator: str, index: int) -> str:
@@ -92,12 +93,17 @@ def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
     Raises:
         ValueError: the plan was made under another prefix or generation than `topics`.
     """
-    graph = _Graph(plan, topics)
+    graph, asked = _Graph(plan, topics), clocked(plan)
     return {
-        unit.name: UnitLayout(unit, tuple(graph.task(name, unit.index) for name in unit.operators))
+        unit.name: UnitLayout(unit, tuple(graph.task(name, unit.index) for name in unit.operators), asked)
         for unit in plan.units
         if not unit.host
     }
+
+
+def clocked(plan: Plan) -> bool:
+    """True if code of the job asks for the time of day, which the cuts hold."""
+    return any(operator.kind == "python" and operator.params.get("clock") for operator in plan.operators)
 
 
 def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:

@@ -48,7 +48,7 @@ class IsolatedTask:
         self._input, self._output = RowCodec(stream_schema(fields)), RowCodec(stream_schema(plan.fields))
         self._nothing = stream_schema(plan.fields).to_frame()
         self._tables, self._process, self._patience_s = tables, process, patience_s
-        self._crashed, self._done = crashed, done
+        self._crashed, self._done, self._clocked = crashed, done, bool(plan.params.get("clock"))
         self._opened: list[Table] = []
         self._scanned: Iterator[tuple[bytes, bytes]] = iter(())
         self._fresh = True
@@ -56,7 +56,8 @@ class IsolatedTask:
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         """Raises what `crashed` gives, and whatever the task raises there."""
         (rows,) = inputs
-        if not rows.height and context.watermark <= context.watermark_before and context.raised in (None, NOTHING):
+        moves = context.watermark > context.watermark_before or self._clocked
+        if not rows.height and not moves and context.raised in (None, NOTHING):
             return Outcome(self._nothing)
         try:
             outcome = self._exchange(rows, context)

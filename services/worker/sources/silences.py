@@ -13,6 +13,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.cuts import CutLog
 from holdfast.services.kernel.dataflow.closing import closing_us
 from holdfast.services.kernel.dataflow.watermark import followed
+from holdfast.services.kernel.plans.layout import clocked
 from holdfast.services.worker.core.idling import ASK_MS, Idling, Question
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
@@ -25,12 +26,14 @@ class Silences:
 
     def __init__(self, job: JobView, log: CutLog, tables: Collection[str], around: HostServices) -> None:
         self._job, self._log, self._tables, self._around = job, log, tables, around
-        self._asking = set[str]()
+        self._asking, self._clocked = set[str](), clocked(job.plan)
         self._ask_ms: dict[str, float] = {}
 
     def settled(self, feed: Feed, now_ms: float) -> bool:
-        """True if time alone moves nothing: no table is being loaded, and no watermark waits for a silence to pass."""
-        if self._log.loaded(self._tables) is None:
+        """True if time alone moves nothing: no code waits for a time of day, no table is being loaded, and no watermark
+        waits for a silence to pass.
+        """
+        if self._clocked or self._log.loaded(self._tables) is None:
             return False
         if feed.idling is None:
             return not isinstance(feed, RowsFeed)  # its lanes become idle by the clock

@@ -60,6 +60,7 @@ from tests.simulation.mutants.checkpoints import (
     run_left_half_applied,
     trim_to_the_last_marker,
 )
+from tests.simulation.mutants.clocked import own_clock_read
 from tests.simulation.mutants.cuts import (
     cut_not_read_back,
     every_unit_counts,
@@ -419,6 +420,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(asked_to_go_back_alone, "taken along", 3, "retention", run_ms=1_500),
     Mutant(ended_at_its_last_marker, "ended early", 0, "retention", run_ms=1_500),
     Mutant(read_from_its_marker_on_a_new_line, "failed copy", 27, "retention", run_ms=1_500),
+    Mutant(own_clock_read, "liveness", 1, "clocked"),
     Mutant(missing_records_not_looked_for, "liveness", 7, "paced", run_ms=2_500),
     Mutant(records_passed_over_when_paced, "replay differs", 3, "stretched", run_ms=2_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),

@@ -20,9 +20,9 @@ def frame(partition: Partition, header: Header) -> Frame:
     return partition, header.writer, header.batch, header.part
 
 
-def said(header: Header) -> tuple[int, int, int, int]:
+def said(header: Header) -> tuple[int, int, int, int, int]:
     """The content of a frame, from any sender."""
-    return header.payload_hash, header.parts, header.watermark, header.flags & FLAG_END
+    return header.payload_hash, header.parts, header.watermark, header.flags & FLAG_END, header.clock_us
 
 
 class Reference(Replay):
@@ -37,7 +37,7 @@ class Reference(Replay):
     ) -> None:
         super().__init__(plan, topics, max_frame_bytes)
         self._states = states
-        self.frames: dict[Frame, tuple[int, int, int, int]] = {}
+        self.frames: dict[Frame, tuple[int, int, int, int, int]] = {}
         self.differ: list[tuple[str, int]] = []
 
     def process(self, taken: Mapping[str, Taken]) -> list[Outcome]:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any
 
-from holdfast.schemas import commands, events
+from holdfast.schemas import assignments, commands, events, formats
+from holdfast.schemas.assignments import Assignment
 from holdfast.schemas.heartbeats import At, Exit, encode
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import OtherFormat, PositionGone, WorkerUnfit
@@ -103,6 +104,9 @@ class Cluster:
         self.broker.watch(Partition(TOPICS.events, 0), self._happened)
         self._user = Link("user", self.broker, self.timeline, Random(f"{seed}/user"))
         self._hand: LinkAppender = self._user.appender("user")
+        if profile.clocked:  # the controller plans such a job once every process is known to read its frames
+            current = Assignment("user", self.timeline.time_ms, (), format=formats.NEWEST)
+            self._hand.append(Partition(TOPICS.assignments, 0), assignments.encode(current))
         self.roles = (
             *workers,
             *(f"recovery-{number}" for number in range(replicas)),

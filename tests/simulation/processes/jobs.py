@@ -276,6 +276,8 @@ def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
             continue
         if profile.odd:
             _odd(aside, spec, topics)
+        if profile.clocked:
+            _clocked(aside, spec, topics)
         _other_windows(aside, spec)
         _other_joins(aside, spec)
         _updates(aside, spec, topics)
@@ -424,6 +426,16 @@ def _odd(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> None:
     spec["operators"]["odd"] = {**code, "key": ["k"], "input": random.choice(list(spec["sources"]))}
     spec["queries"]["odd"] = {"input": "odd", "sink": {"topic": "out-odd"}}
     topics["out-odd"] = random.choice((1, 2))
+
+
+def _clocked(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> None:
+    """Keys of a source of which a while nothing came go to the user, by the time of day."""
+    given = {"key": "k", "after_ms": random.choice((0, 30, 400, 2_000))}
+    code = {"python": "tests.support.clocked:Reminder", "params": given, "clock": True}
+    tasks = {"key": ["k"], "parallelism": random.choice((1, 2))}
+    spec["operators"]["reminder"] = {**code, **tasks, "input": random.choice(list(spec["sources"]))}
+    spec["queries"]["reminder"] = {"input": "reminder", "sink": {"topic": "out-reminder"}}
+    topics["out-reminder"] = random.choice((1, 2))
 
 
 def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str]) -> dict[str, Any]:

@@ -141,3 +141,35 @@ def test_calls_that_a_run_cannot_carry_out_raise_an_error_with_the_reason() -> N
     run.finish()
     with pytest.raises(RuntimeError, match="has ended"):
         run.feed("flights", [])
+
+
+def reminders(**python: Any) -> Job:
+    code = {"python": "tests.support.clocked:Reminder", "params": {"key": "carrier", "after_ms": 20_000}}
+    plain = {
+        "name": "reminders",
+        "sources": {"flights": FLIGHTS},
+        "operators": {"later": {**code, "input": "flights", "key": ["carrier"], "clock": True, **python}},
+        "queries": {"later": {"input": "later", "sink": {"topic": "later"}}},
+    }
+    return Job.model_validate(plain)
+
+
+@pytest.mark.parametrize("python", [{}, {"parallelism": 2}, {"isolation": "process"}])
+def test_timers_by_the_time_of_day_fire_while_no_record_comes_and_half_a_second_late_at_most(
+    python: dict[str, Any],
+) -> None:
+    run = JobRun(reminders(**python), at=DAY)
+    run.feed("flights", [flight(0.1), flight(0.2, "AA")])
+    run.advance(10)
+    run.feed("flights", [flight(0.3, "AA")])
+    run.advance(8)
+    run.expect("later", [])
+    run.kill()
+    run.advance(1)
+    run.restore()
+    run.advance(4)
+    run.expect("later", [{"key": "UA", "rows": 1}])
+    run.advance(30)
+    (late,) = run.rows("later").filter(key="AA")["late_us"]
+    assert 0 <= late <= 700_000, "a batch is cut twice a second, though nothing came for more than ten seconds"
+    run.finish()

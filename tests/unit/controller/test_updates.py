@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas import assignments, formats
 from holdfast.schemas.assignments import Assignment
 from holdfast.schemas.cuts import Range, TaskCuts
-from holdfast.schemas.plans import Ended, Plan
+from holdfast.schemas.plans import Ended, Plan, Rejection
 from holdfast.schemas.savepoints import FORMAT, Piece, Savepoint, Task, replaced_by
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller.core import actions
@@ -118,3 +118,19 @@ def test_a_controller_that_hangs_anywhere_holds_no_update_up(kind: type) -> None
     cluster.start_replica("c1")
     two_updates(cluster)
     check_updated(cluster)
+
+
+@pytest.mark.parametrize("current", [True, False])
+def test_code_that_asks_for_the_time_of_day_waits_until_no_process_of_the_release_before_lives(current: bool) -> None:
+    """Such a process takes a frame with a time for damaged."""
+    cluster = Cluster()
+    if current:
+        cluster.append(CLUSTER.assignments, assignments.encode(Assignment("test", 0, (), format=formats.NEWEST)))
+    cluster.start("w1")
+    cluster.pass_s(0.1)
+    reminder = {"python": "tests.support.clocked:Reminder", "params": {"key": "k", "after_ms": 1}, "clock": True}
+    cluster.submit(job(operators={"n": {**reminder, "input": "s"}}))
+    cluster.pass_s(0.3)
+    (decision,) = cluster.decisions()
+    assert isinstance(decision, Rejection), "the code is on no list of this controller"
+    assert [problem.path for problem in decision.problems] == [f"operators.n.{'python' if current else 'clock'}"]

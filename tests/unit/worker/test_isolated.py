@@ -74,12 +74,17 @@ class Harness:
         self._operator: Operator = self._build(self._plan, [FIELDS], self.store.of_task(TASK))
 
     def run(
-        self, rows: Sequence[tuple[Any, ...]], watermark: int | None = None, raised: TaskRaised | None = None
+        self,
+        rows: Sequence[tuple[Any, ...]],
+        watermark: int | None = None,
+        raised: TaskRaised | None = None,
+        clock_us: int = 0,
     ) -> Outcome:
         """rows: (key, n), at times 1, 2, ... raised: where the cut log says that the code raises."""
         before, self.watermark = self.watermark, self.watermark if watermark is None else watermark
         frame = pl.DataFrame([(*row, at) for at, row in enumerate(rows, 1)], stream_schema(FIELDS), orient="row")
-        outcome = self._operator.on_batch([frame], BatchContext(self.batch + 1, before, self.watermark, raised))
+        context = BatchContext(self.batch + 1, before, self.watermark, raised, clock_us=clock_us)
+        outcome = self._operator.on_batch([frame], context)
         self.batch += 1
         return outcome
 
@@ -483,3 +488,16 @@ def test_a_process_can_be_closed_before_it_runs() -> None:
     process = CodeProcess(messages.Open(planned("Tally"), FIELDS, TASK), PATIENT)
     process.close()
     assert process.pid is None
+
+
+def test_timers_by_the_time_of_day_fire_in_a_process_of_their_own_in_batches_without_rows(
+    started: Callable[..., IsolatedCode],
+) -> None:
+    plan = planned("Waits")
+    plan = OperatorPlan(plan.name, plan.kind, 1, plan.inputs, {**plan.params, "clock": True}, plan.fields)
+    here, there = Harness(plan), Harness(plan, started(plan).build)
+    for rows, clock_us in (([("a", 1)], 100), ([], 105), ([], 110), ([("b", 1)], 90), ([], 121)):
+        found = [one.run(rows, clock_us=clock_us).rows.rows() for one in (here, there)]
+        assert found[0] == found[1]
+        assert [row[0] for row in found[0]] == {110: ["a"], 121: ["b"]}.get(clock_us, [])
+    assert here.checkpoint() == there.checkpoint()
