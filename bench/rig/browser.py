@@ -23,6 +23,7 @@ QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage",
 )  # fmt: skip
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40}
 START_S, ANSWER_S = 300.0, 300.0
 
 
@@ -111,6 +112,14 @@ class Browser:
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def key(self, name: str) -> None:
+        """A key of the keyboard, such as Tab, Enter or ArrowDown."""
+        code = KEYS[name]
+        text = {"text": "\r"} if name == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code,
+                      **(text if kind == "keyDown" else {}))  # fmt: skip
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """whole: also what lies below the window."""

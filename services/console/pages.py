@@ -13,7 +13,7 @@ from nicegui import run, ui
 from nicegui.element import Element
 from starlette.requests import Request
 
-from holdfast.services.console.actions import Actions
+from holdfast.services.console.actions import READ_ONLY, Actions
 from holdfast.services.console.feed import Feed
 from holdfast.services.console.markup import Node, card, chip, element, nothing, text
 from holdfast.services.console.parts import records
@@ -113,7 +113,10 @@ def add_pages(console: Console) -> None:
 
         with _frame(console, request, "Submit", "/submit") as talking:
             _heading("Submit a job")
-            submit_form(console.actions, console.door, talking, Live)
+            if console.actions.read_only:
+                Live(card("Submit", nothing(f"{READ_ONLY.capitalize()}.", "holdfast submit FILE")))
+            else:
+                submit_form(console.actions, console.door, talking, Live)
 
     @_page("/api")
     async def api(request: Request) -> None:

@@ -87,7 +87,8 @@ def main() -> None:
     from holdfast.services.console.serving import Served, serve
 
     cluster = ShownCluster()
-    served = Served(0, "127.0.0.1", (), read_only="--read-only" in sys.argv, token="a-token").bound()
+    port = int(next((word for word in sys.argv[1:] if word.isdigit()), "0"))
+    served = Served(port, "127.0.0.1", (), read_only="--read-only" in sys.argv, token="a-token").bound()
     ended = threading.Event()
 
     def live() -> None:

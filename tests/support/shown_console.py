@@ -13,7 +13,11 @@ ROOT = Path(__file__).parents[2]
 
 
 class ShownConsole:
-    """url: with the token; base: without it, and without a last slash."""
+    """url: with the token; base: without it, and without a last slash.
+
+    Args:
+        options: `--read-only`, or the number of a port.
+    """
 
     def __init__(self, *options: str) -> None:
         command = [sys.executable, "-m", "tests.support.shown_cluster", *options]
@@ -25,6 +29,16 @@ class ShownConsole:
         self.url, self._folder = line[0], Path(line[1])
         self.base = self.url.partition("/?")[0]
 
+    @property
+    def port(self) -> str:
+        return self.base.rpartition(":")[2]
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait(HANG_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
     def ask(self, name: str) -> None:
         """Asks the cluster for something by a file of that name in its folder, such as `fail`."""
         self._folder.joinpath(name).touch()
@@ -33,7 +47,4 @@ class ShownConsole:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.process.terminate()
-        self.process.wait(HANG_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self.close()
