@@ -14,7 +14,10 @@ CALM_S = 4.0
 
 
 class Viewing:
-    """Nobody looks until `look`. Both processes end with the viewer: while nobody looks, nothing of a console runs."""
+    """Nobody looks until `look`. The Chromium stands for one on the viewer's own machine.
+
+    Both processes end with the viewer: while nobody looks, nothing of a console runs.
+    """
 
     def __init__(self, folder: Path, kafka: str, job: Followed) -> None:
         self._folder, self._kafka, self._job = folder, kafka, job
@@ -44,7 +47,7 @@ class Viewing:
 
     def _come(self) -> None:
         self._console = ConsoleProcess(self._folder / "console", self._kafka)
-        self._browser = browser = Browser()
+        self._browser = browser = Browser(elsewhere=True)
         browser.open(self._console.url)
         browser.open(f"{self._console.base}/jobs/{self._job.plan.job}")
         self._until_live(browser)

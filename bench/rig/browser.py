@@ -33,14 +33,24 @@ def program() -> str | None:
 
 
 class Browser:
-    """A page of a Chromium of its own. errors: of its console. tasks_ms: of the page while it was traced."""
+    """A page of a Chromium of its own. errors: of its console. tasks_ms: of the page while it was traced.
 
-    def __init__(self, width: int = 1280, height: int = 860) -> None:
+    elsewhere: it takes only what processor time others leave, as one on a viewer's own machine would.
+    """
+
+    def __init__(self, width: int = 1280, height: int = 860, *, elsewhere: bool = False) -> None:
         found = program()
         if found is None:
             raise FileNotFoundError(f"no {' nor '.join(NAMES)} on the PATH")
         self._folder = tempfile.mkdtemp(prefix="holdfast-browser-")
-        command = [found, *QUIET, f"--user-data-dir={self._folder}", f"--window-size={width},{height}", "about:blank"]
+        command = [
+            *(("nice", "-n", "19") if elsewhere else ()),
+            found,
+            *QUIET,
+            f"--user-data-dir={self._folder}",
+            f"--window-size={width},{height}",
+            "about:blank",
+        ]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._opened = ExitStack()
         self._numbers = itertools.count(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
 from bench.rig.browser import Browser, program
+from holdfast.services.console.serving import YIELDS
 from tests.support.deadlines import HANG_S
 from tests.support.shown_console import ShownConsole
 
@@ -122,6 +124,11 @@ def test_times_are_those_of_the_reader_and_the_exact_one_is_on_hover(console: Sh
     assert exact.endswith("Z")
     assert browser.value(f"{shown}.textContent").endswith(wanted)
     assert wanted[:5] != exact[11:16], "Kolkata is half an hour beside the world"
+
+
+def test_the_console_yields_a_processor_to_the_workers_that_it_shows(console: ShownConsole) -> None:
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, console.process.pid) == min(19, ours + YIELDS)
 
 
 def test_a_console_that_is_read_only_offers_no_action() -> None:
