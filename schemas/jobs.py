@@ -46,12 +46,12 @@ class Renamed(JobPart):
         return {"type": self.type, "from": self.from_}
 
 
-METADATA = ("key", "timestamp", "topic", "partition", "offset", "headers", "header.NAME")
+METADATA = ("key", "timestamp", "topic", "partition", "offset", "headers", "header.NAME", "key.NAME")
 """Metadata of a record."""
 
 
 def _metadata(value: str) -> str:
-    if value in METADATA[:-1] or (value.startswith("header.") and value != "header."):
+    if value in METADATA[:-2] or (value.startswith(("header.", "key.")) and not value.endswith(".")):
         return value
     raise PydanticCustomError("metadata", "not metadata of a record")
 
@@ -61,9 +61,11 @@ class Metadata(JobPart):
 
     type: Text
     """Its type: string or bytes for key and header.NAME, timestamp for timestamp, string for topic, int for partition
-    and offset, "list<struct<name: string, value: string?>>" (or bytes?) for headers; `?`: may be absent."""
+    and offset, "list<struct<name: string, value: string?>>" (or bytes?) for headers; under `key_format` any for key and
+    key.NAME; `?`: may be absent."""
     metadata: Annotated[Text, AfterValidator(_metadata)]
-    """key, timestamp, topic, partition, offset, headers, or header.NAME: the value of the last header of that name."""
+    """key, timestamp, topic, partition, offset, headers, header.NAME: the value of the last header of that name, or
+    key.NAME under `key_format`: a field of the key."""
 
 
 def _sign(value: str) -> str:
@@ -116,6 +118,10 @@ ENVELOPED = ("json", "json-schema")
 """Formats of change records."""
 
 
+Registered = Literal["avro", "json-schema", "protobuf"]
+Strategy = Literal["topic", "record", "topic-record"]
+
+
 class Source(JobPart):
     """A stream of records: a topic of the user, or a file in a local run."""
 
@@ -134,8 +140,19 @@ class Source(JobPart):
     """Of format csv: its delimiter, quote, words for null, and whether files have a header; null: commas, double
     quotes, a header."""
     subject: Text | None = None
-    """Of the Schema Registry: its newest schema gives the fields that are left out; null: the topic's name and -value
-    (TopicNameStrategy). Under RecordNameStrategy it is the full name of the record."""
+    """Of the Schema Registry: its newest schema gives the fields that are left out; null: as subject_strategy says."""
+    subject_strategy: Strategy = "topic"
+    """Under which subject the schema is registered: topic, the topic's name and -value (TopicNameStrategy); record, the
+    full name of the record (RecordNameStrategy); topic-record, both, with a - between (TopicRecordNameStrategy)."""
+    record: Text | None = None
+    """Full name of the record, such as shop.Order, for the subject strategies record and topic-record."""
+    key_format: Registered | None = None
+    """How the record's key is written where it names a schema of a registry, too: avro, json-schema or protobuf.
+    Columns of `metadata: key` and key.NAME, and the keys of a table's deletions, are then read by it; null: as text or
+    JSON."""
+    on_schema_change: Literal["dead-letter", "fail"] = "dead-letter"
+    """What becomes of records whose schema does not give the fields any more: dead letters, or the job stops. Both name
+    the schema, its subject and version."""
     envelope: Literal["debezium"] | None = None
     """debezium: a record is a change of a row, with `before`, `after` and `op`, alone or as the payload beside a schema
     of Kafka Connect; fields are those of the row, of json and json-schema. A stream has a row for each change, `after`
@@ -186,9 +203,11 @@ class Source(JobPart):
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A job without csv options and lists of topics is written as releases without these settings write it."""
+        """A job without these settings is written as releases that do not have them write it."""
         written: dict[str, Any] = plain(self)
-        return {name: one for name, one in written.items() if one is not None or name not in ("csv", "topics")}
+        added = {"csv": None, "topics": None, "subject_strategy": "topic", "record": None, "key_format": None}
+        added |= {"on_schema_change": "dead-letter"}
+        return {name: one for name, one in written.items() if name not in added or one != added[name]}
 
     @property
     def types(self) -> dict[str, str]:
@@ -232,8 +251,19 @@ class Sink(JobPart):
     json-schema: a row as a serializer of a Schema Registry writes it; `holdfast submit` registers the schema of the
     columns."""
     subject: Text | None = None
-    """Of the Schema Registry, for avro and json-schema: where the schema is registered; null: the topic's name and
-    -value (TopicNameStrategy)."""
+    """Of the Schema Registry, for avro and json-schema: where the schema is registered; null: as subject_strategy
+    says."""
+    subject_strategy: Strategy = "topic"
+    """See the setting of a source."""
+    record: Text | None = None
+    """Full name of the record in its schema, such as shop.Order; null: Row. The strategies record and topic-record need
+    it."""
+    key_format: Literal["avro", "json-schema"] | None = None
+    """The record's key as a serializer of a Schema Registry writes it: under `key: json` a record of the columns that
+    identify a row, else the one column alone. Its schema is registered under the topic's name and -key; null: as `key`
+    says, without a schema."""
+    key_schema_id: Annotated[Whole, Field(ge=0, le=2**31 - 1)] | None = None
+    """Id of the registered schema of the key; null: `holdfast submit` registers it and writes it here."""
     schema_id: Annotated[Whole, Field(ge=0, le=2**31 - 1)] | None = None
     """Id of the registered schema, which each record names; null: `holdfast submit` registers it and writes it here."""
     key: Text = "json"
@@ -256,8 +286,9 @@ class Sink(JobPart):
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A sink without these settings is written as releases that do not have them write it."""
         written: dict[str, Any] = plain(self)
-        added = ("headers", "delete_when", "subject", "schema_id")
-        return {name: one for name, one in written.items() if name not in added or one not in ({}, None)}
+        added = ("headers", "delete_when", "subject", "schema_id", "record", "key_format", "key_schema_id")
+        left_out = {name: one for name, one in written.items() if name not in added or one not in ({}, None)}
+        return {name: one for name, one in left_out.items() if name != "subject_strategy" or one != "topic"}
 
 
 class Query(JobPart):

@@ -64,19 +64,23 @@ def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
         if name in of_bytes:
             continue
         if source["format"] in REGISTERED:
-            source |= {"format": "json", "subject": None}
+            source |= {"format": "json", "subject": None, "subject_strategy": "topic", "record": None}
+            source["on_schema_change"] = "dead-letter"
+        source["key_format"] = None
         if source["format"] != "text":
             source["fields"] = {column: _of_file(one) for column, one in source["fields"].items()}
     for query in plain["queries"].values():
         if query["sink"]["format"] in FORMATS:
-            query["sink"] |= {"format": "json", "subject": None, "schema_id": None}
+            without = dict.fromkeys(("subject", "schema_id", "record"))
+            query["sink"] |= {"format": "json", "subject_strategy": "topic", **without}
+        query["sink"] |= {"key_format": None, "key_schema_id": None}
     return JobSpec.model_validate(plain)
 
 
 def _of_file(field: Any) -> Any:
     """The field as a file has it: a column for the key and for headers, which no row of a file has beside it."""
     what = field.get("metadata", "") if isinstance(field, dict) else ""
-    return field["type"] if what in ("key", "headers") or what.startswith("header.") else field
+    return field["type"] if what in ("key", "headers") or what.startswith(("header.", "key.")) else field
 
 
 class LocalRun:

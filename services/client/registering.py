@@ -5,17 +5,20 @@ So a worker asks no registry to write, and all copies of a unit write the same b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.schemas.jobs import JobSpec
-from holdfast.schemas.plans import Plan, Problem
+from holdfast.schemas.plans import OperatorPlan, Plan, Problem
 from holdfast.services.kernel.codecs.registered import WriterSchema
-from holdfast.services.kernel.codecs.sink_schemas import FORMATS, schema_of
+from holdfast.services.kernel.codecs.sink_schemas import FORMATS, key_schema, schema_of
+from holdfast.services.kernel.dataflow.sink_records import key_column
+from holdfast.services.kernel.dataflow.source_records import subject_of
 from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.log.kafka.registry import URL, Registry, RegistryUnusable
 from holdfast.services.log.patience import Patience
 from holdfast.services.log.seal.secret import SecretUnusable
+from holdfast.services.planning.sinks import VALUE, lacking
 
 
 def with_schemas(
@@ -34,33 +37,40 @@ def with_schemas(
     Raises:
         JobRejected: with what the registry refuses, or with the problems of the job.
     """
-    open_ = [
-        name
-        for name, query in spec.queries.items()
-        if query.sink is not None and query.sink.format in FORMATS and query.sink.schema_id is None
-    ]
+    open_ = [(name, what) for name, query in spec.queries.items() for what in lacking(query.sink)]
     if not open_:
         return raw
-    fields = {one.params["query"]: one.fields for one in plan().operators if one.kind == "sink"}
+    sinks = {one.params["query"]: one for one in plan().operators if one.kind == "sink"}
     try:
         registry = open_registry()
         if registry is None:
             raise RegistryUnusable(f"no Schema Registry is set: {URL} names it")
-        ids = {name: _register(registry, spec, name, fields[name], patience()) for name in open_}
+        ids = {(name, what): _register(registry, spec, sinks[name], what, patience()) for name, what in open_}
     except (RegistryUnusable, SecretUnusable, Retriable) as error:
-        hint = "an id of a schema in `schema_id` needs no registry"
-        problems = [Problem(f"queries.{name}.sink.schema_id", f"is missing, and {error}", hint) for name in open_]
+        hint = "an id of a schema here needs no registry"
+        problems = [Problem(f"queries.{name}.sink.{what}", f"is missing, and {error}", hint) for name, what in open_]
         raise JobRejected(problems) from None
-    queries = {
-        name: {**query, "sink": {**query["sink"], "schema_id": ids[name]}} if name in ids else query
-        for name, query in raw["queries"].items()
-    }
+    queries = dict(raw["queries"])
+    for (name, what), id in ids.items():
+        queries[name] = {**queries[name], "sink": {**queries[name]["sink"], what: id}}
     return {**raw, "queries": queries}
 
 
-def _register(registry: Registry, spec: JobSpec, query: str, fields: Mapping[str, str], patience: Patience) -> int:
-    sink = spec.queries[query].sink
+def _register(registry: Registry, spec: JobSpec, plan: OperatorPlan, what: str, patience: Patience) -> int:
+    """The id of the schema of the values or of the keys. what: the setting that is to hold it."""
+    sink = spec.queries[plan.params["query"]].sink
     assert sink is not None
-    subject, schema = sink.subject or f"{sink.topic}-value", schema_of(sink.format, fields)
-    asked = WriterSchema(FORMATS[sink.format], schema)
+    if what == VALUE:
+        subject = subject_of(sink.model_dump())
+        asked = WriterSchema(FORMATS[sink.format], schema_of(sink.format, plan.fields, sink.record or "Row"))
+    else:
+        assert sink.key_format is not None
+        subject = f"{sink.topic}-key"
+        asked = WriterSchema(FORMATS[sink.key_format], _key_schema(sink.key_format, plan, sink.key))
     return patience.ask(f"the Schema Registry at {registry.url} to answer", lambda: registry.register(subject, asked))
+
+
+def _key_schema(format: str, plan: OperatorPlan, key: str) -> str:
+    if column := key_column(key, plan.row_key):
+        return key_schema(format, plan.fields[column])
+    return schema_of(format, {name: plan.fields[name] for name in plan.row_key}, "Key")

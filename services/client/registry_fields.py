@@ -6,7 +6,7 @@ Source: docs/decisions/0166.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.schemas.jobs import REGISTERED
@@ -14,6 +14,7 @@ from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import avro_schemas, json_schemas, protobuf_schemas
 from holdfast.services.kernel.codecs.fields import members, required
 from holdfast.services.kernel.codecs.registered import KINDS, WriterSchema
+from holdfast.services.kernel.dataflow.source_records import subject_of
 from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.log.kafka.registry import URL, Registry, RegistryUnusable, Version
 from holdfast.services.log.patience import Patience
@@ -79,7 +80,7 @@ def _metadata(source: dict[str, Any]) -> dict[str, Any]:
 def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> Any:
     topics = source.get("topics")
     first = topics[0] if isinstance(topics, list) and topics else source.get("topic")
-    subject = source.get("subject") or f"{first}-value"
+    subject = subject_of({**source, "topic": first})
     version = patience.ask(f"the Schema Registry at {registry.url} to answer", lambda: registry.newest(subject))
     if version is None:
         raise _Unknown(f"the registry has no subject {subject}", "`subject` names another one; or declare the fields")
@@ -90,7 +91,29 @@ def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> A
     fields = _of(version.schema, subject, version)
     if source.get("envelope"):
         fields = _of_row(fields, f"version {version.version} of {subject}")
-    return {_column(name): _declared(name, text) for name, text in fields.items()} | _metadata(source)
+    found = {_column(name): _declared(name, text) for name, text in fields.items()} | _metadata(source)
+    return found | _of_key(registry, source, f"{first}-key", patience, taken=found)
+
+
+def _of_key(
+    registry: Registry, source: dict[str, Any], subject: str, patience: Patience, taken: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Fields of the key that neither the value nor the job has; none of a key that is no record."""
+    if source.get("key_format") not in KINDS:
+        return {}
+    version = patience.ask(f"the Schema Registry at {registry.url} to answer", lambda: registry.newest(subject))
+    if version is None or version.schema.kind != KINDS[source["key_format"]]:
+        return {}
+    try:
+        fields = _READERS[version.schema.kind](version.schema.text)
+    except (avro_schemas.NoSchema, protobuf_schemas.NoSchema):
+        return {}
+    named = {one["metadata"] for one in taken.values() if isinstance(one, dict) and "metadata" in one}
+    return {
+        _column(name): {"type": text, "metadata": f"key.{name}"}
+        for name, text in fields.items()
+        if _column(name) not in taken and f"key.{name}" not in named
+    }
 
 
 _READERS: dict[str, Callable[[str], dict[str, str]]] = {

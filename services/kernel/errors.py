@@ -94,6 +94,10 @@ class NoRegistry(HoldfastError):
     """Records name schemas, and this process can ask no registry for them: a person sets or installs what it lacks."""
 
 
+class SchemaChanged(HoldfastError):
+    """Records name a schema that does not give the fields of their source: stop, and let a person decide."""
+
+
 class Divergence(HoldfastError):
     """A duplicate with another payload: an operator is not a pure function of its inputs."""
 

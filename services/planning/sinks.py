@@ -40,18 +40,57 @@ def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
 def unregistered(spec: JobSpec) -> Iterator[Problem]:
     """Problems of sinks whose records are to name a schema that nobody has registered."""
     for query, one in spec.queries.items():
-        if one.sink is not None and one.sink.format in FORMATS and one.sink.schema_id is None:
-            message = f"is missing: records of format {one.sink.format} name the schema of their columns"
-            yield Problem(f"queries.{query}.sink.schema_id", message, "`holdfast submit` registers it")
+        for what in lacking(one.sink):
+            assert one.sink is not None
+            whose = f"records of format {one.sink.format}" if what == VALUE else f"keys of format {one.sink.key_format}"
+            message = f"is missing: {whose} name the schema of their columns"
+            yield Problem(f"queries.{query}.sink.{what}", message, "`holdfast submit` registers it")
+
+
+VALUE, KEY = "schema_id", "key_schema_id"
+"""Settings that hold the id of a schema."""
+
+
+def lacking(sink: Sink | None) -> list[str]:
+    """Settings that are to hold the id of a schema, and hold none."""
+    if sink is None:
+        return []
+    named = {VALUE: sink.format in FORMATS, KEY: sink.key_format is not None}
+    return [name for name, needed in named.items() if needed and getattr(sink, name) is None]
 
 
 def _schema_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
     for name, given in (("subject", sink.subject), ("schema_id", sink.schema_id)):
         if given is not None and sink.format not in FORMATS:
             yield Problem(f"{path}.{name}", f"a sink of format {sink.format} has none", "leave it out")
+    if sink.format not in FORMATS and (sink.record is not None or sink.subject_strategy != "topic"):
+        name = "record" if sink.record is not None else "subject_strategy"
+        yield Problem(f"{path}.{name}", f"a sink of format {sink.format} has none", "leave it out")
+    elif sink.subject_strategy != "topic" and sink.record is None and sink.subject is None:
+        yield Problem(f"{path}.record", "is missing: the strategy goes by the record's name", "record: shop.Order")
+    elif sink.record is not None and not all(map(_WORD.fullmatch, sink.record.split("."))):
+        yield Problem(f"{path}.record", f"'{sink.record}' is no name of a record", "record: shop.Order")
+    yield from _named_key_problems(path, sink, rows)
     if sink.format == "avro" and (bad := [*names(rows.fields)]):
         message = f"avro has no field '{bad[0]}': names are letters, digits and _"
         yield Problem(f"{path}.format", message, f'rename it in a select: "{bad[0]}" AS {_plain(bad[0])}')
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _named_key_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
+    """Problems of a key that is to name its schema."""
+    if sink.key_format is None:
+        if sink.key_schema_id is not None:
+            yield Problem(f"{path}.key_schema_id", "a key without a key_format has none", "leave it out")
+        return
+    if sink.format == "arrow" or (sink.key == "json" and not rows.row_key):
+        yield Problem(f"{path}.key_format", "these records have no key", "`key` names the column that is one")
+    bad = [] if sink.key != "json" else [*names({name: rows.fields[name] for name in rows.row_key})]
+    if sink.key_format == "avro" and bad:
+        message = f"avro has no field '{bad[0]}': names are letters, digits and _"
+        yield Problem(f"{path}.key_format", message, f'rename it in a select: "{bad[0]}" AS {_plain(bad[0])}')
 
 
 def _plain(name: str) -> str:

@@ -67,6 +67,7 @@ def _field_problems(path: str, source: Source) -> Iterator[Problem]:
         yield Problem(
             path.replace(".fields", ".subject"), f"a source of format {source.format} has none", "leave it out"
         )
+    yield from _registry_problems(path.removesuffix(".fields"), source)
     if source.csv is not None and source.format != "csv":
         hint = "leave it out, or set format: csv"
         yield Problem(path.replace(".fields", ".csv"), f"a source of format {source.format} has none", hint)
@@ -81,7 +82,21 @@ def _field_problems(path: str, source: Source) -> Iterator[Problem]:
             yield Problem(f"{path}.{column}", str(error), _hint(kind))
             continue
         if (what := source.metadata.get(column)) is not None:
-            yield from (Problem(f"{path}.{column}", *one) for one in metadata.mistakes(what, kind))
+            mistakes = metadata.mistakes(what, kind, source.key_format)
+            yield from (Problem(f"{path}.{column}", *one) for one in mistakes)
+
+
+def _registry_problems(path: str, source: Source) -> Iterator[Problem]:
+    """Settings about schemas that mean nothing here, or need another one."""
+    if source.subject_strategy != "topic" and source.record is None and source.subject is None:
+        yield Problem(f"{path}.record", "is missing: the strategy goes by the record's name", "record: shop.Order")
+    reads = source.format in REGISTERED
+    if not reads and (source.subject_strategy != "topic" or source.record is not None):
+        name = "record" if source.record is not None else "subject_strategy"
+        yield Problem(f"{path}.{name}", f"a source of format {source.format} has none", "leave it out")
+    if not reads and source.key_format is None and source.on_schema_change == "fail":
+        message = f"a source of format {source.format} has no schema that may change"
+        yield Problem(f"{path}.on_schema_change", message, "leave it out")
 
 
 def _envelope_problems(path: str, source: Source) -> Iterator[Problem]:

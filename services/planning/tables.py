@@ -11,6 +11,7 @@ from holdfast.schemas.job_operators import Join, OperatorSpec
 from holdfast.schemas.jobs import JobSpec, Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields
+from holdfast.services.kernel.codecs.metadata import KEY
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import suggest
@@ -43,9 +44,10 @@ def _key_problems(path: str, source: Source, key: list[str]) -> Iterator[Problem
             yield Problem(at, f"there is no field '{column}'", suggest(column, source.types))
         elif column in key[:index]:
             yield Problem(at, f"'{column}' is named twice", "name it once")
-        elif (what := source.metadata.get(column)) is not None and (what != "key" or len(key) > 1):
+        elif (what := source.metadata.get(column)) is not None and not _is_key(source, what, len(key)):
             message = f"'{column}' is {what} of the record: of metadata only the key, alone, names a row"
-            yield Problem(at, message, "name columns of the value, or one column that is the record's key")
+            hint = "name columns of the value, or one column that is the record's key"
+            yield Problem(at, message, f"{hint}; with `key_format` fields of it, key.NAME")
         elif what is not None and source.envelope is not None:
             message = f"'{column}' is the record's key, and the row of a deletion of {source.envelope} is in its value"
             yield Problem(at, message, "name columns of the row")
@@ -55,6 +57,11 @@ def _key_problems(path: str, source: Source, key: list[str]) -> Iterator[Problem
             )
     if source.start != "earliest":
         yield Problem(f"{path}.start", "a table is read from its beginning", "leave it out")
+
+
+def _is_key(source: Source, what: str, count: int) -> bool:
+    """True if metadata can be one of so many key columns."""
+    return (what == "key" and count == 1) or (what.startswith(KEY) and source.key_format is not None)
 
 
 def _reader_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:

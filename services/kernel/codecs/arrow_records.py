@@ -179,11 +179,11 @@ def _plain(column: Any) -> Any:
 @lru_cache(_TYPES)
 def _readable(kind: Any) -> bool:
     """Types of which polars makes ours; of others, such as dictionaries, it is not asked."""
-    # polars panics at the name of a field that is no UTF-8; taken here, it is a ValueError
+    # polars panics at the name of a field that is no UTF-8, which is a ValueError here, and ends one at its first zero
     if types.is_list(kind) or types.is_large_list(kind):
-        return isinstance(kind.value_field.name, str) and _readable(kind.value_type)
+        return "\0" not in kind.value_field.name and _readable(kind.value_type)
     if types.is_struct(kind):
-        return all(isinstance(one.name, str) and _readable(one.type) for one in kind)
+        return all("\0" not in one.name and _readable(one.type) for one in kind)
     if types.is_timestamp(kind):
         return kind.tz in (None, "UTC")
     is_one = (

@@ -34,7 +34,23 @@ def encode_avro(rows: pl.DataFrame, fields: Mapping[str, str], head: bytes = b""
         return []
     plain = within_calendar(rows.select(list(fields)), field_types.schema(fields))
     pieces = [_constant(head, rows.height), *(_column(plain[name], text) for name, text in fields.items())]
-    whole = _joined(pieces)
+    return _cut(_joined(pieces))
+
+
+def encode_avro_values(column: pl.Series, text: str, head: bytes = b"") -> list[bytes | None]:
+    """Each value alone, as its type and no union; None of a null, and of a time that no calendar has."""
+    plain = within_calendar(column.to_frame(), {column.name: field_types.dtype(text)})[column.name]
+    there = plain.drop_nulls()
+    found: list[bytes | None] = [None] * len(plain)
+    if len(there):
+        values = _cut(_joined([_constant(head, len(there)), _values(there, text)]))
+        for place, value in zip(plain.is_not_null().arg_true().to_list(), values, strict=True):
+            found[place] = value
+    return found
+
+
+def _cut(whole: _Piece) -> list[bytes]:
+    """The bytes of each value."""
     ends = np.cumsum(whole.lengths)
     buffer = np.zeros(int(ends[-1]), np.uint8)
     whole.write(buffer, ends - whole.lengths)

@@ -64,7 +64,7 @@ class Decoder:
         origins: name in the record by column, of those that have another one there.
         max_ahead_s: how far an event time may be ahead of its record's timestamp; None: any is taken.
         clamps: an event time further ahead becomes its record's timestamp; otherwise the record is refused.
-        schemas: by which records of avro, json-schema and protobuf were written.
+        schemas: by which records of avro, json-schema and protobuf were written. subject, stops: see RegisteredReader.
         form: of CSV.
         about: reads the columns that are metadata of the records; None: there are none.
     """
@@ -81,6 +81,8 @@ class Decoder:
         schemas: Schemas = NO_SCHEMAS,
         form: CsvForm = PLAIN,
         about: MetadataColumns | None = None,
+        subject: str = "",
+        stops: bool = False,
     ) -> None:
         self._clamps, self._about = clamps, about
         self._fields, self._event_time, self._max_ahead_s = dict(fields), event_time, max_ahead_s
@@ -89,7 +91,11 @@ class Decoder:
         self._nothing = with_time(field_types.schema(fields)).to_frame()
         self._tables = ArrowReader(written) if format == "arrow" else None
         self._in_value = names
-        self._registered = RegisteredReader(written, names, format, unit, schemas=schemas) if format in KINDS else None
+        self._registered = None
+        if format in KINDS:
+            self._registered = RegisteredReader(
+                written, names, format, unit, schemas=schemas, subject=subject, stops=stops
+            )
         self._texts = TextColumns(written, names, format, unit, form=form) if format in FORMATS else None
 
     def decode(
@@ -109,7 +115,7 @@ class Decoder:
         if not values:
             return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
         if self._tables is not None:
-            return self._decode_tables(self._tables, values, timestamps_ms, metadata)
+            return self._decode_tables(self._tables, values, timestamps_ms, metadata, unknown=unknown)
         found: Columns | Registered
         lacking: tuple[int, ...] = ()
         if self._registered is not None:
@@ -124,23 +130,31 @@ class Decoder:
             refused.setdefault(int(kept[position]), reason)
 
         stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
-        columns = self._with_metadata(found.columns, metadata, kept, refuse)
+        columns, of_keys = self._with_metadata(found.columns, metadata, kept, refuse, unknown=unknown)
+        lacking = tuple(sorted({*lacking, *of_keys}))
         rows = pl.DataFrame([*columns, self._times(columns, stamps_us, refuse).alias(TIME)])
         if refused and not (fits := ~np.isin(kept, list(refused))).all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]
         return Decoded(rows, kept, sorted(refused.items()), lacking)
 
     def _with_metadata(
-        self, columns: list[pl.Series], metadata: Metadata | None, kept: np.ndarray, refuse: Refuse
-    ) -> list[pl.Series]:
-        """The columns of the values, and those of the metadata of the same records, in the order of the fields."""
+        self,
+        columns: list[pl.Series],
+        metadata: Metadata | None,
+        kept: np.ndarray,
+        refuse: Refuse,
+        unknown: Collection[int] | None,
+    ) -> tuple[list[pl.Series], tuple[int, ...]]:
+        """The columns of the values, and those of the metadata of the same records, in the order of the fields; and
+        ids of schemas of keys that are not known.
+        """
         if self._about is None:
-            return columns
+            return columns, ()
         assert metadata is not None
         whole = np.array_equal(kept, np.arange(len(metadata.offsets)))
-        found = self._about.read(metadata if whole else metadata.at(kept), refuse)
+        found, lacking = self._about.read(metadata if whole else metadata.at(kept), refuse, unknown)
         found |= zip(self._in_value, columns, strict=True)
-        return [found[name] for name in self._fields]
+        return [found[name] for name in self._fields], lacking
 
     def _decode_tables(
         self,
@@ -148,6 +162,7 @@ class Decoder:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
         metadata: Metadata | None,
+        unknown: Collection[int] | None,
     ) -> Decoded:
         """Decodes tables. A bad row refuses its whole record: only whole records can be dead-lettered and sent
         again.
@@ -172,12 +187,12 @@ class Decoder:
             refused.setdefault(record, f"{reason} in row {position - int(first[record])}")
 
         stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
-        columns = self._with_metadata(rows.get_columns(), metadata, kept, refuse)
+        columns, lacking = self._with_metadata(rows.get_columns(), metadata, kept, refuse, unknown=unknown)
         rows = pl.DataFrame([*columns, self._times(columns, stamps_us, refuse).alias(TIME)])
         fits = ~np.isin(kept, list(refused))
         if not fits.all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]
-        return Decoded(rows, kept, sorted(refused.items()))
+        return Decoded(rows, kept, sorted(refused.items()), lacking)
 
     def _times(self, columns: Sequence[pl.Series], stamps_us: np.ndarray, refuse: Refuse) -> pl.Series:
         """Event times in microseconds; rows without a usable one are refused."""

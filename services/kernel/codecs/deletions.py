@@ -10,7 +10,7 @@ of a schema registry. An object or array that does not hold the key columns is r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -60,7 +60,9 @@ class Deletions:
         one_text = len(key) == 1 and required(fields[key[0]]) == "string"
         self._texts = _texts(self._key[0]) if one_text else None
 
-    def decode(self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
+    def decode(
+        self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int], unknown: Collection[int] | None = None
+    ) -> Decoded:
         """Decodes keys: one row of the key columns for each key that can be read; its time is that of the record, 0
         without one.
         """
@@ -173,14 +175,16 @@ class BareKeys:
         self._name = name
         self._columns = MetadataColumns({name: text}, {name: "key"}, "")
 
-    def decode(self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
+    def decode(
+        self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int], unknown: Collection[int] | None = None
+    ) -> Decoded:
         """See Deletions.decode."""
         refused = {index: "a deletion: it has no key" for index, key in enumerate(keys) if key is None}
 
         def refuse(place: int, reason: str) -> None:
             refused.setdefault(place, f"a deletion: {reason}")
 
-        column = self._columns.read(of_keys(keys, timestamps_ms), refuse)[self._name]
+        column = self._columns.read(of_keys(keys, timestamps_ms), refuse)[0][self._name]
         times = pl.Series(TIME, np.maximum(np.asarray(timestamps_ms, dtype=np.int64), 0) * 1_000)
         kept = np.setdiff1d(np.arange(len(keys)), list(refused))
         return Decoded(pl.DataFrame([column, times])[kept], kept, sorted(refused.items()))

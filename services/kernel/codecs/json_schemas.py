@@ -6,9 +6,10 @@ Source: JSON Schema 2020-12, "Validation" 6 and 7.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from holdfast.services.kernel.codecs.fields import optional
+from holdfast.services.kernel.codecs.fields import nullable, optional, required
 
 _SIMPLE = {"string": "string", "integer": "int", "number": "float", "boolean": "bool"}
 _FORMATS = {"date-time": "timestamp", "date": "date"}
@@ -21,6 +22,33 @@ def fields(text: str) -> dict[str, str]:
         return _members(json.loads(text), 0)
     except (ValueError, RecursionError):
         return {}
+
+
+def lack(text: str, wanted: Mapping[str, str]) -> str:
+    """Why an object of a schema does not give these fields; empty: it may. A schema that says nothing of one may."""
+    found = fields(text)
+    if not found:
+        return ""
+    for name, kind in wanted.items():
+        if name not in found:
+            if not nullable(kind) and not _open(text, name):
+                return f"has no property {name}, expected {kind}: a field that may be absent is {kind}?"
+        elif not _fits(required(found[name]), required(kind)):
+            return f"has {name} as {required(found[name])}, expected {kind}"
+    return ""
+
+
+def _open(text: str, name: str) -> bool:
+    """True if the schema has a property of a type that no field type stands for."""
+    return name in json.loads(text).get("properties", {})
+
+
+def _fits(found: str, wanted: str) -> bool:
+    """Texts are many things in JSON; an integer is a number, and a number may be one."""
+    numbers = {"int", "float"}
+    if wanted.startswith(("list<", "struct<", "decimal")) or wanted in ("timestamp", "date", "bytes"):
+        return found.startswith("list<") == wanted.startswith("list<") and found != "bool"
+    return found == wanted or {found, wanted} <= numbers or (wanted == "string" and found in ("timestamp", "date"))
 
 
 def _members(schema: Any, depth: int) -> dict[str, str]:

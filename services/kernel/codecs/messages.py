@@ -25,15 +25,15 @@ class Messages:
     """Reads the records of a schema.
 
     Args:
-        id: of the schema. text: the file of its messages, see protobuf_schemas.py.
+        called: the schema, in messages. text: the file of its messages, see protobuf_schemas.py.
         fields: type text by name in the record. unit: of timestamps that are plain integers.
 
     Raises:
         NoSchema: no record of it can be read.
     """
 
-    def __init__(self, id: int, text: str, fields: Mapping[str, str], unit: str | None) -> None:
-        self._id, self._file = id, parse(text)
+    def __init__(self, called: str, text: str, fields: Mapping[str, str], unit: str | None) -> None:
+        self._called, self._file = called, parse(text)
         self._fields, self._unit = dict(fields), unit
         self._readers: dict[Path, MessageReader | str] = {}
 
@@ -73,7 +73,7 @@ class Messages:
             try:
                 self._readers[path] = MessageReader(message(self._file, path), self._fields, self._unit)
             except (NoSchema, Unresolved) as error:
-                self._readers[path] = f"schema {self._id} {error}"
+                self._readers[path] = f"{self._called} {error}"
         return self._readers[path]
 
 

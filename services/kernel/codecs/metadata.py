@@ -6,9 +6,9 @@ cut, as those of the values do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,8 @@ from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 HEADER = "header."
 """A column of the value of one header: header.NAME."""
+KEY = "key."
+"""A column of a field of the key: key.NAME."""
 _PLACES = {"topic": "string", "partition": "int", "offset": "int", "timestamp": "timestamp"}
 _TEXTS = ("string", "bytes")
 LISTS = {f"list<struct<name: string, value: {kind}?>>": kind for kind in _TEXTS}
@@ -71,9 +73,25 @@ def of_keys(keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Metad
     return Metadata(nowhere, nowhere, np.asarray(timestamps_ms, dtype=np.int64), keys)
 
 
-def mistakes(what: str, text: str) -> Iterator[tuple[str, str]]:
-    """Mistakes of a column's type, each with a hint. text: a field type."""
+class Keys(Protocol):
+    """A reader of keys that name their schema."""
+
+    def read(
+        self, keys: Sequence[bytes | None], refuse: Refuse, unknown: Collection[int] | None
+    ) -> tuple[dict[str, pl.Series], tuple[int, ...]]:
+        """The columns, and ids that the registry does not know."""
+        ...
+
+
+def mistakes(what: str, text: str, key_format: str | None = None) -> Iterator[tuple[str, str]]:
+    """Mistakes of a column's type, each with a hint. text: a field type. key_format: of keys that name their schema."""
     kind = field_types.required(text)
+    if what.startswith(KEY) and key_format is None:
+        yield "only a key of a Schema Registry has fields", "`key_format` says how it is written"
+    if what == "key" and key_format == "protobuf":
+        yield "a key of protobuf is a message", "metadata: key.NAME, a field of it"
+    if key_format is not None and (what == "key" or what.startswith(KEY)):
+        return
     if what in _PLACES and kind != _PLACES[what]:
         yield f"the {what} of a record is of type {_PLACES[what]}", f"type: {_PLACES[what]}"
     elif what == "headers" and field_types.dtype(text) not in map(field_types.dtype, LISTS):
@@ -91,19 +109,33 @@ class MetadataColumns:
 
     Args:
         fields: type text by column. named: by column, the metadata that it holds. topic: of the source.
+        keys: reads columns of keys that name their schema; None: a key is text or bytes.
     """
 
-    def __init__(self, fields: Mapping[str, str], named: Mapping[str, str], topic: str) -> None:
+    def __init__(
+        self, fields: Mapping[str, str], named: Mapping[str, str], topic: str, keys: Keys | None = None
+    ) -> None:
+        self._keys = keys
         self._kinds = {name: fields[name] for name in named}
         self._named, self._topic = dict(named), topic
         self.names = frozenset(named)
         self.wanted = Wanted(
-            "key" in named.values(), any(what == "headers" or what.startswith(HEADER) for what in named.values())
+            any(what == "key" or what.startswith(KEY) for what in named.values()),
+            any(what == "headers" or what.startswith(HEADER) for what in named.values()),
         )
 
-    def read(self, records: Metadata, refuse: Refuse) -> dict[str, pl.Series]:
-        """The columns of all the records; a record that lacks what may not be null is refused."""
-        return {name: self._column(name, what, records, refuse) for name, what in self._named.items()}
+    def read(
+        self, records: Metadata, refuse: Refuse, unknown: Collection[int] | None = None
+    ) -> tuple[dict[str, pl.Series], tuple[int, ...]]:
+        """The columns of all the records; a record that lacks what may not be null is refused.
+
+        unknown: see RegisteredReader; the answer has ids that the registry does not know.
+        """
+        found, lacking = dict[str, pl.Series](), tuple[int, ...]()
+        if self._keys is not None:
+            found, lacking = self._keys.read(records.keys, refuse, unknown)
+        apart = {name: what for name, what in self._named.items() if name not in found}
+        return found | {name: self._column(name, what, records, refuse) for name, what in apart.items()}, lacking
 
     def _column(self, name: str, what: str, records: Metadata, refuse: Refuse) -> pl.Series:
         text = self._kinds[name]

@@ -14,27 +14,41 @@ import numpy as np
 import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
-from holdfast.services.kernel.codecs import protobuf_schemas
+from holdfast.services.kernel.codecs import json_schemas, protobuf_schemas
 from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader, Unresolved
-from holdfast.services.kernel.codecs.avro_schemas import NoSchema, parse
+from holdfast.services.kernel.codecs.avro_schemas import NoSchema, Type, parse
 from holdfast.services.kernel.codecs.messages import Messages
 from holdfast.services.kernel.codecs.text_columns import TextColumns
-from holdfast.services.kernel.errors import NoRegistry, StateCorrupted
+from holdfast.services.kernel.errors import NoRegistry, SchemaChanged, StateCorrupted
 
 HEADER = 5
 KINDS = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """Registry's names for the schemas of a format."""
+WHOLE = "the value"
+"""The field of a key that is one value alone; no schema has a field of such a name."""
 _UNNAMED = b"\xff" * HEADER
 _CALLED = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
 
 
 class WriterSchema(NamedTuple):
-    """kind: AVRO, JSON or PROTOBUF. parts: it refers to schemas that are registered elsewhere."""
+    """kind: AVRO, JSON or PROTOBUF. parts: it refers to schemas that are registered elsewhere.
+
+    versions: subjects and the version that it is of each, when it was asked for.
+    """
 
     kind: str
     text: str
     parts: bool = False
+    versions: tuple[tuple[str, int], ...] = ()
+
+    def called(self, id: int, subject: str) -> str:
+        """The schema by its id, and as the version of the subject, or else of the first one that has it."""
+        found = dict(self.versions)
+        if not found:
+            return f"schema {id}"
+        of = subject if subject in found else min(found)
+        return f"schema {id}, version {found[of]} of {of},"
 
 
 class Schemas(Protocol):
@@ -95,12 +109,24 @@ class RegisteredReader:
     Args:
         fields: type text by name in the record. names: of the columns, in the same order.
         format: avro, json-schema or protobuf. unit: of timestamps that are plain integers.
+        subject: under which the schemas are registered, for messages.
+        stops: a schema whose records do not give the fields raises SchemaChanged; else its records are refused.
+        alone: name of the field that a schema of Avro gives which is no record; None: it must be one.
     """
 
     def __init__(
-        self, fields: Mapping[str, str], names: Sequence[str], format: str, unit: str | None, schemas: Schemas
+        self,
+        fields: Mapping[str, str],
+        names: Sequence[str],
+        format: str,
+        unit: str | None,
+        schemas: Schemas,
+        subject: str = "",
+        stops: bool = False,
+        alone: str | None = None,
     ) -> None:
         self._fields, self._names, self._unit = dict(fields), list(names), unit
+        self._subject, self._stops, self._alone = subject, stops, alone
         self._kind, self._schemas = KINDS[format], schemas
         self._texts = TextColumns(fields, names, "json", unit, header=HEADER) if format == "json-schema" else None
         self._readers: dict[int, RecordReader | Messages | str] = {}
@@ -143,24 +169,38 @@ class RegisteredReader:
             if schema is None:
                 return None
             self._readers[id] = self._reader(id, schema)
+            if self._stops and isinstance(reason := self._readers[id], str):
+                del self._readers[id]
+                raise SchemaChanged(f"{reason}: mend the job's fields and update it, or set on_schema_change")
         found = self._readers[id]
         return found if isinstance(found, str) else ""
 
     def _reader(self, id: int, schema: WriterSchema) -> RecordReader | Messages | str:
         """A reader of the records that a schema wrote, or why there is none."""
+        called = schema.called(id, self._subject)
         if schema.kind != self._kind:
-            called = _CALLED.get(schema.kind, schema.kind)
-            return f"schema {id} is one of {called}, and the source's format is {_CALLED[self._kind]}"
+            kind = _CALLED.get(schema.kind, schema.kind)
+            return f"{called} is one of {kind}, and the source's format is {_CALLED[self._kind]}"
         if self._texts is not None:
-            return RecordReader((), {}, {})
+            # each record is judged by itself; only a job that stops asks the schema
+            lack = json_schemas.lack(schema.text, self._fields) if self._stops and self._alone is None else ""
+            return f"{called} {lack}" if lack else RecordReader((), {}, {})
         if schema.parts:
-            return f"schema {id} refers to other schemas, which are not read"
+            return f"{called} refers to other schemas, which are not read"
         try:
             if self._kind == "PROTOBUF":
-                return Messages(id, schema.text, self._fields, self._unit)
-            return RecordReader.of(parse(schema.text), self._fields, self._unit)
+                return Messages(called, schema.text, self._fields, self._unit)
+            return RecordReader.of(self._as_record(parse(schema.text)), self._fields, self._unit)
         except (NoSchema, Unresolved, protobuf_schemas.NoSchema) as error:
-            return f"schema {id} {error}"
+            return f"{called} {error}"
+
+    def _as_record(self, type: Type) -> Type:
+        """A record with one field is written as that field is."""
+        if type.kind == "record" and self._alone == WHOLE:
+            raise Unresolved(f"is a record: `metadata: key.NAME` names one of {', '.join(type.members)}")
+        return (
+            Type("record", members={self._alone: type}) if type.kind != "record" and self._alone is not None else type
+        )
 
     def _read_texts(
         self, values: Sequence[bytes | None], good: Sequence[tuple[int, np.ndarray]], refused: dict[int, str]

@@ -27,12 +27,26 @@ _JSON: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def schema_of(format: str, fields: Mapping[str, str]) -> str:
-    """The text of the schema of rows with these columns."""
-    schema = _record("Row", fields) if format == "avro" else {
-        "$schema": "http://json-schema.org/draft-07/schema#", "title": "Row", **_object(fields)
-    }  # fmt: skip
+def schema_of(format: str, fields: Mapping[str, str], name: str = "Row") -> str:
+    """The text of the schema of rows with these columns. name: of the record."""
+    return _written(
+        _record(name, fields) if format == "avro" else {"$schema": _DRAFT, "title": name, **_object(fields)}
+    )
+
+
+def key_schema(format: str, text: str) -> str:
+    """The text of the schema of keys that are one value alone."""
+    name = field_types.required(text)
+    if format == "avro":
+        return _written(_avro(name, "Key")[1])
+    return _written({"$schema": _DRAFT, "title": "Key", **_json(name)["oneOf"][1]})
+
+
+def _written(schema: Any) -> str:
     return json.dumps(schema, separators=(",", ":"))
+
+
+_DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def names(fields: Mapping[str, str]) -> Iterator[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -61,19 +62,29 @@ def decimals(kind: pl.Decimal) -> Column:
 
 
 def _decimals(values: Values, kind: pl.Decimal) -> pa.Array:
+    """Arrow is given nothing but what its type holds: it ends the process at some numbers with more digits behind the
+    point, and takes others for another number.
+    """
+    unit, exactly = _exactly(kind.precision, kind.scale)
     arrow = pa.decimal128(kind.precision, kind.scale)
     try:
-        return pa.array(values, arrow)
-    except pa.ArrowInvalid:
-        return pa.array([value if _fits(value, kind) else None for value in values], arrow)
+        return pa.array([None if value is None else value.quantize(unit, None, exactly) for value in values], arrow)
+    except (ArithmeticError, pa.ArrowInvalid):  # NaN stays NaN, which Arrow refuses
+        return pa.array([value if value is not None and _fits(value, kind) else None for value in values], arrow)
+
+
+@lru_cache(maxsize=64)
+def _exactly(precision: int, scale: int) -> tuple[Decimal, Context]:
+    """The last digit of a type, and a context in which a number that it does not hold raises ArithmeticError."""
+    return Decimal((0, (1,), -scale)), Context(prec=precision, traps=[Inexact, InvalidOperation, Overflow])
 
 
 def _fits(value: Decimal | None, kind: pl.Decimal) -> bool:
+    unit, exactly = _exactly(kind.precision, kind.scale)
     try:
-        pa.array([value], pa.decimal128(kind.precision, kind.scale))
-    except pa.ArrowInvalid:
+        return value is None or value.quantize(unit, None, exactly).is_finite()
+    except ArithmeticError:
         return False
-    return True
 
 
 def nested(kind: pl.DataType, unit: str | None) -> Column:

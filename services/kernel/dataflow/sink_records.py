@@ -18,11 +18,11 @@ from holdfast.services.kernel.codecs.arrow_records import ArrowReader, Halves, U
 from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader
 from holdfast.services.kernel.codecs.avro_schemas import parse
-from holdfast.services.kernel.codecs.avro_writing import encode_avro
 from holdfast.services.kernel.codecs.encoding import encode_json, keys, text_keys
 from holdfast.services.kernel.codecs.fields import optional, schema
 from holdfast.services.kernel.codecs.keys import partitions
 from holdfast.services.kernel.codecs.registered import HEADER
+from holdfast.services.kernel.codecs.registered_writing import registered_key, registered_keys, registered_values
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, schema_of
 from holdfast.services.kernel.expressions.parsing import compile_expression, computing
 from holdfast.services.kernel.plans.layout import TaskLayout
@@ -66,7 +66,10 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
         for row in condition(text, tuple(operator.fields.items()))(rows).arg_true().to_list():
             values[row] = None
     headers = _headers(rows, operator.params.get("headers"))
-    if column := key_column(operator.params.get("key", "json"), row_key):
+    column = key_column(operator.params.get("key", "json"), row_key)
+    if (format := operator.params.get("key_format")) is not None and (column or row_key):
+        return SinkRecords(values, keys=_named_keys(operator, rows, column, format), headers=headers)
+    if column:
         return SinkRecords(values, keys=text_keys(rows[column]), headers=headers)
     if row_key:
         return SinkRecords(values, keys=keys(rows, row_key), headers=headers)
@@ -78,10 +81,15 @@ def _encoded(operator: OperatorPlan, rows: pl.DataFrame) -> list[bytes]:
     format = operator.params.get("format", "json")
     if format not in FORMATS:
         return encode_json(rows, operator.fields)
-    head = b"\0" + operator.params.get("schema_id", 0).to_bytes(HEADER - 1, "big")
-    if format == "avro":
-        return encode_avro(rows, operator.fields, head)
-    return [head + value for value in encode_json(rows, operator.fields)]
+    return registered_values(rows, operator.fields, format, operator.params.get("schema_id", 0))
+
+
+def _named_keys(operator: OperatorPlan, rows: pl.DataFrame, column: str, format: str) -> list[bytes | None]:
+    """Keys that name their schema. column: the one that is the key alone; empty: it is a record."""
+    id = operator.params.get("key_schema_id", 0)
+    if column:
+        return registered_key(rows[column], operator.fields[column], format, id)
+    return registered_keys(rows, {name: operator.fields[name] for name in operator.row_key}, format, id)
 
 
 def _headers(rows: pl.DataFrame, columns: Mapping[str, str] | None) -> list[list[tuple[str, bytes]]] | None:

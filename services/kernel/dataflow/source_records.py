@@ -17,8 +17,9 @@ from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
 from holdfast.services.kernel.codecs.deletions import BareKeys, Deletions
 from holdfast.services.kernel.codecs.fields import DELETED, schema, with_time
-from holdfast.services.kernel.codecs.metadata import NOTHING_WANTED, Metadata, MetadataColumns, Wanted
-from holdfast.services.kernel.codecs.registered import HEADER, KINDS, NO_SCHEMAS, Schemas
+from holdfast.services.kernel.codecs.metadata import KEY, NOTHING_WANTED, Metadata, MetadataColumns, Wanted
+from holdfast.services.kernel.codecs.registered import HEADER, KINDS, NO_SCHEMAS, WHOLE, Schemas
+from holdfast.services.kernel.codecs.registered_keys import KeyReader, KeySettings, RegisteredDeletions
 from holdfast.services.kernel.dataflow.event_time import EventTime, computed
 
 Key = bytes | None
@@ -47,8 +48,10 @@ class SourceDecoder:
         ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
         clamps = params.get("on_ahead") == "clamp"
         form = CsvForm.of(params.get("csv"))
-        about = metadata_of(params)
-        self.about = MetadataColumns(fields, about, params.get("topic") or "") if about else None
+        about, keys, subject = metadata_of(params), key_settings(params, schemas), subject_of(params)
+        named = _of_keys(about) if keys is not None else {}
+        reader = KeyReader(fields, named, keys) if keys is not None and named else None
+        self.about = MetadataColumns(fields, about, params.get("topic") or "", reader) if about else None
         self._rows = Decoder(
             fields,
             format,
@@ -60,9 +63,15 @@ class SourceDecoder:
             schemas=schemas,
             form=form,
             about=self.about,
+            subject=subject,
+            stops=params.get("on_schema_change") == "fail",
         )
-        self._deletions: Deletions | BareKeys | None = None
-        if key and key[0] in about:
+        self._deletions: Deletions | BareKeys | RegisteredDeletions | None = None
+        if key and keys is not None:
+            self._deletions = RegisteredDeletions(
+                fields, {name: named.get(name, origins.get(name, name)) for name in key}, keys
+            )
+        elif key and key[0] in about:
             self._deletions = BareKeys(key[0], fields[key[0]])
         elif key:
             self._deletions = Deletions(fields, key, unit, origins)
@@ -116,7 +125,8 @@ class SourceDecoder:
         rows = self._rows.decode([values[index] for index in there], stamps, unknown, about)
         if self._deletions is None:
             return _moved(rows, there)
-        deleted = self._deletions.decode([keys[index] for index in gone], [timestamps_ms[index] for index in gone])
+        stamps = [timestamps_ms[index] for index in gone]
+        deleted = self._deletions.decode([keys[index] for index in gone], stamps, unknown)
         return self._merged(_moved(rows, there), _moved(deleted, gone))
 
     def _marked(self, decoded: Decoded) -> Decoded:
@@ -131,7 +141,8 @@ class SourceDecoder:
         both = pl.concat([rows.rows, marks], how="diagonal").select(self._schema.names())
         kept = np.concatenate([rows.kept, deleted.kept])
         order = np.argsort(kept, kind="stable")
-        return Decoded(both[order], kept[order], sorted([*rows.refused, *deleted.refused]), rows.unknown)
+        unknown = tuple(sorted({*rows.unknown, *deleted.unknown}))
+        return Decoded(both[order], kept[order], sorted([*rows.refused, *deleted.refused]), unknown)
 
 
 def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
@@ -157,3 +168,24 @@ def _moved(decoded: Decoded, at: Sequence[int]) -> Decoded:
     where = np.asarray(at, dtype=np.int64)
     refused = [(at[index], reason) for index, reason in decoded.refused]
     return Decoded(decoded.rows, where[decoded.kept], refused, decoded.unknown)
+
+
+def _of_keys(about: Mapping[str, str]) -> dict[str, str]:
+    """Field of the key by column, WHOLE where the column holds the key itself."""
+    return {name: what.removeprefix(KEY) if what != "key" else WHOLE
+            for name, what in about.items() if what == "key" or what.startswith(KEY)}  # fmt: skip
+
+
+def key_settings(params: Mapping[str, Any], schemas: Schemas) -> KeySettings | None:
+    """Settings of keys that name their schema; None: they name none."""
+    if (format := params.get("key_format")) is None:
+        return None
+    stops = params.get("on_schema_change") == "fail"
+    return KeySettings(format, params.get("unit"), schemas, f"{params.get('topic')}-key", stops=stops)
+
+
+def subject_of(params: Mapping[str, Any]) -> str:
+    """The subject under which the schemas of a source are registered."""
+    record, topic = params.get("record"), params.get("topic")
+    named = {"topic": f"{topic}-value", "record": record, "topic-record": f"{topic}-{record}"}
+    return str(params.get("subject") or named[params.get("subject_strategy") or "topic"])

@@ -78,8 +78,16 @@ class Registry:
             if (found := self._known.get(id)) is None and (schema := self._ask("get_schema", id)) is not None:
                 if schema.schema_type == _PROTOBUF:  # the text of such a schema is asked for compiled
                     schema = self._ask("get_schema", id, None, _COMPILED) or schema
-                found = self._known[id] = _schema(schema)
+                found = self._known[id] = _schema(schema)._replace(versions=self._versions(id))
             return found
+
+    def _versions(self, id: int) -> tuple[tuple[str, int], ...]:
+        """Subjects of a schema with its version; none where the registry does not say. Raises Retriable."""
+        try:
+            found = self._ask("get_schema_versions", id, None, True)
+        except RegistryUnusable:  # an older registry, or no right to ask
+            return ()
+        return tuple(sorted((one.subject, one.version) for one in found or ()))
 
     def newest(self, subject: str) -> Version | None:
         """The newest version of a subject; None: there is none. Raises Retriable, RegistryUnusable."""

@@ -18,6 +18,7 @@ from holdfast.services.kernel.errors import (
     NoRegistry,
     OtherFormat,
     Retriable,
+    SchemaChanged,
     StateCorrupted,
     TooLarge,
     TooManyDeadLetters,
@@ -55,6 +56,7 @@ REACTIONS: Mapping[type[Exception], Reaction] = {
     TooLarge: Reaction.FAIL,
     Unreachable: Reaction.FAIL,
     NoRegistry: Reaction.FAIL,
+    SchemaChanged: Reaction.FAIL,
     Divergence: Reaction.FAIL,
     Exception: Reaction.FAULT,
 }

@@ -40,12 +40,14 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
         return RecutFeed(task, state, batch, spark.first_positions, refuse=partial(refuse, 0), of_users=spark.of_users)
     params = job.plan.spec["sources"][task.operator.name]
     schemas = None
-    if (format := params.get("format")) in KINDS:
+    for format in (params.get("format"), params.get("key_format")):
+        if format not in KINDS:
+            continue
         if isinstance(around.schemas, AbsentSchemas):
             raise NoRegistry(f"source {task.operator.name} reads {format}, and {around.schemas.cause}")
         if format == "protobuf" and (absent := protobuf_schemas.missing()):
             raise NoRegistry(f"source {task.operator.name} reads {format}, and {absent}")
-        schemas = Fetched(around.schemas, around.asks, around.time_ms)
+        schemas = schemas or Fetched(around.schemas, around.asks, around.time_ms)
     return SourceFeed(task, state, batch, params, now_ms=around.clock_ms(), schemas=schemas)
 
 

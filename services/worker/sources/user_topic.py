@@ -15,7 +15,7 @@ from msgspec import structs
 from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range, TaskCuts
 from holdfast.schemas.leaps import Leap
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.codecs.registered import NO_SCHEMAS
+from holdfast.services.kernel.codecs.registered import KINDS, NO_SCHEMAS
 from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
 from holdfast.services.kernel.dataflow.leaping import Leaping
 from holdfast.services.kernel.dataflow.source_records import wanted_of
@@ -63,6 +63,7 @@ class SourceFeed(Feed):
         known = NO_SCHEMAS if schemas is None else schemas.known
         self._reading, self._table = TopicCuts(task, params, known), bool(params.get("table"))
         self._wanted = wanted_of(params)
+        self._names_schemas, self._keys_name_schemas = (params.get(one) in KINDS for one in ("format", "key_format"))
         self._waiting = {r.partition: self._from(r.stop) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
@@ -117,7 +118,10 @@ class SourceFeed(Feed):
         partition = chunk.partition.index
         if partition in self._kept_out:
             return False
-        if lacking := schemas.lacking([message.value() for message in chunk.messages]):
+        named = [message.value() for message in chunk.messages] if self._names_schemas else []
+        if self._keys_name_schemas:
+            named += [message.key() for message in chunk.messages]
+        if lacking := schemas.lacking(named):
             self._kept_out.add(partition)
             schemas.ask(lacking, lambda: self._read_again(partition))
         return not lacking

@@ -189,6 +189,8 @@ def test_a_name_inside_a_column_that_is_no_utf_8_refuses_the_record() -> None:
     assert reader.read(value).rows() == [([{"inner": 1}],)]
     with pytest.raises(UnfitRecord, match="no Arrow stream: 'utf-8' codec can't decode"):
         reader.read(value.replace(b"inner", b"inn\xffr"))
+    with pytest.raises(UnfitRecord, match="tags: expected"):
+        reader.read(value.replace(b"inner", b"inn\0r"))
 
 
 def test_many_rows_that_share_one_long_text_are_not_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:

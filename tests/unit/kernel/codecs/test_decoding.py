@@ -296,6 +296,27 @@ def test_csv_records_do_not_depend_on_their_companions(lines: list[bytes]) -> No
 # -- decimals ---------------------------------------------------------------------------------------------------------
 
 LOOSE = ["1_000", " 1.5", "1.5 ", "\u0661", "1__0", "\t2", "NaN", "1,5", "", "0x10", "1.5e", "\u2212" + "1"]
+EXTREME = [
+    "9999999999999999999999999999.99900461948",
+    "-1E-103",
+    "1E-38",
+    "1E99",
+    "1E-99999",
+    "1E+99999",
+    "0.00000000001",
+]
+
+
+@pytest.mark.parametrize("text", EXTREME)
+def test_a_decimal_that_its_type_does_not_hold_is_refused_whatever_arrow_does_with_it(text: str) -> None:
+    """At some of them pyarrow ends the process, or takes another number."""
+    fields = {"d": "decimal(38,10)", "l": "list<decimal(38,10)>?"}
+    for record in ({"d": text}, {"d": "1", "l": [text]}):
+        found = Decoder(fields, "json").decode([json.dumps(record).encode()], [0])
+        assert [at for at, _ in found.refused] == [0], found
+    assert Decoder({"d": "decimal(38,10)"}, "csv").decode([text.encode()], [0]).refused
+
+
 EXACT = ["1.5", "-1.50", "+2", ".5", "5.", "1e2", "007", "12345678.25"]
 
 
