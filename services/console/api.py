@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from holdfast.services.client.stored_state import Asked, read_state
 from holdfast.services.console.actions import READ_ONLY, Actions
 from holdfast.services.console.feed import Feed
-from holdfast.services.console.markup import Node, card, element, table, text
+from holdfast.services.console.markup import Node, card, coded, element, table, text
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError, JobRejected
 from holdfast.services.view.door import Door
 from holdfast.services.view.live import LiveJob, Picture
@@ -203,13 +203,13 @@ def api_page(schema: dict[str, Any]) -> Node:
         [
             element("strong", text(method.upper())),
             element("code", text(path)),
-            text(str(found.get("summary", ""))),
+            coded(str(found.get("summary", ""))),
             text(", ".join(one["name"] for one in found.get("parameters", ()) if one["in"] == "query")),
         ]
         for path, methods in schema["paths"].items()
         for method, found in methods.items()
     ]
-    inner = table(("", "path", "what", "query"), rows, empty="", label="Operations", numbers="llwl")
+    inner = table(("method", "path", "what", "query"), rows, empty="", label="Operations", numbers="llwl")
     example = 'curl -H "Authorization: Bearer $(cat .holdfast/console-token)" http://127.0.0.1:8460/api/v1/jobs'
     return element(
         "div",

@@ -30,6 +30,11 @@ def text(value: object) -> Node:
     return html.escape(visible(str(value)))
 
 
+def coded(value: str) -> Node:
+    """The same, with each command that stands between two backticks as code."""
+    return "".join(element("code", text(one)) if at % 2 else text(one) for at, one in enumerate(value.split("`")))
+
+
 def element(tag: str, *children: Node, **attributes: object) -> Node:
     """Attributes are escaped; `_` in their names becomes `-`, a last `_` falls away; None leaves one out."""
     shown = "".join(
@@ -99,8 +104,8 @@ def nothing(said: str, command: str = "") -> Node:
 
 
 def card(title: str, *children: Node, aside: Node = "", class_: str = "") -> Node:
-    head = element("header", element("h2", text(title)), element("div", aside, class_="aside") if aside else "")
-    return element("section", head, *children, class_=f"card {class_}".strip(), aria_label=title)
+    head = element("header", element("h2", coded(title)), element("div", aside, class_="aside") if aside else "")
+    return element("section", head, *children, class_=f"card {class_}".strip(), aria_label=title.replace("`", ""))
 
 
 def figure(label: str, value: Node, note: Node = "", tone: str = "") -> Node:

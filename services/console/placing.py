@@ -14,6 +14,8 @@ GAP_DOWN = 34
 """Between two boxes of which one stands below the other, with a line and its rate between them."""
 LANE, MOST_LANES = 15, 5
 """Width of a lane beside the boxes, in which a line passes others by; further lines share the last."""
+RATE = 52
+"""Width of a rate beside a box."""
 ENTRY = 16
 """Between two lines that reach the side of one box."""
 MOST_TASKS = 8
@@ -97,14 +99,14 @@ def down(plan: Plan) -> Placement:
         entry = entries[one.consumer] = entries.get(one.consumer, -1) + 1
         y2 = end.y + ENTRY + ENTRY * entry % (end.height - ENTRY)
         lines.append(_beside(one, start.y + start.height - ENTRY, y2, lanes[passing.index(one)]))
-    used = max(lanes, default=-1) + 1
-    return Placement(boxes, lines, 2 * MARGIN + WIDTH + LANE * used, max(y - GAP_DOWN, 0) + MARGIN)
+    beside = max(LANE * (max(lanes) + 1), RATE) if lanes else 0
+    return Placement(boxes, lines, 2 * MARGIN + WIDTH + beside, max(y - GAP_DOWN, 0) + MARGIN)
 
 
 def _beside(one: Edge, y1: int, y2: int, lane: int) -> Line:
     side, x = MARGIN + WIDTH, MARGIN + WIDTH + LANE * (lane + 1)
     path = f"M{side},{y1} Q{x},{y1} {x},{y1 + LANE} L{x},{y2 - LANE} Q{x},{y2} {side},{y2}"
-    return Line(one, path, x - 4, y2 - LANE)
+    return Line(one, path, side + 5, y2 - 5, begins=True)
 
 
 def _lanes(spans: Iterable[tuple[int, int]]) -> list[int]:

@@ -39,7 +39,7 @@ def _figures(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Re
     traffic = sum(one.checkpoint_bytes_per_s or 0.0 for one in leaders.values())
     longest = max((one.expected_ms for one in recovery.values()), default=None)
     policy = job.status.checkpoint
-    settings = "" if policy is None else ", ".join(f"{name} {value:g}" for name, value in policy.settings.items())
+    settings = "" if policy is None else ", ".join(_setting(*one) for one in policy.settings.items())
     return figures(
         figure("Policy", text(DASH if policy is None else policy.policy), muted(settings) if settings else ""),
         figure("Oldest checkpoint", milliseconds(max(ages, default=None)), muted("since its marker was read")),
@@ -48,6 +48,12 @@ def _figures(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Re
         figure("Sent between units", _size_per_s(sum(one.sent_bytes_per_s or 0.0 for one in job.costs.copies))),
         figure("Longest expected recovery", milliseconds(longest), muted("without detection and switch")),
     )
+
+
+def _setting(name: str, value: float) -> str:
+    """A setting of a policy, its unit behind the number."""
+    plain = name.removesuffix("_ms")
+    return f"{plain.replace('_', ' ')} {value:g}{' ms' if plain != name else ''}"
 
 
 def _size_per_s(value: float) -> Node:
@@ -78,7 +84,7 @@ def _units(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Reco
             _promise(expected, promised_ms) if unit in adaptive else muted("none"),
         ])  # fmt: skip
     heads = (
-        "unit", "leader", "standby", "age", "last run", "capture", "keys", "bytes, about", "unsaved records",
+        "unit", "leader", "standby", "age", "last run", "capture", "keys", "state, about", "unsaved records",
         "expected recovery", "promise",
     )  # fmt: skip
     empty, numbers = "No leader has reported a checkpoint yet.", "lllnnnnnnnn"

@@ -10,6 +10,7 @@ from holdfast.services.console.markup import (
     Node,
     card,
     chip,
+    coded,
     count,
     element,
     figure,
@@ -133,9 +134,7 @@ def _health(picture: Picture) -> Node:
 def _advice(one: Wrong) -> Node:
     if not one.advice:
         return element("span", text(" It heals by itself; nothing to do."), class_="muted")
-    parts = one.advice.split("`")  # what stands between two of them is a command
-    shown = "".join(element("code", text(part)) if at % 2 else text(part) for at, part in enumerate(parts))
-    return element("span", text(" "), shown, class_="muted")
+    return element("span", text(" "), coded(one.advice), class_="muted")
 
 
 def _at_a_glance(picture: Picture, rates: Rates) -> Node:

@@ -10,6 +10,7 @@ from holdfast.services.console.markup import (
     Node,
     card,
     chip,
+    coded,
     element,
     milliseconds,
     moment,
@@ -119,7 +120,7 @@ def _failure(group: Sequence[Takeover], present: Present, happenings: Sequence[H
     told = [one for one in happenings if first - BEFORE_MS <= one.time_ms <= last + AFTER_MS]
     inner = element(
         "details",
-        element("summary", text("The story, as `holdfast events` tells it")),
+        element("summary", coded("The story, as `holdfast events` tells it")),
         *(_choice(one) for one in group if one.alternatives),
         story(told, "Its events are gone."),
     )

@@ -20,7 +20,7 @@ from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Problem, QueryState
 from holdfast.services.console.drafts import EXAMPLE, check
 from holdfast.services.console.layering import layers
-from holdfast.services.console.markup import DASH
+from holdfast.services.console.markup import DASH, coded
 from holdfast.services.console.parts import job as job_parts
 from holdfast.services.console.parts import records
 from holdfast.services.console.parts.checkpoints import checkpoints
@@ -230,6 +230,10 @@ def test_lag_is_shown_by_partition_the_worst_first(cluster: ShownCluster, live: 
     parts = {"0": 3, "1": 0, "2, 4": 90, "3": 7, "5": 1}
     said = words(job_page(replace(job, lags={"given": 101}, lags_of={"given": parts}), [], 0))
     assert "101 [2, 4] 90, [3] 7, [0] 3 and 1 more" in said
+
+
+def test_a_command_in_a_sentence_is_code_and_the_rest_is_text() -> None:
+    assert coded("run `holdfast up` <b>") == "run <code>holdfast up</code> &lt;b&gt;"
 
 
 def test_health_is_said_in_words(cluster: ShownCluster, live: LiveView) -> None:
