@@ -58,12 +58,14 @@ def up(
 ) -> None:
     """Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers."""
     from holdfast.services.node.machine.cluster_files import ClusterFiles
+    from holdfast.services.node.plugins import check_plugins
 
     settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries, brokers=brokers)
     files = ClusterFiles(settings.home)
     if (pid := files.supervisor()) is not None:
         raise CommandFailed(f"a cluster runs in {files.data_dir} already, as process {pid}", _how_to_stop(files))
     _check_secret(settings)
+    check_plugins(settings.plugins)
     if settings.kafka:
         reach(settings.kafka, "start it, or leave --kafka and HOLDFAST_KAFKA out: `holdfast up` brings a Kafka")
     else:

@@ -55,13 +55,16 @@ def letters(site: LocalCluster, job: str, count: int) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     plugins = tmp_path_factory.mktemp("plugins")
-    (plugins / "broken_plugin.py").write_text('raise RuntimeError("no licence")\n')
+    for name in ("broken_plugin", "absent_plugin"):
+        (plugins / f"{name}.py").write_text("")  # `up` refuses what it cannot import
     (plugins / "fine_plugin.py").write_text("class NotOne: ...\n")
     environment = {
         "PYTHONPATH": os.pathsep.join([str(plugins), os.environ.get("PYTHONPATH", "")]),
         "HOLDFAST_PLUGINS": "broken_plugin,absent_plugin,fine_plugin",
     }
     with running(LocalCluster(tmp_path_factory.mktemp("cluster"), environment)) as site:
+        (plugins / "broken_plugin.py").write_text('raise RuntimeError("no licence")\n')
+        (plugins / "absent_plugin.py").unlink()
         yield site
 
 
