@@ -111,8 +111,10 @@ def submit(
         typer.Option("--timeout", min=0.1, help="Seconds to wait; default: 60, for each operator on Spark 240 more."),
     ] = None,
     savepoint: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="DIR", help="Begin with a savepoint: its positions, and its state by operator."),
+        str | None,
+        typer.Option(
+            "--from", metavar="DIR", help="Begin with a savepoint, its directory or URL: its positions and its state."
+        ),
     ] = None,
     drop_state: DropState = None,
     reread: Reread = None,
@@ -168,7 +170,7 @@ def submit(
 
 
 @contextmanager
-def _begun(door: Door, raw: dict[str, Any], savepoint: Path | None, how: savepoints.Start) -> Iterator[None]:
+def _begun(door: Door, raw: dict[str, Any], savepoint: str | None, how: savepoints.Start) -> Iterator[None]:
     """Has the job begin with a savepoint, if one is named. What the cluster refuses is removed from it again."""
     from holdfast.services.kernel.errors import JobRejected
 
@@ -178,9 +180,10 @@ def _begun(door: Door, raw: dict[str, Any], savepoint: Path | None, how: savepoi
             raise CommandFailed(message, "name it: --from DIR", USAGE)
         yield
         return
+    from holdfast.services.client.places import place_of
     from holdfast.services.client.saving import begin_with
 
-    start = begin_with(door, raw, savepoint, how)
+    start = begin_with(door, raw, place_of(savepoint), how)
     try:
         yield
     except JobRejected:

@@ -14,6 +14,7 @@ from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from holdfast.schemas.plans import Plan
+    from holdfast.services.client.places import StorePlace
     from holdfast.services.client.saving import Saved
     from holdfast.services.planning.carrying import Carried
     from holdfast.services.view.door import Door
@@ -25,7 +26,7 @@ KEPT = 24
 
 def savepoint(
     job: JobName,
-    path: Annotated[Path, typer.Argument(metavar="DIR", help="The directory to write; it must not exist.")],
+    path: Annotated[str, typer.Argument(metavar="DIR", help="The directory to write, or its URL; it must not exist.")],
     every: Annotated[
         float | None, typer.Option("--every", min=1.0, help="Seconds: one into DIR so often, until Ctrl-C.")
     ] = None,
@@ -43,9 +44,14 @@ def savepoint(
     nothing in. A job that is paused already stays so: then its sinks hold exactly what the savepoint has.
 
     With `--every` DIR is a folder of backups, each named by its time, of which the newest are kept.
+
+    DIR may be a URL, such as s3://bucket/flights: fsspec and the package of its protocol reach it.
     """
+    from holdfast.services.client.places import place_of
+
+    place = place_of(path)
     if every is not None:
-        _back_up(job, path, every, keep or KEPT, timeout, data_dir, kafka, as_json)
+        _back_up(job, place, every, keep or KEPT, timeout, data_dir, kafka, as_json)
         return
     if keep is not None:
         raise CommandFailed("--keep stands without --every", "say how often, such as --every 3600", USAGE)
@@ -55,13 +61,13 @@ def savepoint(
 
     with connected(data_dir, kafka) as door, waiting(f"savepoint of {job} ...", quiet=as_json):
         _, plan = _running(door, job)
-        saved = save(door, plan, path, timeout)
-    _tell(path, saved, as_json)
+        saved = save(door, plan, place, timeout)
+    _tell(place, saved, as_json)
 
 
 def _back_up(
-    job: str, folder: Path, every: float, keep: int, timeout: float, data_dir: Path | None, kafka: str | None,
-    as_json: bool,
+    job: str, folder: Path | StorePlace, every: float, keep: int, timeout: float, data_dir: Path | None,
+    kafka: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Each looks for the job again: it may have been updated meanwhile, and the cluster may have been down."""
     import time
@@ -70,7 +76,7 @@ def _back_up(
     from holdfast.services.client.backups import Schedule, back_up
     from holdfast.services.client.saving import save
 
-    def take(path: Path) -> Saved:
+    def take(path: Path | StorePlace) -> Saved:
         with connected(data_dir, kafka) as door:
             return save(door, _running(door, job)[1], path, timeout)
 
@@ -79,11 +85,13 @@ def _back_up(
             note(f"warning: no backup {one.path}: {one.trouble}")
             continue
         _tell(one.path, one.saved, as_json)
+        if one.trouble:
+            note(f"warning: {one.trouble}")
         for gone in one.deleted:
             note(f"deleted {gone}")
 
 
-def _tell(path: Path, saved: Saved, as_json: bool) -> None:
+def _tell(path: Path | StorePlace, saved: Saved, as_json: bool) -> None:
     from holdfast.services.kernel.plurals import plural
 
     found = saved.manifest

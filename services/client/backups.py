@@ -7,14 +7,14 @@ the folder is touched, and the oldest go only once a newer one is complete.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import floor
 from pathlib import Path
 
-from holdfast.services.client.savepoint_files import MANIFEST
+from holdfast.services.client.places import StorePlace
+from holdfast.services.client.savepoint_files import MANIFEST, remove
 from holdfast.services.client.saving import Saved
 from holdfast.services.kernel.errors import CommandFailed, Retriable
 
@@ -32,25 +32,28 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A savepoint that was due. saved: as it was written; trouble: why it was not. deleted: older ones that went."""
+    """A savepoint that was due. saved: as it was written; trouble: why it was not, or why older ones are still there.
+    deleted: older ones that went.
+    """
 
-    path: Path
+    path: Path | StorePlace
     saved: Saved | None = None
     trouble: str = ""
-    deleted: tuple[Path, ...] = ()
+    deleted: tuple[Path | StorePlace, ...] = ()
 
 
-def backups(folder: Path) -> list[Path]:
-    """Complete ones, the oldest first."""
+def backups(folder: Path | StorePlace) -> list[Path | StorePlace]:
+    """Complete ones, the oldest first. Raises OSError where a store does not answer."""
     if not folder.is_dir():
         return []
-    return sorted(one for one in folder.iterdir() if _NAMED.fullmatch(one.name) and (one / MANIFEST).is_file())
+    named = (one for one in folder.iterdir() if _NAMED.fullmatch(one.name))
+    return sorted((one for one in named if (one / MANIFEST).is_file()), key=lambda one: one.name)
 
 
 def back_up(
-    folder: Path,
+    folder: Path | StorePlace,
     schedule: Schedule,
-    take: Callable[[Path], Saved],
+    take: Callable[[Path | StorePlace], Saved],
     clock_s: Callable[[], float],
     wait: Callable[[float], None],
 ) -> Iterator[Backup]:
@@ -69,12 +72,18 @@ def back_up(
         except (CommandFailed, Retriable) as error:
             yield Backup(path, trouble=str(error))
         else:
-            yield Backup(path, saved, deleted=tuple(_pruned(folder, schedule.keep)))
+            yield _pruned(Backup(path, saved), folder, schedule.keep)
         due_s += schedule.every_s * (1 + floor(max(0.0, clock_s() - due_s) / schedule.every_s))
 
 
-def _pruned(folder: Path, keep: int) -> Iterator[Path]:
-    for path in backups(folder)[:-keep]:
-        (path / MANIFEST).unlink()  # from here on it is none, also if this is as far as it gets
-        shutil.rmtree(path, ignore_errors=True)
-        yield path
+def _pruned(taken: Backup, folder: Path | StorePlace, keep: int) -> Backup:
+    """Deletes the oldest. What a store does not let go stays, and is tried again behind the next backup."""
+    deleted: list[Path | StorePlace] = []
+    try:
+        for path in backups(folder)[:-keep]:
+            remove(path)
+            deleted.append(path)
+    except OSError as error:
+        why = error.strerror or str(error)
+        return replace(taken, trouble=f"older ones could not be deleted: {why}", deleted=tuple(deleted))
+    return replace(taken, deleted=tuple(deleted))

@@ -1,7 +1,8 @@
 """A savepoint as a directory: the manifest, and a file of state for each task that has some.
 
 Source: JOBS "holdfast savepoint". A file of state is a row of pieces (schemas/savepoints.py), each behind its length in
-four bytes. The directory appears under its name once it is whole.
+four bytes. A directory of this machine appears under its name once it is whole; one of an object store is a savepoint
+once it has its manifest, which is written last.
 """
 
 from __future__ import annotations
@@ -9,61 +10,106 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
+from typing import IO
 
 import msgspec
 from msgspec import structs
 
 from holdfast.schemas import savepoints
 from holdfast.schemas.savepoints import FORMAT, Piece, Savepoint, Task
-from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.client.places import StorePlace
+from holdfast.services.kernel.errors import FAILED, USAGE, CommandFailed
 
 MANIFEST = "manifest.json"
 STATE = "state"
 _LENGTH = 4
 
 
-class Directory:
-    """A directory that is being written. Under its name it appears at `finish`; else it is removed.
+class Directory(ABC):
+    """A directory that is being written. `finish` makes it a savepoint; else what was written is removed.
 
-    Raises CommandFailed if something has that name already.
+    Raises CommandFailed if something has that name already, or nothing can be written there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | StorePlace) -> None:
         self.path = path
-        self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        if path.exists():
-            raise CommandFailed(f"{path} is there already", "name a directory that does not exist", USAGE)
         try:
-            (self._partial / STATE).mkdir(parents=True)
+            there = path.exists()
+            if not there:
+                self._make()
         except OSError as error:
-            raise CommandFailed(f"cannot write {path}: {error.strerror}", "name another directory", USAGE) from None
+            raise self._failed(error, USAGE) from None
+        if there:
+            raise CommandFailed(f"{path} is there already", "name a directory that does not exist", USAGE)
 
     def state(self, task: str, watermark: int, pieces: Iterable[Piece]) -> Task:
         """Writes the state of a task. A task without any has no file."""
         digest, size, entries = hashlib.sha256(), 0, 0
         tables: dict[str, None] = {}
-        name = f"{STATE}/{task}.pieces"
-        with (self._partial / name).open("wb") as file:
-            for piece in pieces:
-                tables[piece.table] = None
-                entries += len(piece.entries)
-                data = savepoints.encode_piece(piece)
-                for part in (len(data).to_bytes(_LENGTH, "big"), data):
-                    file.write(part)
-                    digest.update(part)
-                    size += len(part)
-            _sync(file.fileno())
-        if not entries:
-            (self._partial / name).unlink()
+        name, left = f"{STATE}/{task}.pieces", iter(pieces)
+        if (first := next(left, None)) is None:
             return Task(watermark)
+        try:
+            with self._create(name) as file:
+                for piece in chain((first,), left):
+                    tables[piece.table] = None
+                    entries += len(piece.entries)
+                    data = savepoints.encode_piece(piece)
+                    for part in (len(data).to_bytes(_LENGTH, "big"), data):
+                        file.write(part)
+                        digest.update(part)
+                        size += len(part)
+        except OSError as error:
+            raise self._failed(error) from None
         return Task(watermark, tuple(tables), entries, name, bytes=size, sha256=digest.hexdigest())
 
     def finish(self, manifest: Savepoint) -> None:
-        with (self._partial / MANIFEST).open("wb") as file:
-            file.write(savepoints.encode(manifest))
+        try:
+            with self._create(MANIFEST) as file:
+                file.write(savepoints.encode(manifest))
+            self._appear()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError, status: int = FAILED) -> CommandFailed:
+        return CommandFailed(f"cannot write {self.path}: {_why(error)}", "name another directory", status)
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Removes what is not finished."""
+
+    @abstractmethod
+    def _make(self) -> None: ...
+
+    @abstractmethod
+    def _create(self, name: str) -> AbstractContextManager[IO[bytes]]: ...
+
+    @abstractmethod
+    def _appear(self) -> None: ...
+
+
+class LocalDirectory(Directory):
+    """On this machine: under its name it appears at `finish`."""
+
+    path: Path
+
+    def _make(self) -> None:
+        self._partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        (self._partial / STATE).mkdir(parents=True)
+
+    @contextmanager
+    def _create(self, name: str) -> Iterator[IO[bytes]]:
+        with (self._partial / name).open("wb") as file:
+            yield file
+            file.flush()
             _sync(file.fileno())
+
+    def _appear(self) -> None:
         self._partial.rename(self.path)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
@@ -72,21 +118,59 @@ class Directory:
             os.close(folder)
 
     def abandon(self) -> None:
-        """Removes what is not finished."""
         shutil.rmtree(self._partial, ignore_errors=True)
+
+
+class StoreDirectory(Directory):
+    """In an object store, which can rename nothing at once: before its manifest is there it is no savepoint."""
+
+    path: StorePlace
+    _finished = False
+
+    def _make(self) -> None:
+        (self.path / STATE).make()
+
+    def _create(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        return (self.path / name).open("wb")
+
+    def _appear(self) -> None:
+        self._finished = True
+
+    def abandon(self) -> None:
+        if not self._finished:
+            with suppress(OSError):
+                self.path.remove()
+
+
+def directory(path: Path | StorePlace) -> Directory:
+    """Begins to write one. Raises CommandFailed."""
+    return LocalDirectory(path) if isinstance(path, Path) else StoreDirectory(path)
+
+
+def remove(path: Path | StorePlace) -> None:
+    """Removes a savepoint; without its manifest it is none, also if this is as far as it gets. Raises OSError."""
+    (path / MANIFEST).unlink()
+    if isinstance(path, Path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.remove()
 
 
 def _sync(file: int) -> None:
     os.fsync(file)
 
 
-def read_manifest(path: Path) -> Savepoint:
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def read_manifest(path: Path | StorePlace) -> Savepoint:
     """Raises CommandFailed for a directory that holds none, or one of a later format."""
     try:
         data = (path / MANIFEST).read_bytes()
     except OSError as error:
         hint = "name a directory that `holdfast savepoint` has written"
-        raise CommandFailed(f"{path} holds no savepoint: {MANIFEST}: {error.strerror}", hint, USAGE) from None
+        raise CommandFailed(f"{path} holds no savepoint: {MANIFEST}: {_why(error)}", hint, USAGE) from None
     try:
         format = msgspec.json.decode(data, type=_Format).format
         if format > FORMAT:
@@ -101,14 +185,14 @@ class _Format(msgspec.Struct):
     format: int
 
 
-def read_pieces(path: Path, tasks: Mapping[str, Task]) -> Iterator[Piece]:
+def read_pieces(path: Path | StorePlace, tasks: Mapping[str, Task]) -> Iterator[Piece]:
     """The state of all tasks. Raises CommandFailed for a file that is not as it was written."""
     for name, task in tasks.items():
         if task.file:
             yield from _pieces(path / task.file, name, task)
 
 
-def _pieces(file: Path, name: str, task: Task) -> Iterator[Piece]:
+def _pieces(file: Path | StorePlace, name: str, task: Task) -> Iterator[Piece]:
     digest, entries = hashlib.sha256(), 0
     try:
         with file.open("rb") as stream:

@@ -21,7 +21,8 @@ from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.savepoints import FIELD, FORMAT, Piece, Savepoint, Start, Task
 from holdfast.services.client.current import await_format
 from holdfast.services.client.holding import Held, Holding
-from holdfast.services.client.savepoint_files import Directory, read_manifest, read_pieces
+from holdfast.services.client.places import StorePlace
+from holdfast.services.client.savepoint_files import directory, read_manifest, read_pieces
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.log.late.savepoints import upload
@@ -41,25 +42,25 @@ class Saved:
     silence_s: float | None
 
 
-def save(door: Door, plan: Plan, path: Path, timeout_s: float, holding: Holding | None = None) -> Saved:
+def save(door: Door, plan: Plan, path: Path | StorePlace, timeout_s: float, holding: Holding | None = None) -> Saved:
     """Pauses the job, writes it down, and resumes it, unless it was paused before.
 
     Raises CommandFailed; then there is no directory, and the job continues.
     """
-    directory = Directory(path)
+    written = directory(path)
     held, hold = None, holding
     try:
         hold = hold or Holding(door, plan)
         held = hold.hold(timeout_s)
         tasks = {
-            name: directory.state(name, watermark, pieces)
+            name: written.state(name, watermark, pieces)
             for unit, found in hold.states(held.batch)
             for name, watermark, pieces in tasks_of(unit, found)
         }
         manifest = manifest_of(door, plan, held, tasks, new_id())
-        directory.finish(manifest)
+        written.finish(manifest)
     finally:
-        directory.abandon()
+        written.abandon()
         if hold is not None:
             hold.release()
     silence_s = None if held.was_paused else time.monotonic() - held.paused_s
@@ -120,7 +121,7 @@ def pieces_of_table(task: str, table: str, found: Iterable[Entry], adds: int = 1
         yield Piece(task, table, entries, adds)
 
 
-def begin_with(door: Door, raw: dict[str, Any], path: Path, how: Start) -> Start:
+def begin_with(door: Door, raw: dict[str, Any], path: Path | StorePlace, how: Start) -> Start:
     """Brings a savepoint to the cluster. The job file gets the field that says so, and the cluster decides.
 
     how: what of the savepoint is left behind, and under which names the rest stands in the job file.

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from holdfast.services.client.backups import Backup, Schedule, back_up, backups
+from holdfast.services.client.places import StorePlace
 from holdfast.services.client.savepoint_files import MANIFEST, read_manifest
 from holdfast.services.client.saving import Saved
 from holdfast.services.kernel.errors import CommandFailed
@@ -27,7 +28,8 @@ class Times:
     def wait(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def take(self, path: Path) -> Saved:
+    def take(self, path: Path | StorePlace) -> Saved:
+        assert isinstance(path, Path)
         self.begun_s.append(self.now_s - BEGAN_S)
         self.now_s += self._took_s.pop(0) if self._took_s else 1
         if len(self.begun_s) - 1 in self._fails:

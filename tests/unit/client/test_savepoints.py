@@ -17,6 +17,7 @@ from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.audit.replaying import replay
 from holdfast.services.client.holding import Holding
+from holdfast.services.client.places import StorePlace
 from holdfast.services.client.savepoint_files import read_manifest, read_pieces
 from holdfast.services.client.saving import Saved, begin_with, save
 from holdfast.services.client.submitting import Submitted, append
@@ -91,7 +92,7 @@ class Site:
         log = self.cluster.log
         return Door(log, ClusterTopics("local"), log.topics(), Whereabouts(Path(), "memory", "local", True))
 
-    def save(self, path: Path, during: Callable[[], None] = lambda: None) -> Saved:
+    def save(self, path: Path | StorePlace, during: Callable[[], None] = lambda: None) -> Saved:
         def wait() -> None:
             during()
             self.cluster.turn(10)
@@ -105,7 +106,9 @@ class Site:
         self.ask("cancel")
         self.cluster.until(lambda: self.cluster.has_ended() or None)
 
-    def begin(self, path: Path, raw: dict[str, Any], drop: tuple[str, ...] = (), reread: tuple[str, ...] = ()) -> Plan:
+    def begin(
+        self, path: Path | StorePlace, raw: dict[str, Any], drop: tuple[str, ...] = (), reread: tuple[str, ...] = ()
+    ) -> Plan:
         """Submits the job with the savepoint; returns once it runs. Raises JobRejected."""
         start = begin_with(self.door, raw, path, Start("", "", drop, reread))
         try:
