@@ -157,11 +157,24 @@ def test_a_takeover_is_watched_from_the_kill_to_the_new_standby(
     viewer.sees("tr", leader)
 
 
-def test_a_worker_is_stalled(viewer: Viewer, job: str) -> None:
+def test_a_takeover_is_watched_from_the_stall_to_the_switch_back(
+    cluster: LocalCluster, viewer: Viewer, job: str
+) -> None:
+    """The unit is under hybrid since its scheme was changed: whoever was only silent leads again."""
+    unit = cluster.asked("units", job)[0]
+    assert unit["scheme"] == "hybrid"
+    leader = next(one["worker"] for one in unit["copies"] if one["role"] == "primary")
     viewer.open("/")
-    viewer.click("button[aria-label='stall worker-1']", "stall")
-    with viewer.asked("Stall", "worker-1 continues after 5 s"):
+    viewer.click(f"button[aria-label='stall {leader}']", "stall")
+    with viewer.asked("Stall", f"{leader} continues after 5 s"):
         pass
+    viewer.open("/takeovers")
+    viewer.sees(".card h2", f"{leader} was silent")
+    viewer.sees(".card .bar-row .moved", f"{leader} \u2192 ")
+    viewer.open(f"/jobs/{job}")
+    row = f"[...document.querySelectorAll('tr')].find((one) => one.cells[0].textContent === '{unit['unit']}')"
+    viewer.until(f"{row}?.cells[2].textContent === '{leader}'", f"{leader} leads {unit['unit']} again")
+    protected(viewer)
 
 
 def test_a_lost_broker_is_said_and_heals_by_itself(cluster: LocalCluster, viewer: Viewer, job: str) -> None:

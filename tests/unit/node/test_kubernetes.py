@@ -119,3 +119,30 @@ def test_the_console_is_asked_for_its_port_and_given_settings_that_it_has() -> N
     (service,) = [one["spec"] for one in documents() if one["kind"] == "Service" and one["metadata"]["name"] == CONSOLE]
     assert service["selector"] == spec["selector"]["matchLabels"]
     assert [one["targetPort"] for one in service["ports"]] == [port["name"]]
+
+
+def test_every_mount_secret_and_setting_of_a_pod_is_there() -> None:
+    (generated,) = kustomization()["configMapGenerator"]
+    file = dict(one.split("=", 1) for one in generated["literals"])["HOLDFAST_CLUSTER_SECRET_FILE"]
+    says = (FOLDER / "kustomization.yaml").read_text()
+    for name, spec in specs().items():
+        pod = spec["template"]["spec"]
+        (container,) = pod["containers"]
+        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"], name
+        assert container["envFrom"] == [{"configMapRef": {"name": generated["name"]}}], name
+        volumes = {one["name"]: one for one in pod["volumes"]}
+        claimed = {one["metadata"]["name"] for one in spec.get("volumeClaimTemplates", ())}
+        mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+        assert mounts.keys() == volumes.keys() | claimed, name
+        (secret,) = [volume for volume in volumes.values() if "secret" in volume]
+        folder, _, key = file.rpartition("/")
+        assert mounts[secret["name"]] == folder, name
+        assert f"create secret generic {secret['secret']['secretName']} --from-file={key}=" in says, name
+        assert not pod["automountServiceAccountToken"], name
+
+
+def test_the_service_of_the_console_has_the_port_that_is_forwarded() -> None:
+    (service,) = [one["spec"] for one in documents() if one["kind"] == "Service" and one["metadata"]["name"] == CONSOLE]
+    assert [one["port"] for one in service["ports"]] == [PORT]
+    for page in ("console.md", "operations.md"):
+        assert f"port-forward service/{CONSOLE} {PORT}" in (FOLDER.parents[1] / "docs" / page).read_text()
