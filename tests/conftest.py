@@ -30,6 +30,7 @@ from tests.support.processor_time import SPENT, by_folder, dearest, processor_s
 TESTS = Path(__file__).parent
 CLUSTERS, CLUSTER_MARKS = ("contract", "integration"), ("kafka", "spark", "docker", "alone")
 """Where ./scripts/test looks for tests with these marks: it would not run others."""
+CONTAINERS = "containers"
 MOST_SAID = 8_000
 """Characters of an exception below the logs."""
 DEAREST = 12
@@ -47,7 +48,8 @@ hypothesis_settings.load_profile("noisy")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for the broker needs it, whether it says so or not: `-m "not kafka"` starts none.
 
-    Those with Spark come first, then the slow ones: processes that take one file after the other end together.
+    Those with containers come first, then those with Spark, then the slow ones: processes that take one file after the
+    other end together.
 
     Raises:
         UsageError: a test is not where tests with its marks are looked for.
@@ -59,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: tests marked {CLUSTER_MARKS} belong to one of {CLUSTERS}")
         if _in_memory(item):
             item.add_marker(pytest.mark.timeout(0))
-    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "slow")])
+    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("docker", "spark", "slow")])
 
 
 _BEGAN_S = pytest.StashKey[float]()
@@ -84,12 +86,21 @@ def _shares(folder: Path) -> bool:
     return file.exists() and "fixture(scope=" in file.read_text()
 
 
+@cache
+def _with_containers(file: Path) -> bool:
+    return file.exists() and "pytest.mark.docker" in file.read_text()
+
+
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Tests that share a cluster or a Spark session go to one process. `--dist loadgroup` does nothing on pytest 9."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """Their folder where that has a fixture for several tests, else their file."""
+        """Their folder where that has a fixture for several tests, else their file. All containers go to one process:
+        images are built once in a process, and each of these clusters has as many processes as three others.
+        """
         file = TESTS.parent / nodeid.partition("::")[0]
+        if _with_containers(file):
+            return CONTAINERS
         return str(file.parent if file.parent != TESTS and _shares(file.parent) else file)
 
     def remove_node(self, node: WorkerController) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.conftest import Together
+from tests.conftest import CONTAINERS, Together
 
 BAD, NEXT, OTHER = (
     "tests/unit/test_bad.py::test_bad",
@@ -77,3 +78,16 @@ def test_a_folder_stays_together_where_tests_share_a_cluster_and_else_each_file_
     assert split("tests/integration/local/test_a.py::t") == split("tests/integration/local/test_b.py::t")
     assert split("tests/integration/test_a.py::t") != split("tests/integration/test_b.py::t")
     assert split("tests/contract/test_a.py::t") != split("tests/contract/test_b.py::t")
+
+
+def test_all_tests_with_containers_go_to_one_process_and_no_others_with_them() -> None:
+    tests = Path(__file__).parents[1]
+    marked = {file for file in tests.glob("integration/test_*.py") if "pytest.mark.docker" in file.read_text()}
+    together = scheduler(Node())
+    scopes = {
+        file: together._split_scope(f"{file.relative_to(tests.parent)}::test_it")
+        for file in tests.glob("integration/test_*.py")
+    }
+    assert len(marked) >= 4
+    assert {file for file, scope in scopes.items() if scope == CONTAINERS} == marked
+    assert len(set(scopes.values())) == len(scopes) - len(marked) + 1

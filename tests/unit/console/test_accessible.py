@@ -68,8 +68,16 @@ def serious(browser: Browser) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize(
+    ("size", "dark"),
+    [
+        pytest.param(WIDE, False, id="wide-light"),
+        pytest.param(PHONE, True, id="phone-dark"),
+        # Each size and each theme is in one of these two.
+        pytest.param(WIDE, True, id="wide-dark", marks=pytest.mark.long),
+        pytest.param(PHONE, False, id="phone-light", marks=pytest.mark.long),
+    ],
+)
 def test_axe_finds_nothing_serious(console: ShownConsole, browser: Browser, size: tuple[int, int], dark: bool) -> None:
     browser.size(*size, mobile=size == PHONE)
     browser.dark(dark)

@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Context, PythonOperator, State
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.operators.catalogue import KINDS, Stream
+from tests.support.examples import examples
 from tests.support.other_process import OtherProcess
 from tests.support.purity import Rows, operator_sends
 
@@ -164,7 +165,7 @@ def other() -> Iterator[OtherProcess]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=12)
+@examples(each_run=6, with_long=60)
 @given(data=st.data())
 def test_the_payloads_are_the_same_in_another_process_and_after_restores(
     other: OtherProcess, case: str, data: st.DataObject
