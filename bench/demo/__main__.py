@@ -26,7 +26,7 @@ from bench.demo import check as demo_check
 from bench.demo import data as demo_data
 from bench.demo.check import Verdict
 from bench.demo.failing import advice
-from bench.demo.pace import AGAIN_S, SHARE, Kill, figures, lasts_s, pace, patience_s, silences
+from bench.demo.pace import AGAIN_S, SHARE, Kill, Wait, figures, lasts_s, pace, patience_s, silences
 from bench.demo.watched import Watched
 from bench.rig.feeder import Feeder
 from bench.rig.followed import MeasureFailed
@@ -251,11 +251,10 @@ class Demo:
 
     def _await(self, reached: Callable[[], bool], what: str, least_s: float = AGAIN_S) -> None:
         """Raises MeasureFailed when the time is over."""
-        seconds = max(least_s, self._patience_s)
-        deadline = time.monotonic() + seconds
+        wait = Wait(max(least_s, self._patience_s), time.monotonic())
         while not reached():
-            if time.monotonic() > deadline:
-                raise MeasureFailed(f"this did not happen within {seconds:.0f} s: {what}")
+            if wait.over(time.monotonic()):
+                raise MeasureFailed(f"this did not happen within {wait.seconds:.0f} s: {what}")
             time.sleep(LOOK_S)
 
     def _values(self, topic: str) -> list[bytes]:

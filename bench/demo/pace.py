@@ -23,6 +23,31 @@ SETTLES_S = 5.0
 """Between two kills, beside the start of a worker."""
 
 
+ROUND_S = 2.0
+"""A look at the cluster and the pause after it take less. One that takes longer counts as no more: this process gets no
+processor, and neither do those that it waits for."""
+MOST_S = 3_600.0
+"""Wait for one thing, whatever the machine."""
+
+
+class Wait:
+    """Time that is spent on waiting for one thing, as far as the machine let the cluster work meanwhile."""
+
+    def __init__(self, limit_s: float, now_s: float) -> None:
+        self._limit_s, self._began_s, self._last_s, self._counted_s = limit_s, now_s, now_s, 0.0
+
+    def over(self, now_s: float) -> bool:
+        """To be asked after each look. True: the limit is reached."""
+        self._counted_s += min(now_s - self._last_s, ROUND_S)
+        self._last_s = now_s
+        return self._counted_s > self._limit_s or self.seconds > MOST_S
+
+    @property
+    def seconds(self) -> float:
+        """From its beginning to the last look."""
+        return self._last_s - self._began_s
+
+
 def patience_s(up_s: float) -> float:
     """Seconds in which a unit must be as it was before. up_s: what the start of the cluster took."""
     return max(AGAIN_S, STARTS * up_s)

@@ -145,7 +145,7 @@ def test_a_worker_that_starts_later_follows_what_was_decided_before() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 9))])
 def test_policies_change_while_units_are_switched_and_nothing_is_lost_or_doubled(seed: int) -> None:
     """Workers freeze and thaw, so that units are switched and switch back, and policies change every 200 ms."""
     chance, cluster, fed = random.Random(seed), DrivenCluster(HYBRID), orders(4_000, seed)

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.planning.graph import sink_name
+from tests.support.examples import examples
 from tests.support.other_process import OtherProcess
 from tests.support.purity import Rows, job_sends, planned
 
@@ -170,7 +171,8 @@ def other() -> Iterator[OtherProcess]:
 
 
 @pytest.mark.parametrize("name", JOBS)
-@settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # a smaller example would take minutes
+# A smaller example would take minutes.
+@examples(each_run=6, with_long=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(some=batches, disorder=st.integers(0, 2**16))
 def test_payloads_do_not_depend_on_process_order_of_frames_or_restores(
     other: OtherProcess, name: str, some: list[dict[str, Rows]], disorder: int

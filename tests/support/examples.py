@@ -13,10 +13,12 @@ ALL = "HOLDFAST_ALL_EXAMPLES"
 """Variable that ./scripts/test --long sets."""
 
 
-def examples(each_run: int, with_long: int) -> Callable[[Any], Any]:
-    """Decorator of a test with `given`: its examples in each run, and with --long."""
+def examples(each_run: int, with_long: int, **others: Any) -> Callable[[Any], Any]:
+    """Decorator of a test with `given`: its examples in each run, and with --long. others: settings of hypothesis."""
+
+    most = with_long if os.environ.get(ALL) else each_run
 
     def decorated(test: Any) -> Any:
-        return pytest.mark.drawn(settings(max_examples=with_long if os.environ.get(ALL) else each_run)(test))
+        return pytest.mark.drawn(settings(max_examples=most, **others)(test))
 
     return decorated

@@ -7,7 +7,20 @@ from pathlib import Path
 import pytest
 
 from bench.demo.failing import LINES, advice, end_of_log
-from bench.demo.pace import AGAIN_S, FEEDS_S, LEAST_PER_S, SHARE, Kill, figures, lasts_s, pace, patience_s, silences
+from bench.demo.pace import (
+    AGAIN_S,
+    FEEDS_S,
+    LEAST_PER_S,
+    MOST_S,
+    SHARE,
+    Kill,
+    Wait,
+    figures,
+    lasts_s,
+    pace,
+    patience_s,
+    silences,
+)
 from bench.rig.followed import MeasureFailed
 
 
@@ -77,3 +90,19 @@ def test_on_failure_the_end_of_the_log_that_tells_of_trouble_is_shown(tmp_path: 
 
 def test_without_any_log_it_says_what_is_kept_and_how_to_run_again(tmp_path: Path) -> None:
     assert advice(tmp_path, []) == [f"data and logs are kept in {tmp_path}", "run again: ./scripts/demo"]
+
+
+def test_a_wait_is_longer_where_looks_take_long() -> None:
+    """Each look took 40 s where 150 processes shared two processors, and a worker did not start within 14 of them."""
+    quick, starved = Wait(90, 0), Wait(90, 0)
+    assert not quick.over(1.5)
+    assert not any(quick.over(1.5 * look) for look in range(2, 61))
+    assert quick.over(91.5)
+    assert not any(starved.over(40 * look) for look in range(1, 46))
+    assert starved.over(40 * 46)
+    assert starved.seconds == 1_840
+
+
+def test_no_wait_is_endless() -> None:
+    wait = Wait(10_000, 0)
+    assert [wait.over(now) for now in (1_800, MOST_S, MOST_S + 1)] == [False, False, True]
