@@ -54,9 +54,18 @@ class Filter(OperatorSpec):
     kind: ClassVar[str] = "filter"
 
     filter: Text
-    """Polars SQL expression of type bool; null counts as false."""
+    """Polars SQL expression of type bool; null counts as false. Under one_of it is one of type string."""
+    one_of: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Texts that the expression may give: rows for which it gives another one, or null, are dead letters, and all
+    others pass. null: it is a condition."""
     input: Input
     """Source or operator that it reads."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A filter without this setting is written as releases that do not have it write it."""
+        written: dict[str, Any] = plain(self)
+        return {name: one for name, one in written.items() if name != "one_of" or one is not None}
 
 
 class Select(OperatorSpec):

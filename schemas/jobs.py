@@ -244,8 +244,14 @@ class Source(JobPart):
 class Sink(JobPart):
     """The topic to which a query's rows go, exactly once."""
 
-    topic: Topic
+    topic: Topic = ""
     """The user's topic."""
+    topics: Annotated[list[Topic], Field(min_length=1)] | None = None
+    """Several topics in place of one, of which each row goes to the one that topic_by gives. Each is a query of its
+    own, under the name of this one and of the topic, and all are written in one transaction."""
+    topic_by: Text | None = None
+    """A column, or an expression, whose text names the topic of a row, one of topics; a row for which it gives another
+    text, or null, is a dead letter."""
     format: Literal["json", "arrow", "avro", "json-schema"] = "json"
     """json: a record is a row, a JSON object; arrow: it is an Arrow IPC stream of many rows, and has no key. avro and
     json-schema: a row as a serializer of a Schema Registry writes it; `holdfast submit` registers the schema of the
@@ -286,9 +292,21 @@ class Sink(JobPart):
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A sink without these settings is written as releases that do not have them write it."""
         written: dict[str, Any] = plain(self)
-        added = ("headers", "delete_when", "subject", "schema_id", "record", "key_format", "key_schema_id")
+        newer = ("record", "key_format", "key_schema_id", "topics", "topic_by")
+        added = ("headers", "delete_when", "subject", "schema_id", *newer)
         left_out = {name: one for name, one in written.items() if name not in added or one not in ({}, None)}
         return {name: one for name, one in left_out.items() if name != "subject_strategy" or one != "topic"}
+
+    @model_validator(mode="after")
+    def _to_somewhere(self) -> Sink:
+        if not self.topic and self.topics is None:
+            raise PydanticCustomError("no_sink_topic", "is missing")
+        if self.topic and self.topics is not None:
+            raise PydanticCustomError("two_sink_topics", "are given, and a topic, too: name all in topics")
+        if (self.topics is None) != (self.topic_by is None):
+            lacks = "is missing: it says to which of the topics a row goes" if self.topic_by is None else "needs topics"
+            raise PydanticCustomError("sink_topic_by", "{lacks}", {"lacks": lacks})
+        return self
 
 
 class Query(JobPart):

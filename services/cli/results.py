@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from holdfast.services.cli.terminal import note, print_raw
 from holdfast.services.kernel.errors import CommandFailed
 
 if TYPE_CHECKING:
+    from holdfast.schemas.plans import OperatorPlan
     from holdfast.services.log.protocol import Message
 
 
@@ -39,7 +41,7 @@ def results(
     from holdfast.services.kernel.dataflow.sink_records import CLOSING, FINAL, TENTATIVE, RowsOf
     from holdfast.services.view.losses import dropped_as_late, why_late
     from holdfast.services.view.reading import named_job, read_jobs, read_progress
-    from holdfast.services.view.rows import rows_of, sink_of
+    from holdfast.services.view.rows import rows_of, sink_of, sinks_of
     from holdfast.services.view.tailing import read_topic
 
     with connected(data_dir, kafka) as door:
@@ -47,19 +49,21 @@ def results(
         plan = view.plan(named_job(view, job).generation)
         if plan is None:
             raise CommandFailed(f"job {job} has no results: it was not admitted", f"`holdfast status {job}` says why")
-        sink = sink_of(plan, query)
-        topic = str(sink.params["topic"])
-        if topic not in door.present:
-            raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
-        written = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
-        ours = RowsOf(plan.job, plan.generation, query)
+        sinks = sinks_of(plan, query)
+        if follow or until_idle is not None:
+            sinks = [sink_of(plan, query)]  # one topic is waited for
         wanted = (FINAL, TENTATIVE, CLOSING) if tentative else (FINAL,)
-        rows = ((partition, message) for partition, message in written if ours.status(message.headers()) in wanted)
-        shown = (
-            _with_meta(row, partition, message, keyed=tentative) if meta or tentative else row
-            for partition, message in rows
-            for row in rows_of(sink, message.value())
-        )
+
+        def rows(sink: OperatorPlan) -> Iterator[bytes]:
+            topic, ours = str(sink.params["topic"]), RowsOf(plan.job, plan.generation, sink.params["query"])
+            if topic not in door.present:
+                raise CommandFailed(f"topic {topic}, to which query {sink.params['query']} writes, is gone")
+            written = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
+            for partition, message in written:
+                for row in rows_of(sink, message.value()) if ours.status(message.headers()) in wanted else ():
+                    yield _with_meta(row, partition, message, keyed=tentative) if meta or tentative else row
+
+        shown = chain.from_iterable(map(rows, sinks))
         for row in islice(shown, limit):
             print_raw(row)
         read_progress(door, view, plan)

@@ -19,6 +19,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.client.in_memory_cluster import InMemoryCluster, LocalRunFailed
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS
+from holdfast.services.planning import several_sinks
 
 __all__ = ["Finished", "LocalRun", "LocalRunFailed", "complete"]
 
@@ -41,7 +42,7 @@ class Finished:
 
 def complete(spec: JobSpec) -> JobSpec:
     """The job with a topic for every source and query: a job that reads and writes files needs none."""
-    plain = spec.as_plain()
+    plain = several_sinks.whole(spec).spec.as_plain()
     for name, source in plain["sources"].items():
         source["topic"] = source["topic"] or f"source.{name}"
         source.pop("topics", None)  # the rows of a file stand for those of all

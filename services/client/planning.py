@@ -11,7 +11,7 @@ from holdfast.schemas.topics import TopicSpec
 from holdfast.services.controller.spark_analysis import Describer
 from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning import several_topics
+from holdfast.services.planning import several_sinks, several_topics
 from holdfast.services.planning.plan import make_plan
 from holdfast.services.planning.spark_inputs import operators
 from holdfast.services.planning.user_topics import source_topic
@@ -55,6 +55,7 @@ def missing_topics(
         tasks = {} if operators(spec) else plan(spec, None, prefix, allow).sink_partitions
     except JobRejected:
         return []  # the cluster reports every problem
+    spec = several_sinks.whole(spec).spec
     each = several_topics.whole(spec, present, prefix).spec
     wanted = {
         source_topic(each, name): partitions or source.parallelism

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.jobs import JobSpec, Sink
 from holdfast.schemas.plans import OperatorPlan, Plan, Problem
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, key_schema, schema_of
@@ -18,6 +18,7 @@ from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.log.kafka.registry import URL, Registry, RegistryUnusable
 from holdfast.services.log.patience import Patience
 from holdfast.services.log.seal.secret import SecretUnusable
+from holdfast.services.planning.several_sinks import names
 from holdfast.services.planning.sinks import VALUE, lacking
 
 
@@ -40,12 +41,14 @@ def with_schemas(
     open_ = [(name, what) for name, query in spec.queries.items() for what in lacking(query.sink)]
     if not open_:
         return raw
-    sinks = {one.params["query"]: one for one in plan().operators if one.kind == "sink"}
+    made = {one.params["query"]: one for one in plan().operators if one.kind == "sink"}
+    sinks = {name: made[_one_of(name, spec)] for name, _ in open_}
     try:
         registry = open_registry()
         if registry is None:
             raise RegistryUnusable(f"no Schema Registry is set: {URL} names it")
-        ids = {(name, what): _register(registry, spec, sinks[name], what, patience()) for name, what in open_}
+        given = {name: sink for name, query in spec.queries.items() if (sink := query.sink) is not None}
+        ids = {(name, what): _register(registry, given[name], sinks[name], what, patience()) for name, what in open_}
     except (RegistryUnusable, SecretUnusable, Retriable) as error:
         hint = "an id of a schema here needs no registry"
         problems = [Problem(f"queries.{name}.sink.{what}", f"is missing, and {error}", hint) for name, what in open_]
@@ -56,16 +59,30 @@ def with_schemas(
     return {**raw, "queries": queries}
 
 
-def _register(registry: Registry, spec: JobSpec, plan: OperatorPlan, what: str, patience: Patience) -> int:
-    """The id of the schema of the values or of the keys. what: the setting that is to hold it."""
-    sink = spec.queries[plan.params["query"]].sink
-    assert sink is not None
+def _register(registry: Registry, sink: Sink, plan: OperatorPlan, what: str, patience: Patience) -> int:
+    """The id of the schema of the values or of the keys, under the subject of each topic; should a registry give one
+    schema several ids, each of them names it.
+
+    Args:
+        what: the setting that is to hold it.
+    """
+    topics = sink.topics or [sink.topic]
+    return next(iter([_registered(registry, sink, topic, plan, what, patience=patience) for topic in topics]))
+
+
+def _one_of(query: str, spec: JobSpec) -> str:
+    """A query of the plan that has the columns of this one."""
+    sink = spec.queries[query].sink
+    return next(iter(names(query, sink.topics).values())) if sink is not None and sink.topics else query
+
+
+def _registered(registry: Registry, sink: Sink, topic: str, plan: OperatorPlan, what: str, patience: Patience) -> int:
     if what == VALUE:
-        subject = subject_of(sink.model_dump())
+        subject = subject_of({**sink.model_dump(), "topic": topic})
         asked = WriterSchema(FORMATS[sink.format], schema_of(sink.format, plan.fields, sink.record or "Row"))
     else:
         assert sink.key_format is not None
-        subject = f"{sink.topic}-key"
+        subject = f"{topic}-key"
         asked = WriterSchema(FORMATS[sink.key_format], _key_schema(sink.key_format, plan, sink.key))
     return patience.ask(f"the Schema Registry at {registry.url} to answer", lambda: registry.register(subject, asked))
 

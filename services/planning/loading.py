@@ -78,6 +78,9 @@ _AT: dict[str, Location] = {
     "two_origins": ("topics",),
     "no_fields": ("fields",),
     "csv_quote": ("quote",),
+    "no_sink_topic": ("topic",),
+    "two_sink_topics": ("topics",),
+    "sink_topic_by": ("topic_by",),
     "join_between": ("between",),
     **{f"window_{name}": (name,) for name in Window.model_fields},
 }

@@ -21,6 +21,7 @@ from holdfast.services.planning import (
     hosting,
     parallelism,
     replicating,
+    several_sinks,
     several_topics,
     side_outputs,
     tentative,
@@ -69,17 +70,19 @@ def make_plan(
     Raises:
         JobRejected: with every problem.
     """
-    whole = several_topics.whole(spec, topics, prefix)
+    sinks = several_sinks.whole(spec)
+    whole = several_topics.whole(sinks.spec, topics, prefix)
     queries = sql.whole(whole.spec, allow, describe)
     outputs = side_outputs.whole(queries.spec)
     try:
         checked = check(outputs.spec, allow, describe)
         names = JobTopics(prefix, spec.name, generation)
-        found = [*whole.problems, *queries.problems, *outputs.problems]
+        found = [*sinks.problems, *whole.problems, *queries.problems, *outputs.problems]
         draft = _drafted(checked, topics, first, ids or {}, names, found)
         return draft.plan(id, versions)
     except JobRejected as rejected:
-        raise JobRejected(whole.as_written(queries.as_written(outputs.as_written(rejected.problems)))) from None
+        problems = whole.as_written(queries.as_written(outputs.as_written(rejected.problems)))
+        raise JobRejected(sinks.as_written(problems)) from None
 
 
 def _drafted(

@@ -52,7 +52,8 @@ def whole(spec: JobSpec, present: Collection[str] | None, prefix: str) -> Whole:
     """
     if not any(source.topics for source in spec.sources.values()):
         return Whole(spec, {})
-    own = {sink_topic(spec, query) for query in spec.queries}
+    written_to = [query.sink.topics for query in spec.queries.values() if query.sink is not None and query.sink.topics]
+    own = {sink_topic(spec, query) for query in spec.queries} | {one for some in written_to for one in some}
     others = (
         None if present is None else [one for one in present if one not in own and not one.startswith(f"{prefix}.")]
     )

@@ -29,7 +29,8 @@ def named(spec: JobSpec) -> set[str]:
     """Every topic of the user that a job names."""
     read = {source.topic for source in spec.sources.values() if source.topic}
     read |= {one for source in spec.sources.values() for one in source.topics or () if "*" not in one}
-    return read | {query.sink.topic for query in spec.queries.values() if query.sink is not None}
+    sinks = [query.sink for query in spec.queries.values() if query.sink is not None]
+    return read | {one for sink in sinks for one in sink.topics or [sink.topic]}
 
 
 def conflicts(spec: JobSpec, prefix: str) -> Iterator[Problem]:

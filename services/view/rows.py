@@ -17,6 +17,7 @@ from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.protocol import Log, Message
+from holdfast.services.planning.several_sinks import checked, names
 from holdfast.services.view.door import Door
 
 STRETCH = 500
@@ -25,10 +26,25 @@ STRETCH = 500
 
 def sink_of(plan: Plan, query: str) -> OperatorPlan:
     """Raises CommandFailed for a query that the job does not have."""
-    sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink"}
-    if query not in sinks:
+    found = sinks_of(plan, query)
+    if len(found) > 1:
+        named = ", ".join(str(one.params["query"]) for one in found)
+        raise CommandFailed(f"query '{query}' has several topics", f"name one: {named}", USAGE)
+    return found[0]
+
+
+def sinks_of(plan: Plan, query: str) -> list[OperatorPlan]:
+    """The sink of a query, or those of all its topics. Raises CommandFailed for one that the job does not have."""
+    sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink" and "query" in one.params}
+    if query in sinks:
+        return [sinks[query]]
+    several = [
+        topic for one in plan.operators if one.name == checked(query) for topic in one.params.get("one_of") or ()
+    ]
+    found = [sinks[one] for one in names(query, several).values() if one in sinks]
+    if not found:
         raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)
-    return sinks[query]
+    return found
 
 
 def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:

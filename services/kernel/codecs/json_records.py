@@ -39,7 +39,7 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
 
 _LOOSE = re.compile(rb'"(?=[^"]*[\s_\x80-\xff\\])(?:[\s0-9_+.eE\x80-\xff-]|\\[tnrf]|\\u[0-9a-fA-F]{4})+"')
 """A text that Python may read as a decimal, and EXACT does not; few records have one."""
-EXACT_TEXT = Annotated[str, msgspec.Meta(pattern=f"^{EXACT.pattern}$")] | int | float
+EXACT_TEXT = Annotated[str, msgspec.Meta(pattern=rf"^{EXACT.pattern}\Z")] | int | float
 
 
 class JsonReader:

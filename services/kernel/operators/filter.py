@@ -8,12 +8,14 @@ import polars as pl
 
 from holdfast.schemas.job_operators import Filter
 from holdfast.schemas.plans import OperatorPlan
+from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.errors import InvalidRecord
 from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
-from holdfast.services.kernel.operators.operator import Operator
-from holdfast.services.kernel.operators.rowwise import filtered, stops
+from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome, Refused
+from holdfast.services.kernel.operators.rowwise import Screened, filtered, stops
 from holdfast.services.kernel.state.table import Tables
 
 
@@ -27,7 +29,10 @@ class FilterKind(OperatorKind):
         problems, columns = Problems(), schema(inputs[0].fields)
         try:
             kind = result_type(compile_expression(params["filter"], columns), columns)
-            if kind != pl.Boolean:
+            if params.get("one_of") is not None:
+                if kind != pl.String:
+                    problems.add("filter", f"is {in_words(kind)}, and one_of are texts", "CAST(... AS VARCHAR)")
+            elif kind != pl.Boolean:
                 problems.add("filter", f"is {in_words(kind)}, not true or false", "compare it with something")
         except ExpressionError as error:
             problems.mistakes("filter", error)
@@ -35,7 +40,12 @@ class FilterKind(OperatorKind):
         return inputs[0]
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        return filtered(plan.params["filter"], inputs[0], stops(plan.params))
+        texts, one_of = plan.params["filter"], plan.params.get("one_of")
+        if one_of is not None:
+            given = compile_expression(texts, schema(inputs[0])).alias(_GIVEN)
+            fail = stops(plan.params)
+            return Screened(Sorted(texts, one_of, inputs[0], fail), [given], inputs[0], fail)
+        return filtered(texts, inputs[0], stops(plan.params))
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("on_error",)
@@ -44,4 +54,41 @@ class FilterKind(OperatorKind):
         return Passing.SOME
 
     def delivers(self, params: Params) -> bool:
-        return may_fail(params["filter"]) and not stops(params)
+        return (params.get("one_of") is not None or may_fail(params["filter"])) and not stops(params)
+
+
+class Sorted:
+    """Passes on the rows of which a text is one of some, and refuses all others.
+
+    Args:
+        text: the expression that gave the texts, for messages. fields: of the rows. fail: stop instead of refusing.
+    """
+
+    def __init__(self, text: str, one_of: Sequence[str], fields: Fields, fail: bool) -> None:
+        self._text, self._one_of, self._fields, self._fail = text, list(one_of), dict(fields), fail
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        rows = inputs[0].drop(_GIVEN)
+        given = inputs[0][_GIVEN]
+        fits = given.is_in(self._one_of).fill_null(False)
+        if fits.all():
+            return Outcome(rows)
+        places = (~fits).arg_true()
+        reasons = [self._reason(one) for one in given[places]]
+        if self._fail:
+            raise InvalidRecord(reasons[0])
+        texts = encode_json(rows[places], self._fields)
+        refused = [
+            Refused(reason, text.decode(), place=place)
+            for reason, text, place in zip(reasons, texts, places.to_list(), strict=True)
+        ]
+        return Outcome(rows.filter(fits), refused=tuple(refused))
+
+    def _reason(self, given: str | None) -> str:
+        shown = "null" if given is None else f"'{given[:_SHOWN]}'"
+        return f"{self._text}: {shown} is none of {', '.join(self._one_of)[:_MOST]}"
+
+
+_GIVEN = "_given"
+_SHOWN, _MOST = 60, 400
+"""Letters of a text, and of a list, in a message."""

@@ -82,6 +82,7 @@ SEVERAL = Stream(
 )
 CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "filter": ("filter", {"filter": "CAST(k AS INT) > 0 OR n / f > 1"}, [Stream(FIELDS)]),
+    "one_of": ("filter", {"filter": "k", "one_of": ["a", "b", "1"]}, [Stream(FIELDS)]),
     "select": ("select", {"select": ["k", "CAST(k AS INT) AS i", "n / f AS q", "upper(k) AS u"]}, [Stream(FIELDS)]),
     "updates": ("aggregate", aggregate("updates", ["k", "b"]), [Stream(FIELDS)]),
     "final": ("aggregate", aggregate("final", []), [Stream(FIELDS)]),

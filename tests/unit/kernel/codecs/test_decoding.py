@@ -295,7 +295,7 @@ def test_csv_records_do_not_depend_on_their_companions(lines: list[bytes]) -> No
 
 # -- decimals ---------------------------------------------------------------------------------------------------------
 
-LOOSE = ["1_000", " 1.5", "1.5 ", "\u0661", "1__0", "\t2", "NaN", "1,5", "", "0x10", "1.5e", "\u2212" + "1"]
+LOOSE = ["1_000", "1.5\n", " 1.5", "1.5 ", "\u0661", "1__0", "\t2", "NaN", "1,5", "", "0x10", "1.5e", "\u2212" + "1"]
 EXTREME = [
     "9999999999999999999999999999.99900461948",
     "-1E-103",
@@ -335,7 +335,7 @@ def test_a_text_that_is_a_decimal_for_python_alone_is_refused(text: str) -> None
         assert [index for index, _ in among.refused] == [1]
         assert among.refused[0][1] == alone.refused[0][1]
         assert "decimal(10,2)" in alone.refused[0][1]
-    if text and "," not in text:
+    if text and "," not in text and "\n" not in text:  # a line may end so
         assert Decoder({"d": "decimal(10,2)"}, "csv").decode([text.encode()], [0]).refused
         nested = Decoder({"l": "list<decimal(10,2)>?"}, "csv", form=CsvForm(";", "'"))
         assert nested.decode([json.dumps([text], ensure_ascii=False).encode()], [0]).refused
