@@ -23,7 +23,7 @@ QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage",
 )  # fmt: skip
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40}
+KEYS = {"Backspace": 8, "Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40}
 START_S, ANSWER_S = 300.0, 300.0
 
 

@@ -31,6 +31,13 @@ SHIFTS = """new Promise((done) => {
 """Share of the screen by which parts of the page have jumped since it was opened: Chromium's own measure."""
 GOOD_SHIFT = 0.1
 """Bound below which a page counts as steady (Core Web Vitals)."""
+PLAN = "[...document.querySelectorAll('h2')].some((one) => one.innerText === 'The plan')"
+AFTER_THE_NAME = """(() => {
+  document.querySelector('.cm-content').focus();
+  getSelection().selectAllChildren(document.querySelector('.cm-line'));
+  getSelection().collapseToEnd();
+})()"""
+"""Puts the cursor of the editor to the end of its first line."""
 STILL = "document.getAnimations().every((one) => one.animationName === 'flow')"
 FOREIGN = """(async () => {
   const base = BASE;
@@ -186,3 +193,30 @@ def test_a_page_of_another_site_gets_nothing(console: ShownConsole, browser: Bro
         site.server_close()
     browser.open(f"{console.base}/")
     until(browser, "document.querySelector('.top .chip.good') !== null", "the console's own page still has all")
+
+
+def test_a_mistake_is_said_at_its_line_while_one_types_and_the_plan_is_drawn_once_it_is_mended(
+    console: ShownConsole, browser: Browser
+) -> None:
+    browser.open(f"{console.base}/submit")
+    until(browser, PLAN, "the plan of the example")
+    until(browser, "document.querySelector('.cm-content') !== null", "the editor")
+    assert (
+        browser.value("new Set([...document.querySelectorAll('.cm-line span')].map((one) => one.className)).size") > 1
+    ), "names and values have colours"
+    browser.value(AFTER_THE_NAME)
+    browser.call("Input.insertText", text="nonsense: 1")
+    until(browser, "document.querySelector('.problems .at')?.innerText.startsWith('line ')", "the mistake at its line")
+    assert browser.value("document.querySelector('.problems .at').innerText") == "line 1"
+    for _ in "nonsense: 1":
+        browser.key("Backspace")
+    until(browser, "document.querySelector('.problems') === null", "it is mended")
+    until(browser, PLAN, "the plan again")
+
+
+def test_a_job_is_tried_on_a_pasted_sample(console: ShownConsole, browser: Browser) -> None:
+    browser.open(f"{console.base}/submit")
+    until(browser, PLAN, "the plan of the example")
+    browser.value("[...document.querySelectorAll('button')].find((one) => one.innerText === 'Try').click()")
+    until(browser, "document.querySelector('[aria-label=\"Rows of the try\"] td') !== null", "the rows of the sample")
+    assert "UA" in browser.value("document.querySelector('[aria-label=\"Rows of the try\"]').innerText")
