@@ -5,6 +5,7 @@ It is DuckDB's SQL. What an expression means is said by the expressions of a job
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -77,9 +78,17 @@ def statements(text: str) -> tuple[exp.Expr, ...]:
     return tuple(one for one in JobSql().parse(text) if one is not None)
 
 
+WINDOW_TABLE = re.compile(
+    r"\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*(?:DATA\s*=>\s*)?TABLE\b", re.IGNORECASE
+)
+"""A window as a table, which is refused; some of them parse, as something else."""
+
+
 @lru_cache(64)
 def tables(text: str) -> tuple[str, ...]:
     """Names of the sources and operators that the text reads, in its order; none of a text that cannot be parsed."""
+    if WINDOW_TABLE.search(text):
+        return ()
     try:
         found = [name for one in statements(without_comments(text)) for name in _tables(one)]
     except (SqlglotError, RecursionError):

@@ -12,6 +12,7 @@ from holdfast.services.planning.sql import conditions
 from holdfast.services.planning.sql.conditions import LEFT, RIGHT, Conditions, Equal
 from holdfast.services.planning.sql.relation import Gone, Names, Relation, look_up, named, written
 from holdfast.services.planning.sql.statement import conjuncts
+from holdfast.services.planning.sql.windows import check_time
 
 if TYPE_CHECKING:
     from holdfast.services.planning.sql.planner import Planner
@@ -27,6 +28,7 @@ def joined(planner: Planner, left: Relation, join: exp.Join, waiting: list[exp.E
         return _unnested(planner, left, join)
     if join.method == "NATURAL":
         raise statement.refused(join.this, "NATURAL JOIN is not there", "name the columns, USING (a, b)")
+    as_of = _as_of(planner, join)
     right = planner.read(join.this, waiting)
     if shared := [name for name in right.scopes if name in left.scopes]:
         raise statement.refused(join.this, f"'{shared[0]}' is read twice", f"give one another name, AS {shared[0]}2")
@@ -36,7 +38,30 @@ def joined(planner: Planner, left: Relation, join: exp.Join, waiting: list[exp.E
         both = [one for one in waiting if conditions.sides_of(statement, one, sides) == {LEFT, RIGHT}]
         waiting[:] = [one for one in waiting if one not in both]
         given += both
-    return _Join(planner, join, sides, using, found=conditions.read(statement, given, sides)).rows()
+    found = conditions.read(statement, given, sides)
+    if as_of is not None:
+        check_time(statement, as_of, left)
+        found.most = 0
+    return _Join(planner, join, sides, using, found=found).rows()
+
+
+def _as_of(planner: Planner, join: exp.Join) -> exp.Expr | None:
+    """The time of FOR SYSTEM_TIME AS OF, which makes the join one as of that time; None: there is none."""
+    version = join.this.args.get("version") if isinstance(join.this, exp.Table) else None
+    if version is None:
+        return None
+    if (
+        version.args.get("kind") != "AS OF"
+        or join.method
+        or join.side not in ("", "LEFT")
+        or join.kind not in ("", "INNER")
+    ):
+        hint = "JOIN or LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON ..."
+        raise planner.statement.refused(join.this, "FOR SYSTEM_TIME is there as AS OF a time alone", hint)
+    join.this.set("version", None)
+    join.set("method", "ASOF")
+    time: exp.Expr = version.expression
+    return time
 
 
 class _Join:

@@ -148,8 +148,8 @@ class Planner:
         if not isinstance(node, exp.Table):
             raise self.statement.refused(node, "cannot be read from", "name a source, an operator, or a subquery")
         if node.args.get("version") is not None:
-            hint = "a join with a table meets its row as of now; ASOF JOIN goes by event time"
-            raise self.statement.refused(node, "FOR SYSTEM_TIME AS OF is not there", hint)
+            hint = "a join has it, ... JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON ..."
+            raise self.statement.refused(node, "FOR SYSTEM_TIME AS OF a time is there in a join alone", hint)
         self._check_parts(node, _TABLE)
         name = table_name(node)
         if name in self._defined:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from holdfast.schemas.sql_dialect import SPAN, statements, without_comments
+from holdfast.schemas.sql_dialect import SPAN, WINDOW_TABLE, statements, without_comments
 from holdfast.services.kernel.plurals import plural
 
 
@@ -37,6 +37,8 @@ class Statement:
     """
 
     def __init__(self, text: str) -> None:
+        if WINDOW_TABLE.search(text):  # some of them parse, as something else
+            raise QueryRefused([_syntax(text, ParseError(""))])
         try:
             self.text = without_comments(text)
             found = statements(self.text)
@@ -94,13 +96,8 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
         yield condition
 
 
-_WINDOW_TABLE = re.compile(
-    r"\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*(?:DATA\s*=>\s*)?TABLE\b", re.IGNORECASE
-)
-
-
 def _syntax(text: str, error: ParseError) -> Fault:
-    if table := _WINDOW_TABLE.search(text):
+    if table := WINDOW_TABLE.search(text):
         name = table[1].upper()
         return Fault(
             table.start(), f"a window is no table: TABLE({name}(...)) is not there", f"write GROUP BY ..., {name}(...)"

@@ -34,7 +34,7 @@ def window_of(statement: Statement, node: exp.Expr, relation: Relation) -> dict[
     if not node.expressions or not least <= len(node.expressions) - 1 <= most:
         raise statement.refused(node, f"{shape} is given other arguments than it takes", call)
     time, *given = node.expressions
-    _check_time(statement, time, relation)
+    check_time(statement, time, relation)
     zone = _zone(given[-1]) if shape == "TUMBLE" and len(given) == 2 else None
     lengths = [_length(statement, one, call) for one in (given[:-1] if zone is not None else given)]
     return _window(statement, node, shape, lengths, zone)
@@ -60,8 +60,8 @@ def _window(
     return {"size_s": size.seconds, **({} if other is None else {other: lengths[0].seconds}), **offset}
 
 
-def _check_time(statement: Statement, node: exp.Expr, relation: Relation) -> None:
-    """A window is of the event time of the rows, which a column may hold."""
+def check_time(statement: Statement, node: exp.Expr, relation: Relation) -> None:
+    """Raises QueryRefused where an expression is not the event time of the rows, which a column may hold."""
     known = [name for name, us in relation.facts.times.items() if us == 0]
     if isinstance(node, exp.Column):
         found = look_up(statement, node, relation)

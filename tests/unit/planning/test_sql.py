@@ -108,6 +108,9 @@ x: {select: ["* REPLACE (CASE WHEN region <> 'x' THEN op ELSE 'd' END AS op)"], 
     " AND p.at >= o.at - INTERVAL '1 day'": """
 x-asof: {asof_join: {left: orders, right: prices, "on": [item], within_s: 86400, kind: left}}
 x: {select: [id, price], input: x-asof}""",
+    "SELECT o.id, p.price FROM orders o JOIN prices FOR SYSTEM_TIME AS OF o.at AS p ON o.item = p.item": """
+x-asof: {asof_join: {left: orders, right: prices, "on": [item], kind: inner}}
+x: {select: [id, price], input: x-asof}""",
     "SELECT user, ms, ROW_NUMBER() OVER (PARTITION BY user ORDER BY ms) AS rank FROM clicks QUALIFY rank <= 3": """
 x-top: {top: {k: 3, by: ms, order: ascending}, key: [user], input: clicks}
 x: {select: [user, ms, rank], input: x-top}""",
@@ -165,6 +168,16 @@ REFUSED = {
     "SELECT user, avgg(ms) AS m FROM clicks GROUP BY user": "line 1, column 14: there is no function AVGG (did you mean",
     "SELECT count(*) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' DAY)) GROUP BY window_start": (
         "line 1, column 27: a window is no table: TABLE(TUMBLE(...)) is not there (write GROUP BY ..., TUMBLE(...))"
+    ),
+    "SELECT window_start FROM TABLE(HOP(TABLE clicks, DESCRIPTOR(at), INTERVAL '1 minute', INTERVAL '5 minutes'))": (
+        "line 1, column 26: a window is no table: TABLE(HOP(...)) is not there (write GROUP BY ..., HOP(...))"
+    ),
+    "SELECT * FROM clicks FOR SYSTEM_TIME AS OF at": "FOR SYSTEM_TIME AS OF a time is there in a join alone",
+    "SELECT o.id FROM orders o RIGHT JOIN prices FOR SYSTEM_TIME AS OF o.at p ON o.item = p.item": (
+        "FOR SYSTEM_TIME is there as AS OF a time alone"
+    ),
+    "SELECT o.id FROM orders o JOIN prices FOR SYSTEM_TIME AS OF o.id p ON o.item = p.item": (
+        "'o.id' is not the event time of its rows (write at"
     ),
     "SELECT FROM clicks WHERE": "line 1, column 20: something is missing, at 'WHERE'",
     "SELECT user FROM clicks WHERE user = 'a' AND": "something is missing",
