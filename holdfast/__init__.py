@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.newest import Newest
     from holdfast.parts import (
         aggregate,
+        asking,
         asof_join,
         asof_sides,
         checkpoint_settings,
@@ -91,6 +92,7 @@ __all__ = [
     "State",
     "ValueState",
     "aggregate",
+    "asking",
     "asof_join",
     "asof_sides",
     "checkpoint_settings",

@@ -159,6 +159,22 @@ class Gap(msgspec.Struct, frozen=True, tag="gap", tag_field="type"):
     records: Count
 
 
+class Answered(msgspec.Struct, frozen=True, tag="answered", tag_field="type"):
+    """A part of what code of task `task` got as an answer to its rows of batch `batch` (schemas/answers.py).
+
+    A fact: of a task and batch the first answer counts of which every part is there, in order, under one id. parts 0:
+    nothing but its leader's announcement, who asks for nothing that was answered before.
+    """
+
+    unit: str
+    task: str
+    batch: Count
+    id: Id
+    part: Count
+    parts: Count
+    data: bytes
+
+
 class Leading(msgspec.Struct, frozen=True, array_like=True):
     """The cut log's state for one unit whose code may raise: its last announcement, and the last batch in which it
     raised; 0: none.
@@ -217,7 +233,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
     time_ms: Whole = 0
 
 
-CutRecord = Cut | Control | Replaced | Snapshot | Leads | Raised | Gap
+CutRecord = Cut | Control | Replaced | Snapshot | Leads | Raised | Gap | Answered
 
 _decoder: Strict[CutRecord] = Strict(msgspec.json.Decoder(CutRecord).decode)
 _encoder = msgspec.json.Encoder()

@@ -368,6 +368,22 @@ class Hosted(OperatorSpec):
     """Names of its outputs, where its code has several; others read one as `operator.output`."""
 
 
+class Asking(JobPart):
+    """How code asks others whose `on_batch` is an async def."""
+
+    timeout_s: float = Field(default=10.0, gt=0, le=600)
+    """Longest time of a call."""
+    retries: int = Field(default=5, ge=0, le=1000)
+    """Calls that have failed are made so often again; then on_error says what becomes of their rows, retry: for
+    ever."""
+    pause_s: float = Field(default=0.5, gt=0, le=3600)
+    """Before the first retry; before each further one twice as long, up to half a minute."""
+    concurrency: int = Field(default=8, ge=1, le=256)
+    """Calls at the same time."""
+    rows: int = Field(default=100, ge=1, le=10_000)
+    """Rows of a call."""
+
+
 class Python(Hosted):
     """A subclass of holdfast.PythonOperator; its module must be on the workers' allow-list."""
 
@@ -383,6 +399,8 @@ class Python(Hosted):
     clock: bool = False
     """true: its code asks for the time of day, `ctx.clock`, and sets timers by it. While no records come, the job then
     has two batches a second."""
+    ask: Asking | None = None
+    """Its `on_batch` is an async def that awaits answers of others: how it asks. `{}` takes the defaults."""
 
 
 class Output(OperatorSpec):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from holdfast.schemas.answers import Answer
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.cuts import Cut, Gap, Range, TaskCuts, TaskRaised
 from holdfast.schemas.dead_letters import DeadLetter
@@ -44,6 +45,7 @@ SETTLE_EVERY = 64
 """Batches between two moves of changed state to the image, where deleted keys end."""
 _ENTRIES_A_PIECE = 1_000
 WhereRaised = Callable[[str, int], Mapping[str, TaskRaised] | None]
+AnswersOf = Callable[[str, int], Mapping[str, Answer]]
 
 
 class OtherRecords(HoldfastError):
@@ -93,7 +95,8 @@ class Replay:
     Raises:
         CodeUnavailable: a Python operator cannot be loaded here.
 
-    raised: by unit and batch, where users' code raised, as the cut log says; None: it says nothing. skipped: batches
+    raised: by unit and batch, where users' code raised, as the cut log says; None: it says nothing. answers: what it
+    awaited, likewise. skipped: batches
     that units have skipped, of those that were run. miscounted: gaps that name another number of records than came.
     """
 
@@ -120,6 +123,7 @@ class Replay:
         self._appended: dict[Partition, int] = defaultdict(int)
         self.batch = first
         self.raised: WhereRaised = lambda unit, batch: None
+        self.answers: AnswersOf = lambda unit, batch: {}
         self.skipped: list[Gap] = []
 
     @property
@@ -148,7 +152,9 @@ class Replay:
         """
         self.batch += 1
         return [
-            unit.process(self.batch, self._append, self.raised(unit.name, self.batch))
+            unit.process(
+                self.batch, self._append, self.raised(unit.name, self.batch), self.answers(unit.name, self.batch)
+            )
             for unit in self._units
             if unit.ready(self.batch, taken)
         ]
@@ -212,13 +218,17 @@ class _ReplayedUnit:
         return not self.ended and ready(batch, self._sources, self.inputs)
 
     def process(
-        self, batch: int, append: Callable[[Partition, bytes], None], raised: Mapping[str, TaskRaised] | None
+        self,
+        batch: int,
+        append: Callable[[Partition, bytes], None],
+        raised: Mapping[str, TaskRaised] | None,
+        answers: Mapping[str, Answer],
     ) -> Outcome:
         if self.skipping.begins(self.batch):
             self._settle()
             self.skipping.keep(self.batch, self._store.image, self._unit.watermarks)
         self.batch = batch
-        walked = walk(self._unit, batch, self._sources, self.inputs, raised)
+        walked = walk(self._unit, batch, self._sources, self.inputs, raised, answers)
         self.inputs.forget_hashes(batch)
         for partition, frame in self._frames.encode(batch, walked.produced.sent, epoch=0):
             append(partition, frame)

@@ -7,14 +7,15 @@ before it ends, and a later one is admitted only then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from holdfast.schemas import delivered
-from holdfast.schemas.cuts import CutsSnapshot, Gap, Raised, TaskRaised
+from holdfast.schemas.answers import Answer
+from holdfast.schemas.cuts import Answered, CutsSnapshot, Gap, Raised, TaskRaised
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import decode as decode_progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
@@ -22,6 +23,7 @@ from holdfast.services.audit.computing import WhereRaised
 from holdfast.services.audit.settling import check_settles
 from holdfast.services.decisions.admitted import Skipped
 from holdfast.services.decisions.admitted import decode as decode_decision
+from holdfast.services.decisions.answers import Answers, asking, asking_units
 from holdfast.services.decisions.cut_snapshots import newest_in
 from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.decisions.gaps import skipping_units
@@ -145,6 +147,19 @@ def gaps(log: Log, recording: Recording) -> dict[str, list[Gap]]:
         if record.unit in found and record.after < record.upto:
             found[record.unit][record.after] = record
     return {unit: [known[after] for after in sorted(known)] for unit, known in found.items() if known}
+
+
+def answers(log: Log, recording: Recording) -> Callable[[str, int], Mapping[str, Answer]]:
+    """Answers that users' code awaited, by unit and batch, as the cut log says."""
+    named, units = asking(recording.plan), asking_units(recording.plan)
+    tasks = {f"{one.name}-{index}" for one in recording.plan.operators if one.name in named
+             for index in range(one.parallelism)}  # fmt: skip
+    found, partition = Answers(tasks), Partition(recording.topics.cuts, 0)
+    skipped = recording.skipped.get(partition, ())
+    for offset, record in scan_cuts(log, partition, recording.base.upto) if units else ():
+        if offset not in skipped and isinstance(record, Answered):
+            found.read(record)
+    return lambda unit, batch: found.of(batch) if unit in units else {}
 
 
 def where_raised(log: Log, recording: Recording) -> WhereRaised:

@@ -18,7 +18,7 @@ from holdfast.services.audit.begun import begun, stored
 from holdfast.services.audit.comparing import Counts, Difference
 from holdfast.services.audit.computing import Outcome, Replay, Taken
 from holdfast.services.audit.delivered import Found
-from holdfast.services.audit.recording import Recording, find, gaps, where_raised
+from holdfast.services.audit.recording import Recording, answers, find, gaps, where_raised
 from holdfast.services.audit.settling import Settling
 from holdfast.services.audit.taken_in import Cuts, Sources
 from holdfast.services.kernel.errors import CommandFailed, Divergence
@@ -85,7 +85,7 @@ def replay(
     else:
         run = run_by(recording.plan, recording.topics)
     settling = Settling(recording.plan, recording.base)
-    run.raised = where_raised(log, recording)
+    run.raised, run.answers = where_raised(log, recording), answers(log, recording)
     run.skip(gaps(log, recording))
     compared = 0
     late, lost = Counter[str](), Counter[str]()

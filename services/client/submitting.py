@@ -67,7 +67,7 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
         JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
     """
     if _clocked(raw):
-        await_format(door, format=formats.CLOCKED, what="timers by the time of day")
+        await_format(door, format=formats.CLOCKED, what="timers by the time of day, or code that awaits answers")
     with Watch(door.log, door.topics) as watch:
         run = _append(door, commands.encode(raw))
         last = Status(str(raw.get("name")), run, "submitted", 0)
@@ -89,9 +89,13 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
 
 
 def _clocked(raw: dict[str, Any]) -> bool:
-    """True if code of the job asks for the time of day: its frames then hold the time at which batches were cut."""
+    """True if code of the job asks for the time of day, or awaits answers: the release before reads neither."""
     operators = raw.get("operators")
-    return isinstance(operators, dict) and any(isinstance(one, dict) and one.get("clock") for one in operators.values())
+    return isinstance(operators, dict) and any(_of_this_release(one) for one in operators.values())
+
+
+def _of_this_release(operator: object) -> bool:
+    return isinstance(operator, dict) and (bool(operator.get("clock")) or operator.get("ask") is not None)
 
 
 def sink_warnings(door: Door, generation: str) -> list[str]:

@@ -119,9 +119,10 @@ class Drafter:
 def _too_new(spec: JobSpec) -> Iterator[Problem]:
     """Settings that a process of the release before, of which one may live, would read wrongly."""
     for name, operator in spec.operators.items():
-        if isinstance(operator, Python) and operator.clock:
-            hint = "submit the job again once every process of the cluster runs this release"
-            yield Problem(f"operators.{name}.clock", "a process of the release before lives", hint)
+        for setting in ("clock", "ask") if isinstance(operator, Python) else ():
+            if getattr(operator, setting):
+                hint = "submit the job again once every process of the cluster runs this release"
+                yield Problem(f"operators.{name}.{setting}", "a process of the release before lives", hint)
 
 
 def _decoded(value: bytes) -> Any:

@@ -20,6 +20,7 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.savepoints import Piece
 from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.decisions.answers import asking_units
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.decisions.cuts import beginning_of
 from holdfast.services.decisions.decided import Author
@@ -42,7 +43,7 @@ def plant(log: Log, topics: JobTopics, plan: Plan, author: Author) -> None:
         beds = [_Bed(layout, Partition(topics.checkpoints, layout.unit.partition), author.next()) for layout in empty]
         _sow(appender, beds, handed_over(plan, pieces_of(log, plan.seed.topic)))
         appender.flush(FLUSH_S)
-        reading = may_raise(plan)
+        reading = may_raise(plan) | asking_units(plan)
         for bed in beds:
             marker = bed.marker(plan, bed.layout.unit.name in reading)
             appender.append(bed.partition, checkpoints.encode(marker))

@@ -13,6 +13,7 @@ from msgspec import structs
 from holdfast.schemas.cuts import (
     LOADED_WATERMARK,
     NO_WATERMARK,
+    Answered,
     Control,
     Cut,
     CutRecord,
@@ -263,8 +264,8 @@ class CutLog:
             if valid:
                 self._snapshots.led(offset, record.unit, leading)
             return valid
-        if isinstance(record, Gap):
-            return True  # a fact of another log
+        if isinstance(record, Gap | Answered):
+            return True  # a fact
         valid = self._control(record) if isinstance(record, Control) else self._replace(record)
         if valid:
             self._snapshots.turned(offset)

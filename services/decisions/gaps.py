@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.schemas.plans import Plan, UnitPlan
+from holdfast.services.decisions.answers import asking_units
 from holdfast.services.decisions.policies import ALIGNED, planned
 from holdfast.services.decisions.raises import may_raise
 from holdfast.services.kernel.operators import catalogue
@@ -50,3 +51,5 @@ def _against(plan: Plan, unit: UnitPlan) -> Iterator[str]:
         yield "it reads a table"
     if unit.name in may_raise(plan):
         yield "its code may raise"
+    if unit.name in asking_units(plan):
+        yield "its code awaits answers"

@@ -44,8 +44,9 @@ def _route(
     checked: Checked, tasks: Mapping[str, int], producer: str, consumer: str, slot: int
 ) -> tuple[str, tuple[str, ...]]:
     writing, reading = tasks[producer], tasks[consumer]
+    apart = catalogue.KINDS[checked.kind(consumer)].asks(checked.params.get(consumer, {}))
     if reading == 1:
-        return ("forward" if writing == 1 else "merge"), ()
+        return ("forward" if writing == 1 and not apart else "merge"), ()
     if key := _key(checked, consumer, slot):
         return "keyed", key
     # Rows that replace one another must stay in one task, else the older could arrive last.
@@ -54,7 +55,7 @@ def _route(
         # A join with a table keeps its left side's key, whatever it was joined on.
         return "keyed", replaced
     if writing == reading:
-        return "forward", ()
+        return ("merge" if apart else "forward"), ()  # by frames, which lie here while others are asked
     if writing > reading:
         return "merge", ()
     return ("keyed", replaced) if replaced else ("spread", ())

@@ -69,6 +69,10 @@ class Profile:
     inputs: bool = False
     raises: bool = False
     """Every job has an operator whose code raises."""
+    asks: bool = False
+    """Every job has an operator whose code awaits answers of a service that is away now and then, and says something
+    else each time.
+    """
     clocked: bool = False
     """Every job has an operator with timers by the time of day."""
     continues: bool = False
@@ -347,6 +351,7 @@ PROFILES: Mapping[str, Profile] = {
         {"lag": 2}, ("totals", "windows", "join"), ("passive-hot", "hybrid", "passive-cold"), policies=("idle-minmax",)
     ),
     "bounded": Profile({"lag": 4, "stall": 4, "crash": 2}, ("filter", "totals", "windows"), bounded=True),
+    "asks": Profile({"crash": 3, "lag": 3, "strike": 3, "stall": 2, "lost-heartbeats": 2}, asks=True),
     "clocked": Profile({"clock": 4, "crash": 2, "lag": 2}, clocked=True),
     "paced": Profile(
         {"strike": 4, "lag": 6, "stall": 2, "usurped": 3, "lost-heartbeats": 2, "crash": 4},

@@ -39,7 +39,7 @@ ARGUMENTS: Exceptions = {
     "spark/host.py:Host": (8, WIRING),
     "worker/checkpoint/checkpointer.py:Checkpointer": (13, WIRING),
     "worker/checkpoint/writer.py:LogWriter": (9, WIRING),
-    "worker/process/loop.py:Worker": (15, WIRING),
+    "worker/process/loop.py:Worker": (16, WIRING),
     "worker/sinks/delivery.py:Delivery": (14, WIRING),
     "worker/sinks/position.py:Positions": (8, WIRING),
     "worker/unit/checkpoints.py:Checkpoints": (9, WIRING),

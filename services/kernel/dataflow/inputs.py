@@ -105,6 +105,16 @@ class Inputs:
             fed |= dict.fromkeys(self._slots[name], one)
         return fed
 
+    def held(self, batch: int) -> dict[tuple[str, int], Fed]:
+        """The rows of a batch that is ready, by task and slot; it stays here."""
+        fed: dict[tuple[str, int], Fed] = {}
+        for name, partition in self._partitions.items():
+            merged = partition.held(batch)
+            rows = self._codecs[name].decode(merged.payloads)
+            one = Fed(rows, merged.watermark, merged.bytes, clock_us=merged.clock_us)
+            fed |= dict.fromkeys(self._slots[name], one)
+        return fed
+
     # -- a line of tentative batches ----------------------------------------------------------------------------------
 
     def begin_line(self, batch: int) -> None:

@@ -326,17 +326,20 @@ class InputPartition:
 
     def take(self, batch: int) -> Merged:
         """Hands out a ready batch and forgets it."""
-        found: list[Batch] = []
+        merged = self.held(batch)
         for writer in self._writers.values():
-            one = writer.batches.pop(batch, Batch(END_WATERMARK, []))
-            writer.bytes -= sum(map(len, one.payloads))
-            found.append(one)
+            one = writer.batches.pop(batch, None)
+            writer.bytes -= 0 if one is None else sum(map(len, one.payloads))
         self._done = batch
         self._firsts.pop(batch, None)
-        some = payloads(found)
-        size = sum(map(len, some))
-        self.bytes -= size
-        return Merged(some, watermark(found) if self._writers else NO_WATERMARK, size, clock_us=clock(found))
+        self.bytes -= merged.bytes
+        return merged
+
+    def held(self, batch: int) -> Merged:
+        """A ready batch, which stays here."""
+        found = [writer.batches.get(batch) or Batch(END_WATERMARK, []) for writer in self._writers.values()]
+        some, at = payloads(found), watermark(found) if self._writers else NO_WATERMARK
+        return Merged(some, at, sum(map(len, some)), clock_us=clock(found))
 
     def skip(self, batch: int, offset: int, ended: Sequence[int]) -> None:
         """Continues behind a batch that another copy has done: as if newly opened there, with the frames held since."""

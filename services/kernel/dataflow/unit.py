@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import polars as pl
 
+from holdfast.schemas.answers import Answer
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from holdfast.schemas.dead_letters import DeadLetter, of_row
 from holdfast.services.kernel.codecs.fields import stream_schema
@@ -104,6 +106,7 @@ class Unit:
         sources: Mapping[str, Fed],
         frames: Mapping[tuple[str, int], Fed],
         raised: Mapping[str, TaskRaised] | None = None,
+        answers: Mapping[str, Answer] = MappingProxyType({}),
     ) -> Produced:
         """Processes one batch.
 
@@ -111,6 +114,7 @@ class Unit:
             sources: by source task; a source task that has ended is left out.
             frames: by (task, slot) for every slot that is fed by a data topic.
             raised: where users' code raises, by task; a task that is left out raises nowhere. None: nobody knows yet.
+            answers: what users' code awaited, by task that got rows.
 
         Raises:
             Divergence: it raises elsewhere.
@@ -130,7 +134,9 @@ class Unit:
                 self.watermarks[task.name] = max(before, min(one.watermark for one in fed))
                 known = None if raised is None else raised.get(task.name, NOTHING)
                 clock_us = max(one.clock_us for one in fed)
-                context = BatchContext(batch, before, self.watermarks[task.name], known, clock_us=clock_us)
+                context = BatchContext(
+                    batch, before, self.watermarks[task.name], known, clock_us=clock_us, answer=answers.get(task.name)
+                )
                 outputs[task.name], refused = self._run(task, fed, context, produced)
                 if refused:
                     origins = Origins(self.layout.tasks, self._operators, outputs, context)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from holdfast.schemas.answers import Answer
 from holdfast.schemas.cuts import TaskRaised
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.services.kernel.dataflow.cut_records import Brought
@@ -79,8 +81,9 @@ def walk(
     sources: Mapping[str, Source],
     inputs: Inputs,
     raised: Mapping[str, TaskRaised] | None = None,
+    answers: Mapping[str, Answer] = MappingProxyType({}),
 ) -> Walked:
-    """Does a batch that is ready. sources: by source task. raised: see Unit.process."""
+    """Does a batch that is ready. sources: by source task. raised, answers: see Unit.process."""
     fed: dict[str, Fed] = {}
     dead: list[DeadLetter] = []
     records, lost, edges = 0, Counter[str](), dict[str, tuple[int, int]]()
@@ -96,6 +99,6 @@ def walk(
     frames = inputs.take(batch)
     for edge, slot in inputs.edges.items():
         edges[edge] = (frames[slot].rows.height, frames[slot].bytes)
-    produced = unit.process(batch, fed, frames, raised)
+    produced = unit.process(batch, fed, frames, raised, answers)
     rows = any(one.rows.height for some in (fed, frames) for one in some.values())
     return Walked(produced, [*dead, *produced.dead], rows, records, lost=lost, edges=edges)

@@ -111,6 +111,10 @@ class Kind:
         """Rows at which its code raises are skipped. Which, the cut log says: other copies' code may be another."""
         return False
 
+    def asks(self, params: Params) -> bool:
+        """Its code awaits answers of others, which the cut log decides: it is the first of its unit."""
+        return False
+
     def passing(self, params: Params) -> Passing:
         """Rows of its inputs that it passes on; of a table none are."""
         return Passing.NONE

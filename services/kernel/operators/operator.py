@@ -11,6 +11,7 @@ from typing import Protocol
 
 import polars as pl
 
+from holdfast.schemas.answers import Answer
 from holdfast.schemas.cuts import TaskRaised
 from holdfast.services.kernel.codecs.fields import TIME
 
@@ -25,6 +26,7 @@ class BatchContext:
     batch; END_WATERMARK at the end of the stream. Both are microseconds, minima over the operator's inputs.
     raised: where a user's code raised in the batch, as the cut log says; None: it says nothing yet, the task finds out.
     clock_us: the latest time at which a source cut the batch, by the clock of the leader that did; 0: nobody asks.
+    answer: what a user's code awaited, as the cut log says; None: it awaits nothing.
     """
 
     batch: int
@@ -32,6 +34,7 @@ class BatchContext:
     watermark: int
     raised: TaskRaised | None = None
     clock_us: int = 0
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True, slots=True)

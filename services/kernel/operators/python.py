@@ -20,6 +20,8 @@ from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
+from holdfast.services.kernel.operators import answered
+from holdfast.services.kernel.operators.answered import AnsweredTask
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 from holdfast.services.kernel.operators.raises import Found, Places
@@ -33,6 +35,7 @@ from holdfast.services.kernel.operators.user_code import (
 )
 from holdfast.services.kernel.operators.user_declared import Declared
 from holdfast.services.kernel.operators.user_errors import text_of
+from holdfast.services.kernel.operators.user_output import OutputShape, SeveralShapes
 from holdfast.services.kernel.operators.user_state import KeyedTable, State
 from holdfast.services.kernel.operators.user_timers import BY_CLOCK, Timers
 from holdfast.services.kernel.state.table import Tables
@@ -81,6 +84,7 @@ class PythonKind(OperatorKind):
             declared = Declared.of(code, params["python"], inputs[0].fields)
             fields = declared.fields
             field_types.schema(fields)
+            answered.problems(code, params, problems)
             if problem := declared.differs(params.get("outputs") or ()):
                 problems.add("outputs", *problem)
         except ValueError as error:
@@ -89,6 +93,8 @@ class PythonKind(OperatorKind):
         return Stream(fields, outputs=declared.outputs)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        if plan.params.get("ask"):
+            return AnsweredTask(plan, inputs[0])
         return PythonTask(plan, inputs[0], tables, tables.task)
 
     def needs(self, params: Params) -> tuple[str, ...]:
@@ -104,13 +110,16 @@ class PythonKind(OperatorKind):
         return tuple(params.get("key") or ())
 
     def stateful(self, params: Params) -> bool:
-        return True
+        return not params.get("ask")
+
+    def asks(self, params: Params) -> bool:
+        return params.get("ask") is not None
 
     def delivers(self, params: Params) -> bool:
         return True  # rows at which the code raises
 
     def skips(self, params: Params) -> bool:
-        return _on_error(params) == DEAD_LETTER
+        return _on_error(params) == DEAD_LETTER and not params.get("ask")  # then the answer says so
 
     def horizon_us(self, params: Params) -> int | None:
         """The code is taken to hold its rows until the watermark has passed them."""
@@ -316,6 +325,13 @@ class PythonTask:
     def _stopped(self, error: Exception, run: _Run) -> HoldfastError:
         text = f"{self._reference} raised in batch {run.context.batch}: {text_of(error)}"
         return Retriable(text) if self._on_error == "retry" else InvalidRecord(text)
+
+
+def prepared(plan: OperatorPlan, fields: Fields) -> tuple[PythonOperator, OutputShape | SeveralShapes]:
+    """The user's code of an operator that awaits answers, and the shape of its rows. Raises CodeUnavailable."""
+    reference = str(plan.params["python"])
+    code = _create(reference, plan.params.get("params") or {})
+    return code, Declared.of(code, reference, fields).shape()
 
 
 def _create(reference: str, params: Mapping[str, Any]) -> PythonOperator:

@@ -101,6 +101,9 @@ class PythonOperator:
     Rows come as they come: none is dropped as late, so some may be older than the watermark of an earlier call. Only
     the operator knows what it has closed; it may remember the watermark in a table, and leave out what is too old.
 
+    With `ask` in the job file `on_batch` is an `async def`, and what it returns is decided in the cut log: then it may
+    ask services, and keeps no state.
+
     An operator with several outputs gives `outputs` in place of `output`: the columns of each by its name. The job file
     names them, `outputs: [late, ok]`, and its methods return a dict of frames by output; one that is left out has no
     rows. Other operators read one as `scored.late`.

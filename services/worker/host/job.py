@@ -13,6 +13,7 @@ from holdfast.schemas.plans import Plan, SourcePlan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
 from holdfast.services.decisions.admitted import Skipped
+from holdfast.services.decisions.answers import asking_units
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.buffering import UPSTREAM, buffering, only_sources_retain
 from holdfast.services.decisions.gaps import skipping_units
@@ -147,10 +148,12 @@ class JobView:
 
     @property
     def forking(self) -> frozenset[str]:
-        """Units that can work at tentative batches: they read no source themselves, and Spark runs none of them."""
+        """Units that can work at tentative batches: they read no source themselves, await no answers, and Spark runs
+        none of them.
+        """
         reading = {name for name, layout in self.layouts.items() if any(task.source for task in layout.tasks)}
         hosted = {unit.name for unit in self.plan.units if unit.host}
-        return frozenset(self.layouts) - reading - hosted
+        return frozenset(self.layouts) - reading - hosted - self.asking_units
 
     @property
     def tentative(self) -> frozenset[str]:
@@ -296,9 +299,14 @@ class JobView:
         return may_raise(self.plan)
 
     @property
+    def asking_units(self) -> frozenset[str]:
+        """The units whose code awaits answers."""
+        return asking_units(self.plan)
+
+    @property
     def reading_units(self) -> tuple[str, ...]:
         """The units that read the cut log, in the order of the plan."""
-        reading = {*self.cutting_units, *self.raising_units}
+        reading = {*self.cutting_units, *self.raising_units, *self.asking_units}
         return tuple(unit.name for unit in self.plan.units if unit.name in reading)
 
     @property

@@ -31,7 +31,8 @@ class HostServices:
 
     image(name) opens a new, empty image.
 
-    asks: questions to Kafka that may wait long for an answer, and keep nothing else waiting.
+    asks: questions to Kafka that may wait long for an answer, and keep nothing else waiting. answers: those that users'
+    code asks others.
 
     checkpoints: says when the units here capture and apply. presence: says whether units elsewhere run.
 
@@ -52,6 +53,7 @@ class HostServices:
     deliveries: Blocking
     restores: Blocking
     asks: Blocking
+    answers: Blocking
     checkpoints: Scheduler
     author: Author
     clock_ms: Callable[[], float]

@@ -69,6 +69,7 @@ class Worker:
         spans: of batches; None: nobody wants them. left: a copy was closed, whose rest is to be collected.
         watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
         schemas: of the registry, for sources whose records name theirs.
+        answers: for calls of users' code that awaits them; default: at once.
 
     Raises Retriable, and has opened nothing then.
     """
@@ -85,6 +86,7 @@ class Worker:
         deliveries: Blocking,
         restores: Blocking,
         watch: Blocking | None = None,
+        answers: Blocking | None = None,
         cpu_ms: Callable[[], float] | None = None,
         doing: Doing | None = None,
         isolation: Isolation | None = None,
@@ -100,7 +102,8 @@ class Worker:
         self._paced = PacedReader(often, seldom, self._is_paced, clock_ms)
         self._data = SharedReader(self._paced)
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
-        self._blocking = (deliveries, restores)
+        answers = answers or Inline()
+        self._blocking = (deliveries, restores, answers)
         self._watch = TopicWatch(log, asks := watch or Inline())
         heartbeats = Partition(cluster.heartbeats, 0)
         self._presence = Presence(
@@ -117,6 +120,7 @@ class Worker:
             deliveries=deliveries,
             restores=restores,
             asks=asks,
+            answers=answers,
             checkpoints=Scheduler(),
             author=Author(identity.incarnation),
             clock_ms=clock_ms,

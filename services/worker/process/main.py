@@ -63,10 +63,11 @@ def main() -> int:
     root = settings.state_dir / settings.worker / settings.incarnation
     shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
     memory = RocksMemory(settings.state_cache_mb * MIB, settings.state_buffer_mb * MIB)
-    pools = deliveries, restores, asks = [
+    pools = deliveries, restores, asks, answers = [
         BlockingThreads("deliveries", patience_s=settings.call_patience_s),
         BlockingThreads("restores", patience_s=settings.call_patience_s),
         BlockingThreads("asks", 2, settings.call_patience_s),
+        BlockingThreads("answers", patience_s=settings.call_patience_s),
     ]
     worker = Worker(
         Identity(settings.worker, settings.incarnation, settings.zone, settings.slots, standbys=settings.standbys),
@@ -78,6 +79,7 @@ def main() -> int:
         deliveries=deliveries,
         restores=restores,
         watch=asks,
+        answers=answers,
         cpu_ms=_thread_cpu_ms,
         doing=doing,
         isolation=settings.isolation,

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.schemas import cuts
 from holdfast.schemas.assignments import Flags
-from holdfast.schemas.cuts import Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
+from holdfast.schemas.cuts import Answered, Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.cuts import of_plan
@@ -45,7 +45,7 @@ class Cutter:
     known that the cut log held when the copy began may be of a topic that was created again.
 
     log: the cut log, as far as it is read. rewired: what a feed reads has changed since it was last set to False.
-    raised: valid records of the unit's code that raised, which nobody has taken yet. arrivals: of its batches.
+    raised, answered: valid records of the unit's code, which nobody has taken yet. arrivals: of its batches.
     """
 
     def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: HostServices) -> None:
@@ -56,7 +56,7 @@ class Cutter:
         own = [task.name for task in layout.tasks if task.source is not None]
         self.log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()), rebuilt.cuts_base)
         self._until = rebuilt.cuts_end
-        self.rewired, self.raised = False, list[Raised]()
+        self.rewired, self.raised, self.answered = False, list[Raised](), list[Answered]()
         self._tables = frozenset(table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
@@ -136,19 +136,19 @@ class Cutter:
         feed = self.feeds.get(record.task) if isinstance(record, Cut) else None
         if isinstance(record, Cut) and record.batch > done and (feed is not None or not self.feeds):
             self._restarts.cut(record.batch, self.log.snapshot)
+        before = set(self.log.replaced)
+        valid = self.log.read(offset, record)
+        self._look(record, valid)
         if feed is None or not isinstance(record, Cut):
-            before = set(self.log.replaced)
-            valid = self.log.read(offset, record)
-            self._look(record, valid)
             if valid and isinstance(record, Raised) and record.unit == self._unit:
                 self.raised.append(record)
+            elif isinstance(record, Answered) and record.unit == self._unit:
+                self.answered.append(record)
             elif valid and isinstance(record, Replaced):
                 self._stop(record.operator, keep=offset >= self._until)
             elif valid:
                 self._begin(before - self.log.replaced.keys())
             return
-        valid = self.log.read(offset, record)
-        self._look(record, valid)
         if valid:
             self.arrivals.cut(record.task, record.time_ms)
             self.rewired |= any(r.partition not in feed.positions() for r in record.ranges)

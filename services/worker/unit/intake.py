@@ -43,7 +43,8 @@ class Intake:
         refuse: Callable[[Partition, int, object], None],
         gaps: Mapping[str, int],
     ) -> None:
-        self._job, self._around, self._raises = job, around, layout.unit.name in job.raising_units
+        self._job, self._around = job, around
+        self._raises = layout.unit.name in job.raising_units | job.asking_units
         strict = job.plan.spec.get("on_divergence") != "continue"
         marker = rebuilt.marker
         self.inputs = Inputs(

@@ -6,7 +6,9 @@ Source: PROTOCOL 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
+from holdfast.schemas.answers import Answer
 from holdfast.schemas.checkpoints import KEYS, SKIPPED, Marker
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from holdfast.schemas.leaps import Leap, widest
@@ -33,6 +35,23 @@ DROPPED = "dropped/"
 """Begins the names of counts of rows dropped as late; the name of kernel/plans/late_counts.py follows."""
 
 
+class AnswersOf(Protocol):
+    """Answers that users' code awaits."""
+
+    def ready(self, batch: int) -> bool: ...
+    def known(self, batch: int) -> Mapping[str, Answer]: ...
+
+
+class NoAnswers:
+    """Answers of code that awaits none."""
+
+    def ready(self, batch: int) -> bool:
+        return True
+
+    def known(self, batch: int) -> Mapping[str, Answer]:
+        return {}
+
+
 class Processing:
     """Processing of one copy, from a restored image on.
 
@@ -44,6 +63,7 @@ class Processing:
 
     batch: the last one done.
     counts: of records and rows up to that batch, as markers hold them.
+    answers: that users' code awaits.
     held: the batch behind it, in which users' code raised, and when it began; it is done once the cut log says where.
     """
 
@@ -70,12 +90,15 @@ class Processing:
         self._unit: Unit | None = None
         self.showing = Showing(job, layout, store)
         self.held: tuple[Walked, int] | None = None
+        self.answers: AnswersOf = NoAnswers()
         self._over = self._is_over()
 
     @property
     def ready(self) -> bool:
-        """The next batch is here, and its outputs have room."""
-        return not self.ended and self._intake.ready(self.batch + 1) and not self._outputs.full and self.held is None
+        """The next batch is here, with what users' code awaits for it, and its outputs have room."""
+        if self.ended or not self._intake.ready(self.batch + 1) or self._outputs.full or self.held is not None:
+            return False
+        return self.answers.ready(self.batch + 1)
 
     def do_next(self, send: bool, raised: Mapping[str, TaskRaised] | None = None) -> bool:
         """Does the next batch, which is ready; True if it brought rows, made any, or changed the state.
@@ -92,7 +115,7 @@ class Processing:
         batch = self.batch + 1
         self.showing.begins()
         began_ns = 0 if self._spans is None else self._spans.now_ns()
-        walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs, raised)
+        walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs, raised, self.answers.known(batch))
         if raised is None and walked.produced.raised:
             self.held = walked, began_ns
             return False

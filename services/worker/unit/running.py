@@ -6,7 +6,7 @@ By its flags a copy processes, cuts, checkpoints and trims, or applies another's
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import Marker
@@ -22,6 +22,7 @@ from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.unit.answering import Answering
 from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.cuts import Cuts
 from holdfast.services.worker.unit.intake import Intake
@@ -61,7 +62,8 @@ class Running:
         self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around.appender, spent, around.clock_ms)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
         self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job, build)
-        unit, done, refuse, now = layout.unit.name, self._processing, self._refuse_checkpoint, around.clock_ms()
+        unit, done, now = layout.unit.name, self._processing, around.clock_ms()
+        refuse: Callable[..., None] = lambda *told: self._refuse(self.checkpoints.partition, *told)  # noqa: E731
         self.began, self._steps, self.showing = self.batch, Steps(around.clock_ms, around.cpu_ms), done.showing
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
         self.cuts = Cuts(self, job, unit, self.intake, around, self.checkpoints.held, spent.edges)
@@ -69,6 +71,7 @@ class Running:
         self._publisher = ProgressPublisher(*told, lambda: self.commits)
         self._waits = ResultWaits(self, job, layout.unit, spent, self.outputs, around)
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
+        self._answering = done.answers = Answering(self, job, layout, intake=self.intake, around=around)
         self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
         self._line = TentativeLine(self, job, layout, self._processing, self.outputs, around)
         self.turns = Turns(self._tasks(), self._watched())
@@ -84,6 +87,7 @@ class Running:
             Task("see at which rows code raised", self.raising.due_ms, self.raising.look),
             Task("deliver what has waited long enough", lambda _: self.outputs.look_ms, self.outputs.look),
             Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look),
+            Task("ask what users' code awaits", self._answering.due_ms, self._answering.look),
             Task("process", self._process_due, self._process),
             Task("work without what is out", self._line.due_ms, self._line.look),
             Task("ask for records that are cut and do not come", self.cuts.ask_due_ms, self.cuts.ask),
@@ -148,11 +152,7 @@ class Running:
         return self.intake.overfed() if self.suspended else set()
 
     def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
-        """A record of the job's own topics that is none."""
         self._around.refusals.refuse(partition, offset, cause, self.job.plan.job)
-
-    def _refuse_checkpoint(self, offset: int, cause: object) -> None:
-        self._refuse(self.checkpoints.partition, offset, cause)
 
     # -- flags --------------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,6 @@ class Running:
 
     @property
     def batch(self) -> int:
-        """The last one done."""
         return self._processing.batch
 
     @property
@@ -228,13 +227,14 @@ class Running:
     def waits(self) -> str:
         """Message about the missing thing that it waits for; or empty."""
         cutter, full = self.intake.cutter, self.job.bound.waits if self.intake.feeds else ""
-        return "; ".join(filter(None, (self.outputs.waits, cutter.waits, full))) if self.flags.commit else ""
+        found = (self.outputs.waits, cutter.waits, self._answering.waits, full) if self.flags.commit else ()
+        return "; ".join(filter(None, found))
 
     @property
     def awaits_control(self) -> bool:
         """A cut or a marker is on its way. Asked in each turn of the loop; looked at after news, and after a turn."""
         if self._awaits_control is None:
-            follows = self.flags.process and not self.flags.commit and self.intake.uncut
+            follows = self._answering.deciding or (self.flags.process and not self.flags.commit and self.intake.uncut)
             cutter, writer = self.intake.cutter, self.checkpoints.checkpointer.writer
             self._awaits_control = follows or cutter.deciding or writer.deciding or self.raising.waits
         return self._awaits_control

@@ -34,6 +34,7 @@ from tests.simulation.checks.upgrades import (
     shown_by_one_batch,
 )
 from tests.simulation.mutants.acks import ack_without_a_marker, trimmed_for_the_fastest, trimmed_one_too_far
+from tests.simulation.mutants.answers import own_answer_taken
 from tests.simulation.mutants.broker import drained_by_anything, position_gone_unnoticed
 from tests.simulation.mutants.budgets import (
     own_plan_followed,
@@ -420,7 +421,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(asked_to_go_back_alone, "taken along", 3, "retention", run_ms=1_500),
     Mutant(ended_at_its_last_marker, "ended early", 0, "retention", run_ms=1_500),
     Mutant(read_from_its_marker_on_a_new_line, "failed copy", 27, "retention", run_ms=1_500),
-    Mutant(own_clock_read, "liveness", 1, "clocked"),
+    Mutant(own_answer_taken, "replay differs", 7, "asks", run_ms=2_500),
+    Mutant(own_clock_read, "replay differs", 0, "clocked", run_ms=2_500),
     Mutant(missing_records_not_looked_for, "liveness", 7, "paced", run_ms=2_500),
     Mutant(records_passed_over_when_paced, "replay differs", 3, "stretched", run_ms=2_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),

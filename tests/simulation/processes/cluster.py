@@ -104,9 +104,10 @@ class Cluster:
         self.broker.watch(Partition(TOPICS.events, 0), self._happened)
         self._user = Link("user", self.broker, self.timeline, Random(f"{seed}/user"))
         self._hand: LinkAppender = self._user.appender("user")
-        if profile.clocked:  # the controller plans such a job once every process is known to read its frames
+        if profile.clocked or profile.asks:
+            # Such a job is planned once all processes are known to be of this release; it is submitted at once.
             current = Assignment("user", self.timeline.time_ms, (), format=formats.NEWEST)
-            self._hand.append(Partition(TOPICS.assignments, 0), assignments.encode(current))
+            self.broker.put(Partition(TOPICS.assignments, 0), assignments.encode(current), None, None)
         self.roles = (
             *workers,
             *(f"recovery-{number}" for number in range(replicas)),

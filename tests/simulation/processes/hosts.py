@@ -255,6 +255,7 @@ class WorkerProcess(HostProcess):
             deliveries=LinkBlocking(self.link),
             restores=LinkBlocking(self.link),
             watch=LinkBlocking(self.link),
+            answers=LinkBlocking(self.link),
             doing=Doing(DeadlyTraces(self._deadly, self._processes, self._errors)),
         )
         self.begin_beating(self.worker, self.worker._decisions.assigned)

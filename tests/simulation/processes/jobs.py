@@ -278,6 +278,8 @@ def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
             _odd(aside, spec, topics)
         if profile.clocked:
             _clocked(aside, spec, topics)
+        if profile.asks:
+            _asks(aside, spec, topics)
         _other_windows(aside, spec)
         _other_joins(aside, spec)
         _updates(aside, spec, topics)
@@ -436,6 +438,19 @@ def _clocked(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> No
     spec["operators"]["reminder"] = {**code, **tasks, "input": random.choice(list(spec["sources"]))}
     spec["queries"]["reminder"] = {"input": "reminder", "sink": {"topic": "out-reminder"}}
     topics["out-reminder"] = random.choice((1, 2))
+
+
+def _asks(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> None:
+    """A service says something to each row of a source, for the user, and behind it for totals."""
+    ask = {"rows": random.choice((1, 3, 50)), "pause_s": 0.02, "retries": random.choice((0, 2, 1000))}
+    code = {"python": "tests.support.asking:Unsteady", "params": {"column": "k"}, "ask": ask}
+    tasks = {"key": ["k"], "parallelism": random.choice((1, 2))}
+    spec["operators"]["said"] = {**code, **tasks, "input": random.choice(list(spec["sources"]))}
+    totals = {"aggregate": {"n": "sum(said)"}, "key": ["k"], "input": "said", "emit": "updates"}
+    spec["operators"]["said-of"] = totals
+    for name in ("said", "said-of"):
+        spec["queries"][name] = {"input": name, "sink": {"topic": f"out-{name}"}}
+        topics[f"out-{name}"] = random.choice((1, 2))
 
 
 def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str]) -> dict[str, Any]:

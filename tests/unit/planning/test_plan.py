@@ -190,7 +190,15 @@ def test_a_job_says_what_a_failing_expression_does(on_error: str, delivers: bool
 
 def test_an_operator_with_code_of_the_user_knows_what_to_do_when_it_raises() -> None:
     made = plan(job({"o": {"python": "mine:F", "input": "s", "params": {"k": 1}}}, on_error="fail"))
-    declared = {"python": "mine:F", "key": [], "params": {"k": 1}, "outputs": [], "isolation": "none", "clock": False}
+    declared = {
+        "python": "mine:F",
+        "key": [],
+        "params": {"k": 1},
+        "outputs": [],
+        "isolation": "none",
+        "clock": False,
+        "ask": None,
+    }
     assert made.operators[1].params == {**declared, "on_error": "fail"}
 
 

@@ -1,0 +1,64 @@
+"""Fold of the cut log for users' code that awaits answers: of each task and batch the first whole one counts.
+
+Which batches have answers is no decision: each that brings rows to such a task has one, and waits until it is there. So
+no leadership is needed, and a former leader's answer is as good as another one. Source: PROTOCOL 3, decision 0225.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from holdfast.schemas import answers
+from holdfast.schemas.answers import Answer
+from holdfast.schemas.cuts import Answered
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Plan
+
+MOST_PARTS = 64
+
+
+def asking(plan: Plan) -> frozenset[str]:
+    """The operators whose code awaits answers."""
+    return frozenset(one.name for one in plan.operators if one.kind == "python" and one.params.get("ask"))
+
+
+def asking_units(plan: Plan) -> frozenset[str]:
+    """The units that have one."""
+    named = asking(plan)
+    return frozenset(unit.name for unit in plan.units if not unit.host and named & set(unit.operators))
+
+
+class Answers:
+    """Answers of some tasks. tasks: their names."""
+
+    def __init__(self, tasks: Collection[str]) -> None:
+        self._tasks = frozenset(tasks)
+        self._parts: dict[int, dict[tuple[str, Id], list[bytes]]] = {}
+        self._known: dict[int, dict[str, Answer]] = {}
+
+    def of(self, batch: int) -> Mapping[str, Answer]:
+        """Answers to a batch, by task."""
+        return self._known.get(batch, {})
+
+    def read(self, record: Answered) -> None:
+        """Takes a record of the cut log. One that is not whole, or no answer, changes nothing."""
+        if record.task not in self._tasks or record.task in self.of(record.batch) or not 0 < record.parts <= MOST_PARTS:
+            return
+        made = self._parts.setdefault(record.batch, {}).setdefault((record.task, record.id), [])
+        if record.part != len(made):
+            return  # one that was sent again, or a part is missing: its author sends a whole one under another id
+        made.append(record.data)
+        if len(made) < record.parts:
+            return
+        try:
+            answer = answers.decode(b"".join(made))
+        except msgspec.DecodeError:
+            return
+        self._known.setdefault(record.batch, {})[record.task] = answer
+
+    def forget(self, batch: int) -> None:
+        """Batches up to this one are done for good."""
+        self._known = {known: found for known, found in self._known.items() if known > batch}
+        self._parts = {known: parts for known, parts in self._parts.items() if known > batch}

@@ -1,0 +1,34 @@
+"""Deliberate bugs of answers that users' code awaits: docs/decisions/0225."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from msgspec import structs
+
+from holdfast.schemas.cuts import Answered
+from holdfast.services.worker.unit.answering import Answering, _Asked
+
+
+@contextmanager
+def own_answer_taken() -> Iterator[None]:
+    """Every copy that processes asks, and takes its own answer, whatever the cut log says first."""
+    take, append = Answering._take, Answering._append
+
+    def leading(self: Answering) -> None:
+        flags = self._of.flags
+        self._of.flags = structs.replace(flags, commit=flags.process)
+        try:
+            take(self)
+        finally:
+            self._of.flags = flags
+
+    def own(self: Answering, record: Answered, one: _Asked | None = None) -> None:
+        append(self, record, one)
+        if record.parts:
+            self._answers.read(record)
+
+    with mock.patch.multiple(Answering, _take=leading, _append=own):
+        yield
