@@ -72,6 +72,19 @@ queries:
   lots: {input: lots}
   seen: {input: parted.seen}
 """,
+    "replacing": """
+name: replacing
+operators:
+  sums: {aggregate: {n: "count()", total: "sum(price)"}, key: [shop], input: orders, parallelism: 2}
+  paced: {pace: {every_s: 2}, input: sums, parallelism: 2}
+  dearest: {top: {k: 2, by: price}, key: [shop], forget_after_s: 3, input: orders}
+  asked:
+    sql: |
+      SELECT shop, count(*) AS n, max(price) AS most FROM orders WHERE amount > 1
+      GROUP BY shop, TUMBLE(ROWTIME, INTERVAL '3 seconds') HAVING count(*) > 1
+  different: {sql: "SELECT DISTINCT item FROM orders"}
+queries: {paced: {input: paced}, dearest: {input: dearest}, asked: {input: asked}, different: {input: different}}
+""",
     "windows": """
 name: windows
 operators:

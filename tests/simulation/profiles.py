@@ -353,6 +353,11 @@ PROFILES: Mapping[str, Profile] = {
     "bounded": Profile({"lag": 4, "stall": 4, "crash": 2}, ("filter", "totals", "windows"), bounded=True),
     "asks": Profile({"crash": 3, "lag": 3, "strike": 3, "stall": 2, "lost-heartbeats": 2}, asks=True),
     "clocked": Profile({"clock": 4, "crash": 2, "lag": 2}, clocked=True),
+    "replacing": Profile(
+        {"crash": 4, "stall": 2, "lag": 4, "strike": 2},
+        ("pace", "ranked", "sql", "filter"),
+        ("passive", "passive-hot", "hybrid", "active-replication", "active-standby"),
+    ),
     "paced": Profile(
         {"strike": 4, "lag": 6, "stall": 2, "usurped": 3, "lost-heartbeats": 2, "crash": 4},
         ("filter", "totals", "windows"),

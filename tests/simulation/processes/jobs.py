@@ -241,6 +241,33 @@ class _Drawing:
             drawn[0]["forget_after_s"] = self.random.choice((0.2, 0.5, 2))
         return drawn
 
+    def _paced(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        """The newest totals once in a while of event time."""
+        drawn = self._totals(name)
+        if drawn is None:
+            return None
+        sums = f"{name}-sums"
+        self.operators[sums] = {**drawn[0], "emit": "updates"}
+        return {"pace": {"every_s": self.random.choice((0.5, 1, 3))}, "input": sums}, drawn[1]
+
+    def _ranked(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        """The largest rows of each key, of a ranking that ends."""
+        taken = self._input("k", "x")
+        if taken is None:
+            return None
+        ranked = {"top": {"k": 2, "by": "x"}, "forget_after_s": self.random.choice((0.2, 0.5, 2))}
+        return {**ranked, "key": ["k"], "input": taken.name}, _Stream(name, {"k": "string?", "x": "int"})
+
+    def _query(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        """A whole query in SQL, which becomes operators."""
+        taken = self.random.choice([one for one in self.streams if "at" in one.fields])
+        self.read.add(taken.name)
+        window = self.random.choice(("TUMBLE(at, INTERVAL '1 second')", "SESSION(at, INTERVAL '0.5 seconds')"))
+        said = f"FROM {taken.name} WHERE x > 3 GROUP BY k, {window} HAVING count(*) > 1"
+        text = self.random.choice((f"SELECT k, sum(x) AS x, count(*) AS n {said}",
+                                   f"SELECT DISTINCT k, x % 5 AS x FROM {taken.name}"))  # fmt: skip
+        return {"sql": text}, _Stream(name, {"k": "string?", "x": "int"})
+
 
 DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | None]] = {
     "filter": _Drawing._filter,
@@ -253,6 +280,9 @@ DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | N
     "items": _Drawing._items,
     "as-of": _Drawing._as_of,
     "forgotten": _Drawing._forgotten,
+    "pace": _Drawing._paced,
+    "ranked": _Drawing._ranked,
+    "sql": _Drawing._query,
 }
 OPERATORS = ("filter", "select", "totals", "windows", "join", "union", "top")
 """The kinds of ordinary histories."""
