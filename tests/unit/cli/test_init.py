@@ -46,7 +46,10 @@ def test_from_a_file_to_a_job_that_check_and_try_take(tmp_path: Path) -> None:
     into_a_file = CliRunner().invoke(app, ["try", job, "--out", job])
     assert (into_a_file.exit_code, "is a file" in into_a_file.output) == (2, True), into_a_file.output
     below_a_file = CliRunner().invoke(app, ["try", job, "--out", f"{job}/below"])
-    assert (below_a_file.exit_code, f"{job}/below: Not a directory" in below_a_file.output.replace("\n", "")) == (
+    assert (
+        below_a_file.exit_code,
+        f"{job}/below: {job} is a file, no folder" in below_a_file.output.replace("\n", ""),
+    ) == (
         1,
         True,
     )

@@ -79,8 +79,8 @@ def test_a_variable_that_nothing_reads_is_told_with_the_one_that_may_be_meant(mo
     assert unknown_variables() == {"HOLDFAST_SLOT": "HOLDFAST_SLOTS"}
 
 
-OWN = {"HOLDFAST_COMPLETE", "HOLDFAST_LIFELINE", "HOLDFAST_TOLD_BY"}
-"""Variables that processes of ours give each other."""
+OWN = {"HOLDFAST_ALL_EXAMPLES", "HOLDFAST_COMPLETE", "HOLDFAST_LIFELINE", "HOLDFAST_TOLD_BY"}
+"""Variables that processes of ours and tests give each other."""
 
 
 def test_doctor_knows_every_variable_that_a_document_a_script_or_a_compose_file_names(
