@@ -19,7 +19,7 @@ from holdfast.services.planning.loading import load
 from holdfast.services.worker.core.trimming import later
 from tests.campaign.jobs import Job, Row, value
 from tests.support.cluster import Cluster
-from tests.support.commands import DEADLINE_S, LOOK_AGAIN_S
+from tests.support.commands import DEADLINE_S, LOOK_AGAIN_S, answered
 from tests.support.doomed_cluster import DoomedCluster
 
 CHUNK = 40
@@ -133,7 +133,7 @@ class RunningJob:
         self.until(lambda: self._decided(Ended), "the job ends")
 
     def replayed(self) -> Report:
-        return replay(self.cluster.log, self.cluster.topics, self.name)
+        return answered(lambda: replay(self.cluster.log, self.cluster.topics, self.name))
 
     def problems(self) -> list[str]:
         """Problems of its rows by the job's own check, computed without the product."""
