@@ -10,8 +10,21 @@ from typing import Any
 import msgspec
 
 from holdfast.schemas import reading
+from holdfast.schemas.savepoints import Start
 
-COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "drill", "checkpoint", "rollback", "accept")
+COMMANDS = (
+    "cancel",
+    "pause",
+    "resume",
+    "drain",
+    "scheme",
+    "move",
+    "drill",
+    "checkpoint",
+    "rollback",
+    "accept",
+    "switch",
+)
 SETTINGS = ("interval_ms", "min_interval_ms", "max_interval_ms", "merge_ms", "every_batches")
 """Settings of a `checkpoint` command beside the policy: those of schemas/job_settings.py, CheckpointSettings."""
 STARTS = ("", "earliest", "latest")
@@ -26,6 +39,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoint: needs `policy`; of its other settings, the SETTINGS, those that are left out stay as they are.
     rollback: needs `unit`, or means all units.
     accept: the versions that workers have now may lead the job's units, whatever bytes they give.
+    switch: needs `generation`, which stands by; it takes over from `begin` on, or is given up where there is none.
     """
 
     command: str
@@ -40,6 +54,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     max_interval_ms: int | None = None
     merge_ms: float | None = None
     every_batches: int | None = None
+    generation: str = ""
+    begin: Start | None = None
 
     @property
     def settings(self) -> dict[str, float]:

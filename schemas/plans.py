@@ -186,7 +186,10 @@ class Seed(msgspec.Struct, frozen=True):
     its inputs, as far as they are known. kept: operators whose state is carried over. renamed: of these, the name that
     each had, where it was another one. rescaled: of these, those whose state is split and merged by key, since they had
     another number of tasks. replaces: generation of the job of that name that ends for this one; empty: none.
-    rests: it begins paused, as that one was, until somebody resumes it.
+    rests: it begins paused, as that one was, until somebody resumes it. waits: its copies stand by, with state as of
+    before the batch, until a plan that follows this one says where the job begins. switched: offset in `jobs.submit` of
+    the command that asked for that plan; -1: none did. given_up: the plan that follows says that the job never begins,
+    and why.
     """
 
     topic: str
@@ -199,6 +202,9 @@ class Seed(msgspec.Struct, frozen=True):
     rescaled: tuple[str, ...] = ()
     replaces: str = ""
     rests: bool = False
+    waits: bool = False
+    switched: Whole = -1
+    given_up: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
@@ -227,6 +233,11 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
     def first_batch(self) -> int:
         """The batch before the first one."""
         return 0 if self.seed is None else self.seed.batch
+
+    @property
+    def stands_by(self) -> bool:
+        """True while another generation leads, and for ever if the job was given up before it began."""
+        return self.seed is not None and (self.seed.waits or bool(self.seed.given_up))
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -77,7 +77,8 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: where the savepoint lies. drop_state: operators whose state is left behind. reread: sources that begin where
     the job file says, and not where they were. renamed: by operator or source, the name that it had in the savepoint.
     replaces: generation of the job of that name that is to end for it, if the pause at offset `paused` of `jobs.submit`
-    still holds it then; empty: none. rests: that one was paused before, and the job begins paused.
+    still holds it then; empty: none. rests: that one was paused before, and the job begins paused. waits: the job
+    stands by until a command `switch` names what has changed since. behind: offset in the topic where that begins.
     """
 
     topic: str
@@ -88,6 +89,8 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     replaces: str = ""
     paused: Whole = -1
     rests: bool = False
+    waits: bool = False
+    behind: Count = 0
 
 
 FIELD = "from_savepoint"

@@ -90,10 +90,10 @@ def find(log: Log, topics: ClusterTopics, job: str, generation: str = "") -> Rec
 
 
 def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:
-    """Every admitted job that is not retired, and when it was admitted, in that order."""
+    """Every admitted job that is not retired and leads, and when it was admitted or took over, in that order."""
     for one in read_jobs(log, topics).records():
         record = decode_decision(one.record.encode())
-        if isinstance(record, Plan):
+        if isinstance(record, Plan) and not record.stands_by:
             yield record, one.time_ms
 
 

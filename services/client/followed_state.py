@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from holdfast.schemas.checkpoints import Entry, Marker, unpack
-from holdfast.schemas.cuts import END_WATERMARK
+from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.savepoints import Piece, Task
 from holdfast.services.client.holding import Holding
@@ -116,7 +116,7 @@ class _Unit:
             name = task_name(operator, self.unit.index)
             if self._marker is None:
                 continue  # it has done nothing yet
-            watermark = self._marker.watermarks[name]
+            watermark = self._marker.watermarks.get(name, NO_WATERMARK)
             if watermark == END_WATERMARK:
                 raise CommandFailed(f"{self.unit.name} has come to the end of its input: the job ends")
             own = {number: table for number, (task, table) in enumerate(tables) if task == name}

@@ -87,9 +87,18 @@ class Holding:
         if self._names.cuts not in self._door.present:
             raise CommandFailed(f"job {job} has ended, and its state with it")
 
+    def await_format(self, timeout_s: float) -> None:
+        """Returns once every process of the cluster knows savepoints. Raises CommandFailed."""
+        await_format(self._door, min(timeout_s, CURRENT_S), self._wait)
+
+    def now(self) -> Held:
+        """The sources of the job as they are: nobody holds it."""
+        cuts = self._read().snapshot()
+        return Held(self._fold.newest_batch, -1, False, cuts, paused_s=0.0)
+
     def hold(self, timeout_s: float) -> Held:
         """Returns once the job is held. Raises CommandFailed if that takes too long, or somebody resumes the job."""
-        await_format(self._door, min(timeout_s, CURRENT_S), self._wait)
+        self.await_format(timeout_s)
         began_s = time.monotonic()
         until_s = began_s + timeout_s
         fold = self._read()
@@ -141,9 +150,6 @@ class Holding:
     def checkpoints(self, unit: UnitPlan) -> Partition:
         """Its checkpoint log."""
         return Partition(self._names.checkpoints, unit.partition)
-
-    def pass_time(self) -> None:
-        self._wait()
 
     def rebuilt(self, unit: UnitPlan) -> Rebuilt:
         """The state of a unit as of its newest checkpoint, whether the job is held or not. Raises CommandFailed."""

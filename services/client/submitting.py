@@ -19,7 +19,7 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
 from holdfast.schemas.job_operators import Spark
 from holdfast.schemas.jobs import JobSpec
-from holdfast.schemas.plans import Counts, Ended, Plan, Problem, Rejection, Status
+from holdfast.schemas.plans import Counts, Decision, Ended, Plan, Problem, Rejection, Status
 from holdfast.schemas.topics import Partition, generation
 from holdfast.services.client.current import await_format
 from holdfast.services.kernel.errors import CommandFailed, JobRejected, Retriable
@@ -66,26 +66,25 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
     Raises:
         JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
     """
-    if _clocked(raw):
-        await_format(door, format=formats.CLOCKED, what="timers by the time of day, or code that awaits answers")
+    await_readers(door, raw)
     with Watch(door.log, door.topics) as watch:
-        run = _append(door, commands.encode(raw))
+        run = append_job(door, raw)
         last = Status(str(raw.get("name")), run, "submitted", 0)
         for record in watch.records(timeout_s):
             if isinstance(record, Event) or record.generation != run:
                 continue
-            if isinstance(record, Rejection):
-                raise JobRejected(record.problems)
-            if isinstance(record, Ended):
-                raise CommandFailed(f"job {last.job} has ended: {record.reason}")
             if isinstance(record, Status):
                 last = record
                 report(_how_far(last))
-            if last.state in ("running", "paused"):  # the next generation of a job that was paused is
-                return Submitted(last.job, run, last)
-            if last.state == "failed":
-                raise CommandFailed(f"job {last.job} failed: {last.error}", f"`holdfast status {last.job}`")
+            if (done := awaited(record, run)) is not None:
+                return done
     raise CommandFailed(_not_yet(last, timeout_s), f"`holdfast status {last.job}` shows whether it comes up later")
+
+
+def await_readers(door: Door, raw: dict[str, Any]) -> None:
+    """Returns once every process of the cluster reads what the job asks for. Raises CommandFailed."""
+    if _clocked(raw):
+        await_format(door, format=formats.CLOCKED, what="timers by the time of day, or code that awaits answers")
 
 
 def _clocked(raw: dict[str, Any]) -> bool:
@@ -96,6 +95,24 @@ def _clocked(raw: dict[str, Any]) -> bool:
 
 def _of_this_release(operator: object) -> bool:
     return isinstance(operator, dict) and (bool(operator.get("clock")) or operator.get("ask") is not None)
+
+
+def awaited(record: Decision | Status | Event, generation: str) -> Submitted | None:
+    """The generation that runs, if the record says so; None: it does not say yet.
+
+    Raises JobRejected, CommandFailed: it will not.
+    """
+    if isinstance(record, Event) or record.generation != generation:
+        return None
+    if isinstance(record, Rejection):
+        raise JobRejected(record.problems)
+    if isinstance(record, Ended):
+        raise CommandFailed(f"job {record.job} has ended: {record.reason}")
+    if isinstance(record, Status) and record.state in ("running", "paused"):  # the next one of a job that was paused is
+        return Submitted(record.job, generation, record)
+    if isinstance(record, Status) and record.state == "failed":
+        raise CommandFailed(f"job {record.job} failed: {record.error}", f"`holdfast status {record.job}`")
+    return None
 
 
 def sink_warnings(door: Door, generation: str) -> list[str]:
@@ -129,9 +146,9 @@ def _not_yet(last: Status, timeout_s: float) -> str:
     return f"job {last.job} is {last.state} after {timeout_s:g} s, {up}{why}"
 
 
-def _append(door: Door, record: bytes) -> str:
+def append_job(door: Door, asked: dict[str, Any] | Command) -> str:
     """Returns the generation that a job gets by the record's place, time and bytes."""
-    time_ms = int(time.time() * 1000)
+    time_ms, record = int(time.time() * 1000), commands.encode(asked)
     return generation(append(door, record, time_ms), time_ms, record)
 
 
@@ -158,7 +175,7 @@ def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = 
         CommandFailed: it is refused, or not done in time (it may be later).
     """
     with Watch(door.log, door.topics) as watch:
-        _append(door, commands.encode(Command(kind, job.job, start=start)))
+        append_job(door, Command(kind, job.job, start=start))
         for record in watch.records(timeout_s):
             if _done(record, kind, job):
                 return record if isinstance(record, Ended) else Counts()

@@ -1,14 +1,14 @@
 """Updating: a job that runs becomes its next generation, with its positions and its state.
 
-Source: JOBS "holdfast update". The command holds the job at one batch and brings its state to the cluster. Then one
-record of `jobs.submit` says all: from there on controllers end the former generation and start the next one, whatever
-becomes of the command.
+Source: JOBS "holdfast update". The next generation stands by, with the state of the job, while the job still runs. Then
+the command holds the job at one batch and brings to the cluster what has changed since. One more record of
+`jobs.submit` says all: from there on controllers end the former generation and have the next one lead, whatever becomes
+of the command.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,17 @@ from msgspec import structs
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.savepoints import FIELD, Start
 from holdfast.services.client.followed_state import FollowedState
-from holdfast.services.client.holding import Holding
+from holdfast.services.client.holding import Held, Holding
+from holdfast.services.client.replacing import OnCluster, Replacing
 from holdfast.services.client.saving import manifest_of, new_id
-from holdfast.services.client.submitting import Submitted, submit
+from holdfast.services.client.submitting import Submitted
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.log.late.savepoints import Upload
 from holdfast.services.view.door import Door
+
+FEW_BATCHES = 1
+"""A job that has cut no more has no state that is worth the way ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ def update(
     start: Start,
     timeout_s: float,
     holding: Holding | None = None,
-    submitting: Callable[[Door, dict[str, Any], float, Callable[[str], None]], Submitted] = submit,
+    replacing: Replacing | None = None,
 ) -> Updated:
     """Returns once the next generation runs.
 
@@ -60,34 +64,77 @@ def update(
         JobRejected: the cluster refuses the new job; the former one continues. CommandFailed: it is not done in time;
             what was submitted is done later.
     """
-    hold, id = holding or Holding(door, plan), new_id()
-    state, way = FollowedState(hold, plan), Upload(door.log, door.topics, id)
+    hold = holding or Holding(door, plan)
+    way = Upload(door.log, door.topics, new_id())
     try:
-        way.bring(state.base())
-        held = hold.hold(timeout_s)
-        at_rest_s = time.monotonic()
-        way.bring(state.rest(held.batch))
-        tasks = state.tasks()
-        way.finish(manifest_of(door, plan, held, tasks, id))
-        carried_s = time.monotonic() - at_rest_s
-        begin = structs.replace(
-            start, topic=way.topic, id=id, replaces=plan.generation, paused=held.paused, rests=held.was_paused
-        )
-    except BaseException:
-        hold.release()
-        way.abandon()
-        raise
+        return _Update(door, plan, hold, way, replacing or OnCluster(door)).run(raw, start, timeout_s)
     finally:
         way.close()
-    try:
-        done = submitting(door, raw | {FIELD: structs.asdict(begin)}, timeout_s, lambda how_far: None)
-    except BaseException as error:
-        if isinstance(error, JobRejected):
-            way.abandon()
-        hold.release()  # behind the new job in the log it concerns that one, which runs anyway
-        raise
-    entries, held_s = sum(one.entries for one in tasks.values()), at_rest_s - held.paused_s
-    return Updated(done, held.batch, entries, held_s, carried_s=carried_s, took_s=time.monotonic() - held.paused_s)
+
+
+class _Update:
+    """Steps of an update. generation: that stands by; empty: none does. asked: the cluster was asked to end the former
+    job.
+    """
+
+    def __init__(self, door: Door, plan: Plan, hold: Holding, way: Upload, replacing: Replacing) -> None:
+        self._door, self._plan, self._hold, self._way, self._replacing = door, plan, hold, way, replacing
+        self._state = FollowedState(hold, plan)
+        self._generation, self._asked = "", False
+
+    def run(self, raw: dict[str, Any], start: Start, timeout_s: float) -> Updated:
+        begin = structs.replace(start, topic=self._way.topic, replaces=self._plan.generation)
+        try:
+            self._hold.await_format(timeout_s)
+            self._way.bring(self._state.base())
+            begin = self._stand_by(raw, begin, timeout_s)
+            held = self._hold.hold(timeout_s)
+            at_rest_s = time.monotonic()
+            self._way.bring(self._state.rest(held.batch))
+            begin = structs.replace(begin, id=new_id(), paused=held.paused, rests=held.was_paused, waits=False)
+            self._finish(held, begin.id)
+            carried_s = time.monotonic()
+            self._asked = True
+            done = self._take_over(raw, begin, timeout_s)
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        tasks = self._state.tasks().values()
+        return Updated(
+            done,
+            held.batch,
+            entries=sum(one.entries for one in tasks),
+            held_s=at_rest_s - held.paused_s,
+            carried_s=carried_s - at_rest_s,
+            took_s=time.monotonic() - held.paused_s,
+        )
+
+    def _stand_by(self, raw: dict[str, Any], begin: Start, timeout_s: float) -> Start:
+        """Has the next generation stand by, unless the job has hardly begun."""
+        now = self._hold.now()
+        if now.batch <= FEW_BATCHES:
+            return begin
+        begin = structs.replace(begin, id=new_id(), waits=True)
+        behind = self._finish(now, begin.id)
+        asked = raw | {FIELD: structs.asdict(begin)}
+        self._generation = self._replacing.stand_by(asked, timeout_s, lambda: self._way.bring(self._state.changes()))
+        return structs.replace(begin, behind=behind)
+
+    def _finish(self, held: Held, id: str) -> int:
+        return self._way.finish(manifest_of(self._door, self._plan, held, self._state.tasks(), id))
+
+    def _take_over(self, raw: dict[str, Any], begin: Start, timeout_s: float) -> Submitted:
+        if not self._generation:
+            return self._replacing.submit(raw | {FIELD: structs.asdict(begin)}, timeout_s)
+        return self._replacing.take_over(self._plan.job, self._generation, begin, timeout_s)
+
+    def _give_up(self, error: BaseException) -> None:
+        """The former job continues. What the cluster was asked for concerns the next one: nothing is taken back."""
+        if self._generation and not self._asked:
+            self._replacing.give_up(self._plan.job, self._generation)
+        self._hold.release()
+        if not self._generation and (not self._asked or isinstance(error, JobRejected)):
+            self._way.abandon()
 
 
 def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:

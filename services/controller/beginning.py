@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan, Problem, Seed, SourcePlan
 from holdfast.schemas.savepoints import FIELD, FORMAT, Savepoint, Start
 from holdfast.schemas.topics import Partition
@@ -53,6 +54,20 @@ def seeded(log: Log, plan: Plan, start: Start) -> Plan:
         raise JobRejected(found)
     sources = tuple(_from(source, made) for source in plan.sources)
     return structs.replace(plan, seed=made, sources=sources)
+
+
+def taken_over(log: Log, plan: Plan, begin: Start, asked: int, id: Id) -> Plan:
+    """The plan of a job that stood by and now begins with the savepoint. Raises JobRejected, Retriable.
+
+    asked: offset in `jobs.submit` of the command that says so.
+    """
+    assert plan.seed is not None
+    savepoint = manifest_of(log, begin)
+    if savepoint is None or begin.topic != plan.seed.topic:
+        raise JobRejected([Problem(FIELD, f"topic {begin.topic} does not end with savepoint {begin.id}", "try again")])
+    made = structs.replace(seed(savepoint, plan, structs.replace(begin, waits=False)), switched=asked)
+    sources = tuple(_from(source, made) for source in plan.sources)
+    return structs.replace(plan, id=id, prev=plan.id, seed=made, sources=sources)
 
 
 def _from(source: SourcePlan, made: Seed) -> SourcePlan:

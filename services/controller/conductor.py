@@ -16,9 +16,11 @@ import msgspec
 from holdfast.schemas import assignments, cuts, events, formats, heartbeats, plans, progress
 from holdfast.schemas.assignments import Assignment, split_job_key
 from holdfast.schemas.cuts import Control
+from holdfast.schemas.decided import Id
 from holdfast.schemas.events import Event
 from holdfast.schemas.plans import Plan, Skip, Snapshot
 from holdfast.schemas.rights import SERVICES, Role
+from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from holdfast.services.controller.appending import Appending
 from holdfast.services.controller.core import actions as do
@@ -28,7 +30,7 @@ from holdfast.services.controller.counts import counts_of, published
 from holdfast.services.controller.ends import beginnings, ends_of_sources
 from holdfast.services.controller.kept import delete_over, until_ms
 from holdfast.services.controller.left_over import LeftOver
-from holdfast.services.controller.planting import plant
+from holdfast.services.controller.planting import Planting
 from holdfast.services.controller.rooting import Rooting
 from holdfast.services.decisions.admitted import decode as decode_decision
 from holdfast.services.decisions.decided import Author
@@ -51,6 +53,7 @@ _log = get_logger()
 
 _BLOCKING = (
     do.Draft,
+    do.Switch,
     do.CreateTopics,
     do.DeleteTopics,
     do.TrimLogs,
@@ -122,7 +125,7 @@ class Conductor:
         self._pending: list[do.Action] = []
         self._looked_ms = time_ms()
         self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s, kept=kept)
-        self._rooted_ms, self._seeds = 0, Author(f"{core.name}/savepoint")
+        self._rooted_ms, self._planting = 0, Planting(log, Author(f"{core.name}/savepoint"))
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
@@ -302,8 +305,11 @@ class Conductor:
                     self._rights.begin(self._names(plan))
                 self._log.create(self._durability.of(self._specs(plan)))
                 if plan.seed is not None:
-                    plant(self._log, self._names(plan), plan, self._seeds)
+                    self._planting.base(self._names(plan), plan)
+            case do.Switch(plan, begin, asked, id):
+                return [self._take_over(plan, begin, asked, id)]
             case do.DeleteTopics(plan):
+                self._planting.forget(plan.generation)
                 left = self._left_behind(plan)
                 self._log.delete(left)
                 if self._rights is not None:
@@ -340,6 +346,16 @@ class Conductor:
             return happened.Drafted(drafter.draft(action.value, action.generation, action.id, current=current))
         except JobRejected as rejected:
             return happened.Refused(action.generation, rejected.problems)
+
+    def _take_over(self, plan: Plan, begin: Start, asked: int, id: Id) -> happened.Outcome:
+        from holdfast.services.controller.beginning import taken_over
+
+        try:
+            found = taken_over(self._log, plan, begin, asked, id)
+        except JobRejected as rejected:
+            return happened.Refused(plan.generation, rejected.problems)
+        self._planting.rest(self._names(plan), found, begin.behind)
+        return happened.Drafted(found)
 
     def _fence(self, plan: Plan) -> None:
         for unit in plan.units:

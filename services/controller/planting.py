@@ -1,13 +1,14 @@
-"""Planting: the first checkpoint of each unit of a job that begins with a savepoint, before any copy is placed.
+"""Planting: the first checkpoints of each unit of a job that begins with a savepoint.
 
 Source: PROTOCOL 6. What is planted is a run like any other, with the whole state as its delta: a copy that restores
 cannot distinguish it from the run of a leader. A unit whose log holds a valid run is left alone, so a controller that
-does it again, or a second one, changes nothing: of two first runs the one counts that comes first.
+does it again, or a second one, changes nothing: of two first runs the one counts that comes first. A job that stands by
+has a first run with most of its state, and gets a second one with the rest when it takes over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,38 +26,104 @@ from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.decisions.cuts import beginning_of
 from holdfast.services.decisions.decided import Author
 from holdfast.services.decisions.raises import may_raise
+from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.plans.handed_over import handed_over
 from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout, task_name, unit_layouts
-from holdfast.services.log.late.savepoints import FLUSH_S, pieces_of
+from holdfast.services.log.late.savepoints import FLUSH_S, base_of, pieces_of
 from holdfast.services.log.protocol import Appender, Log
 
+STANDING_BY = 1
+"""Batch of the first checkpoint of a job that stands by: a later one is that of its beginning."""
+FIRST_TABLE = b"\0\0"
+"""No key lies below: such a slice of the sweep is empty."""
 
-def plant(log: Log, topics: JobTopics, plan: Plan, author: Author) -> None:
-    """Returns once every unit has its first checkpoint. Blocks; raises Retriable, StateCorrupted."""
-    assert plan.seed is not None
-    layouts = unit_layouts(plan, topics)
-    empty = [one for one in layouts.values() if not _has_run(log, Partition(topics.checkpoints, one.unit.partition))]
-    if not empty:
-        return
-    appender = log.appender("savepoint")
-    try:
-        beds = [_Bed(layout, Partition(topics.checkpoints, layout.unit.partition), author.next()) for layout in empty]
-        _sow(appender, beds, handed_over(plan, pieces_of(log, plan.seed.topic)))
-        appender.flush(FLUSH_S)
-        reading = may_raise(plan) | asking_units(plan)
-        for bed in beds:
-            marker = bed.marker(plan, bed.layout.unit.name in reading)
-            appender.append(bed.partition, checkpoints.encode(marker))
-            begun = Progress(bed.layout.unit.name, marker.b, marker.b, tuple(marker.positions))
-            appender.append(Partition(topics.progress, 0), progress.encode(begun), key=begun.unit.encode())
-        appender.flush(FLUSH_S)
-    finally:
-        appender.close()
+
+class Planting:
+    """Plants for one replica of the controller. Each method blocks, and raises Retriable, StateCorrupted."""
+
+    def __init__(self, log: Log, author: Author) -> None:
+        self._log, self._author = log, author
+        self._known: dict[str, dict[Partition, _Planted]] = {}
+
+    def base(self, topics: JobTopics, plan: Plan) -> None:
+        """Returns once every unit has its first checkpoint."""
+        assert plan.seed is not None
+        every = ((one, _checkpoints(topics, one)) for one in unit_layouts(plan, topics).values())
+        empty = [(one, partition) for one, partition in every if not self._read(plan, partition).begun]
+        beds = [_Bed(one, partition, self._author.next()) for one, partition in empty]
+        batch = STANDING_BY if plan.stands_by else plan.seed.batch
+        self._plant(topics, plan, beds, base_of(self._log, plan.seed.topic), batch)
+
+    def rest(self, topics: JobTopics, plan: Plan, behind: int) -> None:
+        """Returns once every unit of a job that stood by has a checkpoint of the batch behind which it begins.
+
+        plan: that says so. behind: offset in the topic of the savepoint from which on lies what has changed.
+        """
+        assert plan.seed is not None
+        beds = list[_Bed]()
+        for layout in unit_layouts(plan, topics).values():
+            partition = _checkpoints(topics, layout)
+            last = self._read(plan, partition).log.last
+            if last is None:
+                raise StateCorrupted(f"{layout.unit.name} stood by without a checkpoint")
+            if last.b < plan.seed.batch:
+                counts, tables = last.counts.get(KEYS, 0), list(last.tables)
+                beds.append(_Bed(layout, partition, self._author.next(), tables, entries=counts, before=last))
+        self._plant(topics, plan, beds, pieces_of(self._log, plan.seed.topic, behind), plan.seed.batch)
+
+    def forget(self, generation: str) -> None:
+        """The job is over."""
+        self._known.pop(generation, None)
+
+    def _plant(self, topics: JobTopics, plan: Plan, beds: Sequence[_Bed], pieces: Iterable[Piece], batch: int) -> None:
+        if not beds:
+            return
+        appender = self._log.appender("savepoint")
+        try:
+            _sow(appender, beds, handed_over(plan, pieces))
+            appender.flush(FLUSH_S)
+            reading = may_raise(plan) | asking_units(plan)
+            for bed in beds:
+                marker = bed.marker(plan, batch, bed.layout.unit.name in reading)
+                appender.append(bed.partition, checkpoints.encode(marker))
+                if not plan.stands_by:
+                    begun = Progress(bed.layout.unit.name, marker.b, marker.b, tuple(marker.positions))
+                    appender.append(Partition(topics.progress, 0), progress.encode(begun), key=begun.unit.encode())
+            appender.flush(FLUSH_S)
+        finally:
+            appender.close()
+        if plan.stands_by:
+            for bed in beds:  # within the pause only what is new is to be read
+                self._read(plan, bed.partition)
+
+    def _read(self, plan: Plan, partition: Partition) -> _Planted:
+        """The log of a unit that has no leader yet, as it is now."""
+        known = self._known.setdefault(plan.generation, {}).setdefault(partition, _Planted())
+        known.trimmed |= self._log.offsets([partition], "start")[partition] > 0
+        if not known.trimmed:
+            for message in self._log.scan(partition, known.next):
+                known.next = message.offset() + 1
+                with suppress(msgspec.DecodeError):
+                    known.log.read(message.offset(), checkpoints.decode(message.value() or b""))
+        return known
+
+
+@dataclass(slots=True)
+class _Planted:
+    """A checkpoint log as far as it was read. next: the first offset that was not. trimmed: it has held a run."""
+
+    log: CheckpointLog = field(default_factory=CheckpointLog)
+    next: int = 0
+    trimmed: bool = False
+
+    @property
+    def begun(self) -> bool:
+        return self.trimmed or self.log.last is not None
 
 
 @dataclass(slots=True)
 class _Bed:
-    """The first run of one unit on its way. tables: their names by number."""
+    """A run of one unit on its way. tables: their names by number. before: the marker behind which it comes."""
 
     layout: UnitLayout
     partition: Partition
@@ -64,6 +131,7 @@ class _Bed:
     tables: list[str] = field(default_factory=list)
     parts: int = 0
     entries: int = 0
+    before: Marker | None = None
 
     def part(self, piece: Piece) -> Part:
         name = f"{piece.task}/{piece.table}"
@@ -75,19 +143,19 @@ class _Bed:
         self.parts += 1
         return Part(self.id, self.parts - 1, False, checkpoints.pack(entries))
 
-    def marker(self, plan: Plan, raises: bool) -> Marker:
+    def marker(self, plan: Plan, batch: int, raises: bool) -> Marker:
         assert plan.seed is not None
-        batch, tasks = plan.seed.batch, self.layout.tasks
+        tasks, before = self.layout.tasks, self.before
         reads = raises or any(task.source is not None for task in tasks)
         marks = plan.seed.watermarks
         return Marker(
             id=self.id,
-            prev=None,
+            prev=None if before is None else before.id,
             parts=self.parts,
-            a=batch,
+            a=batch if before is None else before.b,
             b=batch,
             sweep_from=b"",
-            sweep_to=None,
+            sweep_to=None if before is None else FIRST_TABLE,
             tables=self.tables,
             watermarks={task.name: marks[task.name] for task in tasks if task.name in marks},
             positions=[Position(one.topic, one.index, 0) for one in sorted(_inputs(self.layout))],
@@ -107,12 +175,5 @@ def _inputs(layout: UnitLayout) -> set[Partition]:
     return {source.partition for task in layout.tasks for source in task.inputs if isinstance(source, RemoteInput)}
 
 
-def _has_run(log: Log, partition: Partition) -> bool:
-    """A log that was trimmed held one."""
-    if log.offsets([partition], "start")[partition]:
-        return True
-    fold = CheckpointLog()
-    for message in log.scan(partition):
-        with suppress(msgspec.DecodeError):
-            fold.read(message.offset(), checkpoints.decode(message.value() or b""))
-    return fold.last is not None
+def _checkpoints(topics: JobTopics, layout: UnitLayout) -> Partition:
+    return Partition(topics.checkpoints, layout.unit.partition)

@@ -1,7 +1,7 @@
 """Fold of `jobs.plans`: jobs that are admitted, rejected or ended.
 
-Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan. A plan that
-nobody could act on is none (services/kernel/plans/soundness.py).
+Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan, and one more
+plan follows that of a job that stands by. A plan that nobody could act on is none (services/kernel/plans/soundness.py).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import structs
 
 from holdfast.schemas import plans
 from holdfast.schemas.plans import Ended, Plan, Record, Rejection, Retirement, Skip, Snapshot
@@ -49,7 +50,8 @@ class Admitted:
         if isinstance(decision, Skip):
             return self._skip(decision)
         g = decision.generation
-        follows = isinstance(decision, Ended) == (g in self._plans) and g not in {**self._rejections, **self._ended}
+        later = isinstance(decision, Ended) or (isinstance(decision, Plan) and self._begins(decision))
+        follows = later == (g in self._plans) and g not in {**self._rejections, **self._ended}
         if self.retired.has(g) or not follows or not self._last.fits(g, decision.prev) or unsound(decision):
             return False
         self._last.accept(g, decision.id)
@@ -60,6 +62,13 @@ class Admitted:
         else:
             self._ended[g] = decision
         return True
+
+    def _begins(self, plan: Plan) -> bool:
+        """True if it says where a job that stands by begins, and changes nothing else of it."""
+        was = self._plans.get(plan.generation)
+        if was is None or was.seed is None or not was.seed.waits or plan.seed is None or plan.seed.waits:
+            return False
+        return was == structs.replace(plan, id=was.id, prev=was.prev, seed=was.seed, sources=was.sources)
 
     def _retire(self, retired: Retired) -> bool:
         before, self.retired = self.retired, self.retired.joined(retired, self._plans.keys() - self._ended.keys())
@@ -104,5 +113,6 @@ class Admitted:
         return dict(sorted(live.items(), key=lambda item: int(item[0].split("-")[0])))
 
     def named(self, job: str) -> Plan | None:
-        """The newest running job of that name: one that it has replaced may not have ended yet."""
-        return next((plan for plan in reversed(self.running().values()) if plan.job == job), None)
+        """The newest running job of that name: one that it has replaced may not have ended yet, or one stands by."""
+        live = (plan for plan in reversed(self.running().values()) if not plan.stands_by)
+        return next((plan for plan in live if plan.job == job), None)

@@ -35,13 +35,16 @@ _RETIRED = ""
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """A generation. records: those of `jobs.plans` that count, by offset. units: of its plan."""
+    """A generation. records: those of `jobs.plans` that count, by offset. units: of its plan. begins: offset in
+    `jobs.submit` from which on commands concern it; None: it stands by.
+    """
 
     job: str
     rejected: bool
     over: bool
     records: tuple[Kept, ...]
     units: frozenset[str] = frozenset()
+    begins: int | None = None
 
     @property
     def bytes(self) -> int:
@@ -91,10 +94,13 @@ class Jobs:
         before, kept = self._past.get(record.generation), Kept(offset, time_ms, value.decode())
         if isinstance(before, KnownJob):  # what follows a plan: a skip, or its end
             known = replace(before, over=isinstance(record, Ended), records=(*before.records, kept))
+            if isinstance(record, Plan):
+                known = replace(known, begins=_begins(record))
         else:
             units = frozenset(unit.name for unit in record.units) if isinstance(record, Plan) else frozenset()
             rejected = isinstance(record, Rejection)
-            known = KnownJob(record.job, rejected, rejected, (kept,), units=units)
+            begins = _begins(record) if isinstance(record, Plan) else _offset(record.generation)
+            known = KnownJob(record.job, rejected, rejected, (kept,), units=units, begins=begins)
         self._past.put(offset, record.generation, known)
         return record
 
@@ -199,7 +205,7 @@ class Submissions:
             if g is None:
                 continue
             slot = (g, *_slot(command))
-            if command.command in ("cancel", "drain"):
+            if command.command in ("cancel", "drain", "switch"):
                 slots.setdefault(slot, kept)
             elif command.command in ("pause", "resume"):
                 if (g, "drain") not in slots:
@@ -251,6 +257,12 @@ def _offset(g: str) -> int:
     return submitted(g) or 0
 
 
+def _begins(plan: Plan) -> int | None:
+    if plan.stands_by:
+        return None
+    return plan.seed.switched if plan.seed is not None and plan.seed.switched >= 0 else _offset(plan.generation)
+
+
 def _parsed(kept: Iterable[Kept]) -> Iterator[tuple[Kept, Command]]:
     for one in kept:
         try:
@@ -263,8 +275,13 @@ def _parsed(kept: Iterable[Kept]) -> Iterator[tuple[Kept, Command]]:
 
 def _concerned(offset: int, command: Command, known: Mapping[str, KnownJob]) -> str | None:
     """The generation that a command concerns, if its job runs: as the controller finds it (commanding.py)."""
-    named = [g for g, one in known.items() if one.job == command.job and not one.rejected and _offset(g) < offset]
-    g = max(named, key=_offset, default=None)
+    if command.command == "switch":
+        one = known.get(command.generation)
+        waits = one is not None and one.job == command.job and one.begins is None and not one.over
+        return command.generation if waits else None
+    live = [(one.begins, g) for g, one in known.items() if one.job == command.job and not one.rejected]
+    named = [(begins, g) for begins, g in live if begins is not None and begins < offset]
+    g = max(named, default=(0, None))[1]
     return None if g is None or known[g].over else g
 
 
@@ -280,7 +297,7 @@ def _counts(command: Command, units: Collection[str]) -> bool:
 
 def _slot(command: Command) -> tuple[str, ...]:
     match command.command:
-        case "cancel" | "drain":
+        case "cancel" | "drain" | "switch":
             return (command.command,)
         case "pause" | "resume":
             return ("control",)

@@ -88,6 +88,10 @@ class Decisions:
         """Records of a job's own topics that a person has skipped."""
         return self._admitted.skipped(generation)
 
+    def plan(self, generation: str) -> Plan | None:
+        """The newest: a job that stood by may begin, or be given up."""
+        return self._admitted.plan(generation)
+
     def over(self, generation: str) -> bool:
         """Its job has ended, as far as was read."""
         ended = self._admitted.ended(generation) is not None

@@ -54,6 +54,7 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
         rescaled=split,
         replaces=start.replaces,
         rests=start.rests,
+        waits=start.waits,
     )
 
 

@@ -160,10 +160,18 @@ class ClusterView:
         return [self._job(generation) for generation in sorted(known, key=_number)]
 
     def find(self, name: str) -> JobLine | None:
-        """The newest job of that name that was not rejected, else the newest; `name@generation` names one."""
+        """The newest job of that name that was not rejected, and does not stand by, else the newest; `name@generation`
+        names one.
+        """
         named, _, generation = name.partition("@")
         found = [job for job in self.jobs() if job.job == named and generation in ("", job.generation)]
+        if not generation:
+            found = [job for job in found if not self._stands_by(job.generation)] or found
         return next((job for job in reversed(found) if job.state != "rejected"), found[-1] if found else None)
+
+    def _stands_by(self, generation: str) -> bool:
+        plan = self._plans.get(generation)
+        return plan is not None and plan.stands_by
 
     def plan(self, generation: str) -> Plan | None:
         """The plan, also of a job that has ended."""

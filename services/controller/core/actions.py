@@ -10,6 +10,7 @@ from holdfast.schemas.assignments import CheckpointPolicy, GlobalCheckpoint, Goa
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Decision, Plan, Retirement, Snapshot, Status
 from holdfast.schemas.retired import Retired
+from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import Partition
 
 
@@ -34,6 +35,19 @@ class CreateTopics:
     """Create the topics of the plan's generation."""
 
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Bring to the job that stands by what has changed since; answered by Drafted, with where it begins, or Refused.
+
+    asked: offset of the command in `jobs.submit`.
+    """
+
+    plan: Plan
+    begin: Start
+    asked: int
+    id: Id
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +164,9 @@ class PublishEvent:
 
 
 Action = (
-    Draft | AppendDecision | CreateTopics | AppendGoal | AppendPolicy | AppendCheckpoint | AppendRetired | AppendControl
-    | FenceIds | FindRecords | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot | TrimLogs
-    | ForgetStatus
+    Draft | Switch | AppendDecision | CreateTopics | AppendGoal | AppendPolicy | AppendCheckpoint | AppendRetired
+    | AppendControl | FenceIds | FindRecords | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot
+    | TrimLogs | ForgetStatus
 )  # fmt: skip
 
 
@@ -169,7 +183,7 @@ def generation_of(action: Action) -> str | None:
             return action.policy.generation
         case AppendCheckpoint():
             return action.checkpoint.generation
-        case CreateTopics() | AppendControl() | FenceIds() | FindRecords() | DeleteTopics():
+        case Switch() | CreateTopics() | AppendControl() | FenceIds() | FindRecords() | DeleteTopics():
             return action.plan.generation
         case PublishStatus():
             return action.status.generation

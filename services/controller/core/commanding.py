@@ -1,11 +1,12 @@
 """Commands on `jobs.submit`: which job each concerns, and what it changes there.
 
-Source: PROTOCOL 1 and 3. A command concerns the newest job of its name that was submitted before it and not rejected;
-so it counts at most once, whoever reads it and how often, and never a later job of that name.
+Source: PROTOCOL 1 and 3. A command concerns the newest job of its name that was submitted before it, or took over from
+another before it, and not rejected; so it counts at most once, whoever reads it and how often, and never a later job.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,9 +32,14 @@ def concerned(asked: Asked, jobs: Iterable[Job]) -> Job | None:
     named = [
         job
         for job in jobs
-        if job.name == asked.command.job and job.offset < asked.offset and job.life.phase is not Phase.REJECTED
+        if job.name == asked.command.job and job.life.phase is not Phase.REJECTED and _begins(job) < asked.offset
     ]
-    return max(named, key=lambda job: job.offset, default=None)
+    return max(named, key=_begins, default=None)
+
+
+def _begins(job: Job) -> float:
+    begins = job.begins
+    return math.inf if begins is None else begins
 
 
 def apply(asked: Asked, job: Job) -> str:

@@ -14,11 +14,12 @@ from holdfast.schemas.events import Event as Happened
 from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
 from holdfast.schemas.plans import Decision, Plan, Rejection, Retirement, Status
 from holdfast.schemas.topics import generation
-from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps
+from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps, switching
 from holdfast.services.controller.core.actions import (
     Action,
     AppendCheckpoint,
     AppendControl,
+    AppendDecision,
     AppendGoal,
     AppendPolicy,
     AppendRetired,
@@ -26,6 +27,7 @@ from holdfast.services.controller.core.actions import (
     ForgetStatus,
     PublishEvent,
     PublishStatus,
+    Switch,
     generation_of,
 )
 from holdfast.services.controller.core.commanding import Asked
@@ -199,8 +201,12 @@ class Controller:
             return
         job = self._job(decision.generation, decision.job)
         if isinstance(decision, Plan):
-            job.admit(decision)
-            if decision.seed is not None and (former := self.jobs.get(decision.seed.replaces)) is not None:
+            if decision.prev is None:
+                job.admit(decision)
+            else:
+                job.begin(decision)
+            former = None if decision.seed is None else self.jobs.get(decision.seed.replaces)
+            if former is not None and not decision.stands_by:
                 former.make_way(job)
             self._step(job, Step.PLAN_READ)
         elif isinstance(decision, Rejection):
@@ -244,11 +250,13 @@ class Controller:
 
     def _drafted(self, event: Drafted | Refused) -> None:
         job = self.jobs.get(event.plan.generation if isinstance(event, Drafted) else event.generation)
+        if job is not None and job.switch_asked:
+            self._switched(job, event)
         if job is None or job.life.phase is not Phase.DRAFTING:
             return
         holder = self._admitted.named(job.name)
         in_use = self.jobs[holder.generation] if holder is not None else None
-        held = in_use is not None and in_use.holds_for(job)
+        held = in_use is not None and in_use.makes_room_for(job)
         if isinstance(event, Drafted) and in_use is None and (lost := job.lost()) is not None:
             job.refuse((lost,), None, self._author.next())
         elif isinstance(event, Drafted) and (in_use is None or held):
@@ -307,6 +315,8 @@ class Controller:
             job.failed = action
         elif isinstance(action, AppendControl):
             job.control_asked = -1
+        elif isinstance(action, AppendDecision | Switch):
+            job.switch_asked = False
         elif isinstance(action, AppendPolicy):
             job.policy_asked = -1
         elif isinstance(action, FindRecords):
@@ -351,6 +361,8 @@ class Controller:
 
     def _keep_going(self, job: Job, now_ms: int) -> None:
         """Repeats the actions of a phase, until the logs have them."""
+        if job.stands_by:
+            self._switch(job, now_ms)
         if job.life.phase in PLACED:
             self._control(job)
             self._answer(job)
@@ -374,6 +386,21 @@ class Controller:
             assert job.plan is not None, f"{job.label}: controlled without a plan"
             job.control_asked = job.control.offset
             self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset, job.control.start))
+
+    def _switch(self, job: Job, now_ms: int) -> None:
+        """Does what becomes of a generation that stands by."""
+        action = switching.due(job, self.jobs, self._author.next(), now_ms)
+        if action is not None:
+            job.switch_asked = True
+            self._actions.append(action)
+
+    def _switched(self, job: Job, event: Drafted | Refused) -> None:
+        """Proposes where the generation begins that stood by, or that it never does."""
+        if isinstance(event, Drafted):
+            self._actions.append(AppendDecision(event.plan))
+        elif job.plan is not None:
+            why = "; ".join(map(str, event.problems))
+            self._actions.append(AppendDecision(switching.given_up(job.plan, why, self._author.next())))
 
     def _answer(self, job: Job) -> None:
         """Answers the next command for another checkpoint policy."""
@@ -414,6 +441,15 @@ class Controller:
         """Notes each command at the job it concerns, once that job is decided."""
         waiting = []
         for asked in self._commands:
+            if asked.command.command == "switch":
+                noted = switching.note(asked, self.jobs)
+                waiting += [asked] if noted.wait else []
+                if noted.refused and asked.fresh:
+                    self._publish_event(reports.refused(asked.command, noted.refused, now_ms))
+                continue
+            if switching.pending(asked, self.jobs):
+                waiting.append(asked)
+                continue
             job = commanding.concerned(asked, self.jobs.values())
             if job is not None and job.undecided:
                 waiting.append(asked)
@@ -445,7 +481,8 @@ class Controller:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if a name is held twice, or a job stands where the logs cannot have put it."""
-        held = [job.name for job in self.jobs.values() if not job.undecided and not job.over and not job.successor]
+        live = (job for job in self.jobs.values() if not job.undecided and not job.over)
+        held = [job.name for job in live if not job.successor and not job.stands_by]
         assert len(held) == len(set(held)), f"names held twice: {sorted(held)}"
         for job in self.jobs.values():
             phase, decided = job.life.phase, self._admitted.decided(job.generation)

@@ -31,6 +31,18 @@ class Control:
     start: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """The command that has a generation take over which stands by. held: the one that leads was held for it then.
+
+    offset: in `jobs.submit`. begin: what the command says; None: the generation is given up.
+    """
+
+    offset: int
+    begin: Start | None
+    held: bool
+
+
 @dataclass(slots=True)
 class Job:
     """A generation of a job.
@@ -50,6 +62,9 @@ class Job:
     counts: of its records, once no copy is left.
     records: of the batch of each unit in quarantine, None until it is known.
     successor: label of the job that has taken its place; empty: none.
+    switch: the command that says what becomes of it, if it stands by.
+    switch_asked: what it says is being done.
+    waits_since_ms: it stands by.
     schemes: the last one that a command asked for, by unit, and the offset of the command.
     policies: commands for another checkpoint policy that may not be answered yet, by offset.
     policy_asked: the last one to which an answer was proposed.
@@ -72,6 +87,9 @@ class Job:
     cancel_offset: int | None = None
     drain_offset: int | None = None
     successor: str = ""
+    switch: Switched | None = None
+    switch_asked: bool = False
+    waits_since_ms: int = 0
     control: Control | None = None
     schemes: dict[str, tuple[int, str]] = field(default_factory=dict)
     policies: dict[int, Command] = field(default_factory=dict)
@@ -109,7 +127,27 @@ class Job:
     @property
     def replaces(self) -> str:
         """Generation whose place it is to take; empty: none."""
+        if self.plan is not None:
+            return "" if self.plan.seed is None else self.plan.seed.replaces
         return "" if self.start is None else self.start.replaces
+
+    @property
+    def stands_by(self) -> bool:
+        """Another generation leads until a command has this one take over."""
+        return self.plan.stands_by if self.plan is not None else self.start is not None and self.start.waits
+
+    @property
+    def given_up(self) -> str:
+        """Why it never leads; empty: it does, or may."""
+        return "" if self.plan is None or self.plan.seed is None else self.plan.seed.given_up
+
+    @property
+    def begins(self) -> int | None:
+        """Offset in `jobs.submit` from which on commands concern it; None: it stands by."""
+        if self.stands_by:
+            return None
+        switched = -1 if self.plan is None or self.plan.seed is None else self.plan.seed.switched
+        return switched if switched >= 0 else self.offset
 
     @property
     def savepoint(self) -> str:
@@ -131,23 +169,29 @@ class Job:
         """Nothing is left to do or to say."""
         return self.over and self.asked is None and self.published is not None and self.published.state in SETTLED
 
-    def holds_for(self, other: Job) -> bool:
-        """True if the other one may take its place: the pause under which its savepoint was taken is still its last
+    @property
+    def may_be_replaced(self) -> bool:
+        """True if it runs, and nobody has asked for its end."""
+        return not self.over and self.drain_offset is None and self.cancel_offset is None
+
+    def makes_room_for(self, other: Job) -> bool:
+        """True if the other one may be admitted: to stand by, or because this one is held for it."""
+        start = other.start
+        if start is None or start.replaces != self.generation:
+            return False
+        return self.may_be_replaced if start.waits else self.holds_for(start)
+
+    def holds_for(self, start: Start) -> bool:
+        """True if another one may take its place: the pause under which its savepoint was taken is still its last
         control, and nobody else has asked for its end.
         """
-        start = other.start
-        return (
-            start is not None
-            and start.replaces == self.generation
-            and self.control == Control("pause", start.paused)
-            and self.drain_offset is None
-            and self.cancel_offset is None
-        )
+        paused = Control("pause", start.paused)
+        return start.replaces == self.generation and self.control == paused and self.may_be_replaced
 
     def make_way(self, other: Job) -> None:
         """Ends for the other one, whose plan is valid."""
         if not self.over:
-            self.cancel_offset, self.successor = other.offset, other.label
+            self.cancel_offset, self.successor = other.begins, other.label
 
     def lost(self) -> Problem | None:
         """Why it must not begin though nobody has its name: the job whose place it is to take did not end for it."""
@@ -170,10 +214,20 @@ class Job:
         self.plan = plan
         self.units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in plan.units}
         self.availability = Availability(needed(plan), delivering(plan))
-        if plan.seed is not None and plan.seed.rests and self.control is None:  # its cut log begins so
-            self.control = Control("pause", self.offset)
-            self.control_asked = self.control_done = self.offset
         self.hosts = {unit_key(plan.job, plan.generation, unit.name): unit.host for unit in plan.units}
+        self.begin(plan)
+
+    def begin(self, plan: Plan) -> None:
+        """Takes the plan that says where it begins, or that it never does."""
+        self.plan = plan
+        if plan.seed is not None and plan.seed.given_up:
+            self.cancel_offset = self.offset + 1  # a goal to stop names what comes behind the job
+        if plan.stands_by:
+            return
+        if plan.seed is not None and plan.seed.rests and self.control is None:  # its cut log begins so
+            at = self.offset if self.begins is None else self.begins
+            self.control = Control("pause", at)
+            self.control_asked = self.control_done = at
 
     def refuse(self, problems: tuple[Problem, ...], in_use: Job | None, id: Id) -> None:
         every = problems if in_use is None else (_name_in_use(self, in_use), *problems)

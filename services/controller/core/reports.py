@@ -10,6 +10,9 @@ from holdfast.services.kernel.plurals import plural
 
 
 def decided(decision: Decision, now_ms: int) -> Event:
+    if isinstance(decision, Plan) and decision.prev is not None:
+        gone = decision.seed.given_up if decision.seed is not None else ""
+        return Event(now_ms, "job-given-up" if gone else "job-took-over", job=decision.job, detail=gone)
     if isinstance(decision, Plan):
         return Event(now_ms, "job-admitted", job=decision.job, detail=plural(len(decision.units), "unit"))
     if isinstance(decision, Rejection):

@@ -75,6 +75,8 @@ def reason(job: Job, goals: Goals) -> str:
     stop = goals.stop(job)
     if stop is not None:
         return stop.reason
+    if job.given_up:
+        return job.given_up
     if job.successor:
         return replaced_by(job.successor)
     return "drained" if job.all_ran_out else "cancelled"

@@ -1,12 +1,14 @@
 """A savepoint on its way through Kafka: pieces of state in one topic, and behind them the manifest.
 
 Source: PROTOCOL 1, JOBS "holdfast savepoint". The manifest is appended once all pieces are acknowledged, so a topic
-that ends with it is whole.
+that ends with it is whole. Behind a first manifest may lie what has changed since, and behind that a second one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Any
 
 import msgspec
 
@@ -38,9 +40,13 @@ class Upload:
                 self._appender.flush(FLUSH_S)
         self._appender.flush(FLUSH_S)
 
-    def finish(self, manifest: Savepoint) -> None:
-        self._appender.append(self._partition, savepoints.encode(manifest))
+    def finish(self, manifest: Savepoint) -> int:
+        """The offset behind the manifest."""
+        offsets = list[int]()
+        found = savepoints.encode(manifest)
+        self._appender.append(self._partition, found, done=lambda error, offset: offsets.append(offset))
         self._appender.flush(FLUSH_S)
+        return offsets[0] + 1
 
     def close(self) -> None:
         self._appender.close()
@@ -75,17 +81,20 @@ def manifest_of(log: Log, start: Start) -> Savepoint | None:
     return found if found is not None and found.id == start.id else None
 
 
-def pieces_of(log: Log, topic: str) -> Iterator[Piece]:
-    """Raises StateCorrupted for a record that is none, before the manifest."""
-    before = None
-    for message in log.scan(Partition(topic, 0)):
-        if before is not None:
-            yield _piece(topic, before)
-        before = message.value() or b""
+def pieces_of(log: Log, topic: str, start: int = 0) -> Iterator[Piece]:
+    """All of them, from an offset on. Raises StateCorrupted for a record that is neither one nor a manifest."""
+    return (one for one in _records(log, topic, start) if isinstance(one, Piece))
 
 
-def _piece(topic: str, value: bytes) -> Piece:
-    try:
-        return savepoints.decode_piece(value)
-    except msgspec.DecodeError as error:
-        raise StateCorrupted(f"{topic} holds no savepoint: {error}") from None
+def base_of(log: Log, topic: str) -> Iterator[Piece]:
+    """Pieces before the first manifest. Raises StateCorrupted for a record that is neither one nor a manifest."""
+    return takewhile(lambda one: isinstance(one, Piece), _records(log, topic, 0))
+
+
+def _records(log: Log, topic: str, start: int) -> Iterator[Any]:
+    for message in log.scan(Partition(topic, 0), start):
+        value = message.value() or b""
+        try:
+            yield savepoints.decode(value) if value[:1] == b"{" else savepoints.decode_piece(value)
+        except msgspec.DecodeError as error:
+            raise StateCorrupted(f"{topic} holds no savepoint: {error}") from None

@@ -173,6 +173,8 @@ class Reading:
         known = self._known
         if not known.admitted.read(decision) or isinstance(decision, Retirement):
             return []
+        if isinstance(decision, Plan) and decision.prev is not None:
+            return []  # it says where a job begins whose units are known
         if isinstance(decision, Plan):
             made = terms(decision)
             known.terms |= made

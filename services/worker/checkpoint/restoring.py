@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -41,6 +41,10 @@ class Rebuilt:
     cuts_base: CutsSnapshot | None = None
     line: int = 0
     begins: Mapping[Partition, int] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> int:
+        return 0 if self.marker is None else self.marker.b
 
     @property
     def tables(self) -> Sequence[str]:
@@ -132,6 +136,21 @@ def newer_runs(log: Log, partition: Partition, folded: CheckpointLog, start: int
     reading = _Reading(log, partition, (), start)
     runs = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]
     return runs, reading.next_offset
+
+
+def further_on(found: Rebuilt, log: Log, partition: Partition, cuts: Partition | None) -> Rebuilt:
+    """The image with the runs that came since it was restored. cuts: see `rebuild`."""
+    runs, at = newer_runs(log, partition, found.log, found.next_offset)
+    applied = _Applied(found.image)
+    applied.add(part for run in runs for part in run.parts if not part.sweep)
+    return replace(
+        found,
+        marker=found.log.last,
+        next_offset=at,
+        entries=found.entries + applied.entries,
+        bytes=found.bytes + applied.bytes,
+        cuts_end=0 if cuts is None else log.offsets([cuts], "end")[cuts],
+    )
 
 
 class _Reading:

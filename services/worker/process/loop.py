@@ -279,6 +279,7 @@ class Worker:
         if any([view.led_elsewhere() for view in self._jobs.values()]):
             self._around.checkpoints.hold(self._clock_ms())
         for copy in self._copies.here.values():
+            copy.follow(self._decisions.plan)
             if copy.running is not None:
                 copy.running.turns.stir()  # the checkpoint policy of its job may be another one
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from holdfast.schemas.topics import Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.dataflow.unit import warm_up
-from holdfast.services.kernel.errors import HoldfastError
+from holdfast.services.kernel.errors import HoldfastError, StateCorrupted
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.late.cut_logs import cuts_base
 from holdfast.services.log.late.cut_ranges import records_of
-from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
+from holdfast.services.worker.checkpoint.restoring import Rebuilt, further_on, rebuild
 from holdfast.services.worker.core.reactions import cause_of
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
@@ -64,6 +64,22 @@ def restoring(
         return rebuild(log, partition, image, acked, skipped, exists, cuts, around.cpu_ms, base, line, back, inputs)
 
     return restore
+
+
+def begun(job: JobView, layout: UnitLayout, around: HostServices, stood_by: Rebuilt) -> Callable[[], Rebuilt]:
+    """A call that brings the image of a copy that stood by to the batch behind which its job begins."""
+    partition = Partition(job.topics.checkpoints, layout.unit.partition)
+    cuts = Partition(job.topics.cuts, 0) if layout.unit.name in job.reading_units else None
+
+    def begin() -> Rebuilt:
+        found = further_on(stood_by, around.log, partition, cuts)
+        if found.batch < job.plan.first_batch:
+            raise StateCorrupted(
+                f"{partition} ends at batch {found.batch}, and its job begins at {job.plan.first_batch}"
+            )
+        return found
+
+    return begin
 
 
 def code_of(job: JobView, layout: UnitLayout, around: HostServices) -> IsolatedCode:

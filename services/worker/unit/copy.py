@@ -12,8 +12,8 @@ from typing import Any
 
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.costs import Costs
-from holdfast.schemas.events import Event as Happened
 from holdfast.schemas.heartbeats import CopyState
+from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import FramesMissing, Refused, Retriable
 from holdfast.services.kernel.plans.layout import UnitLayout
@@ -27,10 +27,10 @@ from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.isolated.code import CodeCrashed
-from holdfast.services.worker.unit.beside import code_of, load, restoring
+from holdfast.services.worker.unit.beside import begun, code_of, load, restoring
 from holdfast.services.worker.unit.opening import Opening
 from holdfast.services.worker.unit.receiving import Receiving
-from holdfast.services.worker.unit.reporting import costs_of, state_of
+from holdfast.services.worker.unit.reporting import costs_of, happened, state_of
 from holdfast.services.worker.unit.running import Running
 from holdfast.services.worker.unit.takeover import Takeover
 
@@ -73,6 +73,12 @@ class UnitCopy:
         if self.core.state is State.FAULTED:
             self._rebuilds, self._code = 0, code_of(self._job, self._layout, self._around)
         self._handle(lifecycle.Placed(epoch, flags))
+
+    def follow(self, plan_of: Callable[[str], Plan | None]) -> None:
+        """Takes the plan of its job as it is now: one that stood by may begin. plan_of: by generation."""
+        self._job.plan = plan_of(self._job.plan.generation) or self._job.plan
+        if self._rebuilt is not None and not self._job.plan.stands_by:
+            self._restored(self._rebuilt)
 
     def unplace(self) -> None:
         self._handle(lifecycle.Unplaced())
@@ -150,7 +156,7 @@ class UnitCopy:
 
     def report(self) -> CopyState:
         waits = self._opening.refusals.waits(self._around.clock_ms()) if self.core.flags.commit else ""
-        return state_of(self.key, self.core, self.running, waits)
+        return state_of(self.key, self.core, self.running, waits, self._rebuilt)
 
     def costs(self) -> Costs:
         return costs_of(self.key, self._spent, self.running, self._around.clock_ms(), self.core.flags.commit)
@@ -187,12 +193,16 @@ class UnitCopy:
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
-        took_ms = self._around.clock_ms() - self._restored_from_ms
-        self._spent.restored(rebuilt.entries, rebuilt.bytes, took_ms, rebuilt.cpu_ms)
-        batch = 0 if rebuilt.marker is None else rebuilt.marker.b
-        if batch > self._restored_batch:  # a suspended copy advances by the markers of another copy alone
-            self._rebuilds, self._restored_batch = 0, batch
-        self._handle(lifecycle.Restored(batch))
+        if self._job.plan.stands_by:
+            return
+        if rebuilt.batch < self._job.plan.first_batch:  # what has changed while it stood by lies behind
+            self._rebuilt = None
+            return self._run(begun(self._job, self._layout, self._around, rebuilt), self._restored, "restoring")
+        took = self._around.clock_ms() - self._restored_from_ms
+        self._spent.restored(rebuilt.entries, rebuilt.bytes, took, rebuilt.cpu_ms)
+        if rebuilt.batch > self._restored_batch:  # a suspended copy advances by the markers of another copy alone
+            self._rebuilds, self._restored_batch = 0, rebuilt.batch
+        self._handle(lifecycle.Restored(rebuilt.batch))
 
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None
@@ -315,18 +325,8 @@ class UnitCopy:
         self._failed(error, delivering=True)
 
     def _happened(self, kind: str, detail: str = "", phases: dict[str, float] | None = None) -> None:
-        self._around.happened(
-            Happened(
-                time_ms=self._around.time_ms(),
-                kind=kind,
-                job=self._job.plan.job,
-                unit=self._layout.unit.name,
-                epoch=self.core.epoch,
-                detail=detail,
-                phases_ms=phases or {},
-                batch=-1 if self.running is None else self.running.batch,
-            )
-        )
+        of, batch = (self._job.plan.job, self._layout.unit.name), -1 if self.running is None else self.running.batch
+        self._around.happened(happened(self._around.time_ms(), of, self.core.epoch, batch, kind, detail, phases))
 
 
 _SAID: dict[Reaction, Callable[[str], lifecycle.Event]] = {

@@ -7,21 +7,34 @@ schemas/costs.py.
 from __future__ import annotations
 
 from holdfast.schemas.costs import Costs
+from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import CopyState
+from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.core.edges import taken_in
 from holdfast.services.worker.core.lifecycle import Lifecycle, State
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.unit.running import Running
 
 
-def state_of(unit: str, core: Lifecycle, running: Running | None, stands: str = "") -> CopyState:
-    """running: None if the copy has no state now. stands: why no row is delivered; empty: some are, or none wait."""
+def state_of(
+    unit: str, core: Lifecycle, running: Running | None, stands: str = "", ready: Rebuilt | None = None
+) -> CopyState:
+    """running: None if the copy has no state now. stands: why no row is delivered; empty: some are, or none wait.
+
+    ready: the state of a copy whose job stands by.
+    """
     marker = None if running is None else running.marker
     return CopyState(
         unit,
         core.epoch,
         core.state.value,
-        running.batch if running is not None else core.reached if core.state is State.FAULTED else 0,
+        running.batch
+        if running is not None
+        else core.reached
+        if core.state is State.FAULTED
+        else 0
+        if ready is None
+        else ready.batch,
         error=core.error,
         durable=0 if marker is None else marker.b,
         stopped="" if running is None else running.stopped,
@@ -77,6 +90,23 @@ def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, le
         waits_since_ms=spent.waits_since_ms,
         replay_ms=_rounded(spent.replay_ms),
         tentative=dict(spent.tentative),
+    )
+
+
+def happened(
+    time_ms: int, unit: tuple[str, str], epoch: int, batch: int, kind: str, detail: str, phases: dict[str, float] | None
+) -> Event:
+    """An event of a copy. unit: its job, and its name there. batch: the last one it has done; -1: it has no state."""
+    job, name = unit
+    return Event(
+        time_ms=time_ms,
+        kind=kind,
+        job=job,
+        unit=name,
+        epoch=epoch,
+        detail=detail,
+        phases_ms=phases or {},
+        batch=batch,
     )
 
 

@@ -18,6 +18,7 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.audit.replaying import replay
 from holdfast.services.client.holding import Holding
 from holdfast.services.client.places import StorePlace
+from holdfast.services.client.replacing import check_begins
 from holdfast.services.client.savepoint_files import read_manifest, read_pieces
 from holdfast.services.client.saving import Saved, begin_with, save
 from holdfast.services.client.submitting import Submitted, append
@@ -26,6 +27,7 @@ from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.polling import Polling
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
+from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.planning.carrying import NOWHERE
 from holdfast.services.view.door import Door, Whereabouts
@@ -123,9 +125,7 @@ class Site:
 
         def decided() -> Plan | Rejection | None:
             meanwhile()
-            known = read_admitted(self.cluster.log, self.door.topics)
-            every: list[Plan | Rejection] = [*known.plans().values(), *known._rejections.values()]
-            return next((one for one in every if one.generation.startswith(f"{offset}-")), None)
+            return self.decided(offset)
 
         def runs() -> bool | None:
             meanwhile()
@@ -152,12 +152,19 @@ class Site:
             meanwhile()
             self.cluster.turn(20)
 
-        def submitting(_: Door, asked: dict[str, Any], *__: object) -> Submitted:
-            before()
-            return self.submit(asked, meanwhile)
-
         hold = Holding(self.door, self.plan, wait)
-        return update(self.door, self.plan, raw, start, 60, hold, submitting)
+        return update(self.door, self.plan, raw, start, 60, hold, InMemory(self, meanwhile, before))
+
+    def decided(self, offset: int) -> Plan | Rejection | None:
+        """The decision on what lies at that offset of `jobs.submit`."""
+        known = read_admitted(self.cluster.log, self.door.topics)
+        every: list[Plan | Rejection] = [*known.plans().values(), *known._rejections.values()]
+        return next((one for one in every if one.generation.startswith(f"{offset}-")), None)
+
+    def placed(self) -> list[str]:
+        """Units that have copies."""
+        standings = read_standings(self.cluster.log, Partition(self.door.topics.assignments, 0))
+        return [unit for unit, change in standings.assigned.units().items() if change.copies]
 
     def statuses(self) -> list[str]:
         """States of the newest generation, as published."""
@@ -181,6 +188,63 @@ class Site:
         newest = {query: {row["carrier"]: row for row in found[query]} for query in keyed}
         found |= {query: [*rows.values()] for query, rows in newest.items()}
         return {query: sorted(json.dumps(row, default=str) for row in rows) for query, rows in found.items()}
+
+
+class InMemory:
+    """Implements Replacing. meanwhile: once a turn. before: when all was brought and nothing is asked for."""
+
+    def __init__(
+        self, site: Site, meanwhile: Callable[[], None] = lambda: None, before: Callable[[], None] = lambda: None
+    ) -> None:
+        self.site, self.meanwhile, self.before = site, meanwhile, before
+
+    def submit(self, raw: dict[str, Any], timeout_s: float) -> Submitted:
+        self.before()
+        return self.site.submit(raw, self.meanwhile)
+
+    def stand_by(self, raw: dict[str, Any], timeout_s: float, meanwhile: Callable[[], None]) -> str:
+        offset = append(self.site.door, commands.encode(raw))
+        plan: Plan | Rejection = self._until(lambda: self.site.decided(offset))
+        if isinstance(plan, Rejection):
+            raise JobRejected(plan.problems)
+
+        def ready() -> bool | None:
+            meanwhile()
+            check_begins(self._plan(plan.generation))
+            own = [one for one in self.site.cluster._copies() if f"@{plan.generation}/" in one.unit]
+            return (len(own) == len(plan.units) and all(one.batch > 0 for one in own)) or None
+
+        self._until(ready)
+        return plan.generation
+
+    def take_over(self, job: str, generation: str, begin: Start, timeout_s: float) -> Submitted:
+        self.before()
+        append(self.site.door, commands.encode(Command("switch", job, generation=generation, begin=begin)))
+
+        def runs() -> Plan | None:
+            plan = self._plan(generation)
+            check_begins(plan)
+            up = self.site.cluster.worker is not None and self.site.cluster.all_are(plan, "running")
+            return plan if up and not plan.stands_by else None
+
+        plan = self._until(runs)
+        self.site.plan = self.site.run._plan = plan
+        return Submitted(job, generation, Status(job, generation, "running", 0))
+
+    def give_up(self, job: str, generation: str) -> None:
+        append(self.site.door, commands.encode(Command("switch", job, generation=generation)))
+
+    def _plan(self, generation: str) -> Plan:
+        found = read_admitted(self.site.cluster.log, self.site.door.topics).plan(generation)
+        assert found is not None
+        return found
+
+    def _until(self, condition: Callable[[], Any]) -> Any:
+        def look() -> Any:
+            self.meanwhile()
+            return condition()
+
+        return self.site.cluster.until(look)
 
 
 @pytest.fixture(scope="module")
@@ -414,8 +478,9 @@ def test_an_update_that_is_refused_leaves_the_job_running_as_it_was() -> None:
         with pytest.raises(JobRejected, match=said):
             site.update(raw, before=before)
         assert site.plan is first
+        site.run.advance(2)
         assert not [name for name in site.cluster.log.topics() if ".savepoints." in name]
-        site.run.advance(1)
+        assert not [change for change in site.placed() if first.generation not in change], "nothing stands by any more"
     feed(site, 30, 60)
     assert site.cluster.all_taken(), "it was resumed"
     site.update(other, Start("", "", drop_state=("totals",)))

@@ -1,7 +1,9 @@
-"""Two bugs of an update are seen by the histories: a switch before all is complete, and a unit that is behind."""
+"""Bugs of an update are seen: a switch before all is complete, a unit that is behind, two generations that deliver."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
@@ -10,13 +12,15 @@ import pytest
 
 from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.plans import SourcePlan
-from holdfast.schemas.savepoints import Piece
+from holdfast.schemas.savepoints import Piece, Start
 from holdfast.services.client.followed_state import FollowedState
 from holdfast.services.client.holding import Holding
+from holdfast.services.controller.core.job import Job
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.planning import seeding
 from tests.simulation.mutants.bug import Bug, method
 from tests.support.update_histories import History, Wrong
+from tests.unit.client.test_savepoints import SMALL, Site, feed, flights
 
 SEEDS = 12
 
@@ -44,6 +48,12 @@ def one_unit_is_behind(
     return msgspec.structs.replace(found, ranges=ranges) if index == 0 else found
 
 
+@method(Job, "holds_for")
+def two_generations_deliver(_: Callable[..., bool], self: Job, start: Start) -> bool:
+    """A generation takes over from one that somebody has resumed."""
+    return start.replaces == self.generation
+
+
 def found(seeds: int) -> str:
     """The first thing that a history finds wrong; empty: none does."""
     for seed in range(seeds):
@@ -65,3 +75,21 @@ def test_a_bug_of_an_update_is_seen(bugs: tuple[Bug, ...]) -> None:
         for bug in bugs:
             active.enter_context(bug())
         assert found(SEEDS)
+
+
+def test_two_generations_that_deliver_are_seen() -> None:
+    site = Site(SMALL)
+    feed(site, 0, 30)
+
+    def resume() -> None:
+        site.ask("resume")
+        site.cluster.feed("given", [[json.dumps(one).encode() for one in flights(30, 60)]], 30)
+        site.cluster.until(lambda: site.cluster.all_taken() or None)
+        site.run.advance(1)
+
+    with two_generations_deliver():
+        site.update(site.raw, before=resume)
+        site.cluster.until(lambda: site.cluster.all_taken() or None)
+        site.run.advance(1)
+    totals = Counter((row["carrier"], row["n"]) for row in site.run.rows("totals").to_dicts())
+    assert max(totals.values()) == 2, "rows of both generations"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from holdfast.schemas import assignments, formats
+from holdfast.schemas import assignments, formats, savepoints
 from holdfast.schemas.assignments import Assignment
 from holdfast.schemas.cuts import Range, TaskCuts
 from holdfast.schemas.plans import Ended, Plan, Rejection
@@ -12,7 +13,9 @@ from holdfast.schemas.savepoints import FORMAT, Piece, Savepoint, Task, replaced
 from holdfast.schemas.topics import Partition
 from holdfast.services.controller.core import actions
 from holdfast.services.controller.core.actions import Action
+from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.log.late.savepoints import upload
+from holdfast.services.worker.checkpoint.restoring import rebuild
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 BATCH = 7
@@ -49,15 +52,73 @@ def two_updates(cluster: Cluster, fuse: Fuse | None = None) -> None:
 
 def saved(cluster: Cluster, number: int) -> dict[str, object]:
     """What the command brings to the cluster, and the field that names it."""
-    plan = [one for one in cluster.decisions() if isinstance(one, Plan)][-1]
+    manifest = manifest_of(cluster, number)
+    topic = upload(cluster.log, CLUSTER, f"saved-{number}", [Piece("n-0", "totals", [(b"key", b"value")])], manifest)
+    named = {"topic": topic, "id": f"saved-{number}"}
+    return named | {"replaces": manifest.generation, "paused": 2 * number - 1}
+
+
+def manifest_of(cluster: Cluster, number: int) -> Savepoint:
+    plan = [one for one in cluster.decisions() if isinstance(one, Plan) and not one.stands_by][-1]
     sources = {f"s-{i}": TaskCuts(None, BATCH, (Range(i, 5, 5),), 0, idle=False, final=False) for i in range(2)}
     units = [*sources, *(f"n-{i}" for i in range(2)), *(f"sink:q-{i}" for i in range(2))]
-    manifest = Savepoint(
+    return Savepoint(
         FORMAT, f"saved-{number}", "test", CLUSTER.prefix, plan.job, plan.generation, BATCH, 0, 0, plan, sources,
         {name: Task(0) for name in units},
     )  # fmt: skip
-    topic = upload(cluster.log, CLUSTER, f"saved-{number}", [Piece("n-0", "totals", [(b"key", b"value")])], manifest)
-    return {"topic": topic, "id": f"saved-{number}", "replaces": plan.generation, "paused": 2 * number - 1}
+
+
+def two_that_stand_by(cluster: Cluster, fuse: Fuse | None = None) -> None:
+    """The same, by generations that stand by until a command has each take over."""
+    cluster.append(CLUSTER.assignments, assignments.encode(Assignment("test", 0, (), format=formats.NEWEST)))
+    for index in range(2):
+        cluster.fill("in", index, 5)
+    cluster.start("w1")
+    cluster.pass_s(0.1)
+    cluster.submit(job())
+    cluster.pass_s(0.3)
+    for number in (1, 2):
+        if fuse is not None:
+            fuse.lit = number == 2
+        begin = saved(cluster, number) | {"waits": True, "paused": -1}
+        topic = Partition(str(begin["topic"]), 0)
+        behind = cluster.log.offsets([topic], "end")[topic]
+        cluster.submit({**job(batch_interval_ms=20 + number), "from_savepoint": begin})
+        cluster.pass_s(0.6)
+        (stands_by,) = {one.generation for one in cluster.decisions() if isinstance(one, Plan) and one.stands_by} - {
+            one.generation for one in cluster.decisions() if isinstance(one, Plan) and not one.stands_by
+        }
+        cluster.command("pause")
+        cluster.pass_s(0.1)
+        pause = cluster.log.offsets([Partition(CLUSTER.submit, 0)], "end")[Partition(CLUSTER.submit, 0)] - 1
+        manifest = structs.replace(manifest_of(cluster, number), id=f"rest-{number}")
+        cluster.append(topic.topic, savepoints.encode_piece(Piece("n-0", "totals", [(b"key", b"new")], 0)))
+        cluster.append(topic.topic, savepoints.encode(manifest))
+        taken = begin | {"id": manifest.id, "behind": behind, "paused": pause, "waits": False}
+        cluster.submit({"command": "switch", "job": "job", "generation": stands_by, "begin": taken})
+        cluster.command("resume")  # it comes behind, and so it is for the next generation
+        cluster.pass_s(0.8)
+
+
+def check_taken_over(cluster: Cluster) -> None:
+    found = cluster.decisions()
+    began = [one for one in found if isinstance(one, Plan) and not one.stands_by]
+    assert [len([one for one in began if one.seed is not None]), len(began)] == [2, 3]
+    assert [one.generation for one in found if isinstance(one, Ended)] == [one.generation for one in began[:-1]]
+    plan = began[-1]
+    assert plan.seed is not None
+    assert (plan.seed.batch, plan.seed.savepoint) == (BATCH, "rest-2")
+    placed = {change.unit: change.copies for change in cluster.changes()}
+    label = f"job@{plan.generation}"
+    assert {unit for unit, copies in placed.items() if copies} == {f"{label}/{unit.name}" for unit in plan.units}
+    checkpoints = CLUSTER.job("job", plan.generation).checkpoints
+    for unit in plan.units:
+        image = MemoryImage()
+        found_state = rebuild(cluster.log, Partition(checkpoints, unit.partition), image)
+        assert found_state.batch == BATCH, "all of the state is there before the plan says so"
+        if unit.name == "n-0":
+            assert [*image.scan(b"")] == [(b"\0\0key", b"new")]
+            assert found_state.keys == 1
 
 
 def check_updated(cluster: Cluster) -> None:
@@ -95,6 +156,30 @@ def test_a_controller_that_crashes_at_any_action_is_followed_by_one_that_finishe
             break
         number += 1
     assert number > 15
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_controller_that_crashes_while_a_generation_stands_by_is_followed_by_one_that_has_it_take_over(
+    when: str,
+) -> None:
+    number = 0
+    while True:
+        cluster, fuse = Cluster(0), Fuse(number)
+        cluster.start_replica("c0", Temper(crash_before=fuse) if when == "before" else Temper(crash_after=fuse))
+        two_that_stand_by(cluster, fuse)
+        check_taken_over(cluster)
+        if list(cluster.replicas) == ["c0"]:
+            break
+        number += 1
+    assert number > 15
+
+
+def test_controllers_that_all_propose_have_it_take_over_once() -> None:
+    cluster = Cluster(0)
+    for name in ("c0", "c1", "c2"):
+        cluster.start_replica(name, Temper(late=lambda _: True))
+    two_that_stand_by(cluster)
+    check_taken_over(cluster)
 
 
 def test_controllers_that_all_propose_carry_it_out_once() -> None:
