@@ -32,7 +32,6 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.worker.core.answering import AnsweringView, Step, next_step, pause_ms
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
-from holdfast.services.worker.unit.asking import ask
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.turns import Turns
 
@@ -195,6 +194,8 @@ class Answering:
             raise InvalidRecord(f"{what}. `on_error: retry` waits until it is answered")
         elif step is Step.ASK:
             one.busy = True
+            from holdfast.services.worker.unit.asking import ask  # with asyncio, which no other job needs
+
             settings, make = params["ask"], partial(self._questions, one, batch)
             call = partial(ask, make, timeout_s=settings["timeout_s"], concurrency=settings["concurrency"])
             self._around.answers.run(call, partial(self._outcome, one), f"{self._job.job_key}/{one.task.name}")
