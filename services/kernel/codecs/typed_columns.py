@@ -70,7 +70,7 @@ def _decimals(values: Values, kind: pl.Decimal) -> pa.Array:
     try:
         return pa.array([None if value is None else value.quantize(unit, None, exactly) for value in values], arrow)
     except (ArithmeticError, pa.ArrowInvalid):  # NaN stays NaN, which Arrow refuses
-        return pa.array([value if value is not None and _fits(value, kind) else None for value in values], arrow)
+        return pa.array([_held(value, kind) for value in values], arrow)
 
 
 @lru_cache(maxsize=64)
@@ -79,12 +79,14 @@ def _exactly(precision: int, scale: int) -> tuple[Decimal, Context]:
     return Decimal((0, (1,), -scale)), Context(prec=precision, traps=[Inexact, InvalidOperation, Overflow])
 
 
-def _fits(value: Decimal | None, kind: pl.Decimal) -> bool:
+def _held(value: Decimal | None, kind: pl.Decimal) -> Decimal | None:
+    """The value with the digits of the type: of a zero Arrow does not take every exponent. None: it does not fit."""
     unit, exactly = _exactly(kind.precision, kind.scale)
     try:
-        return value is None or value.quantize(unit, None, exactly).is_finite()
+        found = None if value is None else value.quantize(unit, None, exactly)
     except ArithmeticError:
-        return False
+        return None
+    return found if found is not None and found.is_finite() else None
 
 
 def nested(kind: pl.DataType, unit: str | None) -> Column:
@@ -112,8 +114,10 @@ def _converted(value: Any, kind: Any, unit: str | None) -> Any:
         return {field.name: _converted(value.get(field.name), field.dtype, unit) for field in kind.fields}
     if isinstance(kind, pl.Datetime):
         return moment(value, unit)
-    if isinstance(kind, pl.Decimal) and not _fits(value, kind):
-        raise _Unfit
+    if isinstance(kind, pl.Decimal):
+        if (held := _held(value, kind)) is None:
+            raise _Unfit
+        return held
     return value
 
 

@@ -317,6 +317,13 @@ def test_a_decimal_that_its_type_does_not_hold_is_refused_whatever_arrow_does_wi
     assert Decoder({"d": "decimal(38,10)"}, "csv").decode([text.encode()], [0]).refused
 
 
+def test_a_zero_of_any_exponent_is_zero_also_beside_what_does_not_fit() -> None:
+    reader = Decoder({"d": "decimal(10,2)", "l": "list<decimal(10,2)>?"}, "json")
+    found = reader.decode([b'{"d": "0E+310", "l": ["0E+310", "0E-400"]}', b'{"d": "1E-9"}', b'{"d": "NaN"}'], [0] * 3)
+    assert found.rows.select("d", "l").rows() == [(Decimal("0.00"), [Decimal("0.00"), Decimal("0.00")])]
+    assert [at for at, _ in found.refused] == [1, 2]
+
+
 EXACT = ["1.5", "-1.50", "+2", ".5", "5.", "1e2", "007", "12345678.25"]
 
 
