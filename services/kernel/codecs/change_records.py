@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.services.kernel.codecs.texts import is_text
+from holdfast.services.kernel.codecs.texts import are_texts
 
 OP = "op"
 """The column of a stream that says what happened to the row: c (created), r (read at the start), u, d."""
@@ -103,7 +103,7 @@ class ChangeReader:
         """Records that can be read as JSON, and where each stands."""
         try:
             # msgspec does not look at names and values that it passes over
-            if is_text(b"\n".join(filter(None, values))):
+            if are_texts(values):
                 return list(map(self._decode, map(self._body, values))), places
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass

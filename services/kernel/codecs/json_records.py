@@ -17,7 +17,7 @@ import msgspec
 import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
-from holdfast.services.kernel.codecs.texts import half_of_a_pair, is_text, other_encoding, unmarked
+from holdfast.services.kernel.codecs.texts import are_texts, half_of_a_pair, other_encoding, unmarked
 from holdfast.services.kernel.codecs.typed_columns import (
     EXACT,
     Column,
@@ -66,8 +66,8 @@ class JsonReader:
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
         """Values by column, the records they come from, and why the others are refused."""
         refused: dict[int, str] = {}
-        whole = b"\n".join(filter(None, values))
-        apart = (self._exact is not None and _LOOSE.search(whole)) or not is_text(whole)
+        loose = self._exact is not None and _LOOSE.search(b"\n".join(filter(None, values)))
+        apart = loose or not are_texts(values)
         # a slice is decoded before the next one is made: it lies in the processor's cache, and its memory is used again
         payloads: Iterable[Any] = values if self._behind is None else map(self._behind, values)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 
 BOM = codecs.BOM_UTF8
 _MARKS = (  # those of UTF-32 begin as those of UTF-16 do
@@ -40,9 +41,9 @@ def half_of_a_pair(value: bytes) -> str:
     return "" if found is None else (found[1] or found[2]).decode()
 
 
-def is_text(joined: bytes) -> bool:
-    """True if records that were joined are UTF-8. With the frames of a registry they may not be, though each is."""
+def are_texts(records: Sequence[bytes | None]) -> bool:
+    """True if records are UTF-8. With the frame of a registry a record may not be, though its value is."""
     try:
-        return joined.isascii() or bool(joined.decode())
-    except UnicodeDecodeError:
+        return all(map(bytes.isascii, records)) or b"\n".join(records).decode() is not None  # type: ignore[arg-type]
+    except (UnicodeDecodeError, TypeError):  # some are none, or have no value
         return False
