@@ -7,7 +7,7 @@ only the entries are left that have changed since.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.schemas.checkpoints import Entry, Marker, unpack
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
@@ -15,7 +15,7 @@ from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.savepoints import Piece, Task
 from holdfast.services.client.holding import Holding
 from holdfast.services.client.saving import pieces_of_table
-from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.kernel.errors import CommandFailed, PositionGone
 from holdfast.services.kernel.operators.kind import EVERY_TASK
 from holdfast.services.kernel.plans.handed_over import split_by
 from holdfast.services.kernel.plans.layout import task_name
@@ -86,12 +86,23 @@ class _Unit:
 
     def read(self, hold: Holding) -> None:
         """Takes in the runs that came since the last look."""
-        runs, self._next = newer_runs(hold.log, hold.checkpoints(self.unit), self.found.log, self._next)
+        try:
+            runs, self._next = newer_runs(hold.log, hold.checkpoints(self.unit), self.found.log, self._next)
+        except PositionGone:  # the log of a small state is trimmed with every sweep
+            self._compare(hold.rebuilt(self.unit))
+            return
         for run in runs:
             self._marker = run.marker
             for part in run.parts:
                 if not part.sweep:
                     self._changed.update(unpack(part.entries))
+
+    def _compare(self, now: Rebuilt) -> None:
+        """Takes in the state as it is now, read again: what differs has changed, and what is not there is gone."""
+        before, after = dict(self.found.image.scan(b"")), dict(now.image.scan(b""))
+        differs: dict[bytes, bytes | None] = {key: value for key, value in after.items() if before.get(key) != value}
+        self._changed = differs | dict.fromkeys(before.keys() - after.keys())
+        self.found, self._marker, self._next = replace(now, image=self.found.image), now.marker, now.next_offset
 
     def changed(self) -> Iterator[Piece]:
         """Entries of what was read, by what each adds to the number of keys."""

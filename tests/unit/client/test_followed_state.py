@@ -64,6 +64,29 @@ def test_only_changes_come_later_and_windows_that_closed_are_gone() -> None:
     assert not any(b"X" in key or b"Y" in key for _, table, key in state if table == "panes"), "their windows closed"
 
 
+def test_a_log_that_was_trimmed_beyond_what_was_read_is_read_again_and_compared() -> None:
+    site = Site(SMALL)
+    feed(site, 0, 100)
+    site.run.advance(10)
+    hold, state = holding(site), State()
+    followed = FollowedState(hold, site.plan)
+    put(state, followed.base())
+    read = {one.unit.name: one._next for one in followed._units}
+    for first in range(100, 500, 50):
+        feed(site, first, first + 50)
+        site.run.advance(10)
+    logs = {unit.name: hold.checkpoints(unit) for unit in site.plan.units}
+    starts = hold.log.offsets([*logs.values()], "start")
+    trimmed = [name for name, log in logs.items() if starts[log] > read[name]]
+    assert any("totals" in name for name in trimmed)
+    held = hold.hold(60)
+    put(state, followed.rest(held.batch))
+    wanted = State()
+    put(wanted, at_rest(hold, held.batch))
+    assert state == wanted
+    assert sum(task.entries for task in followed.tasks().values()) == len(wanted)
+
+
 def test_a_job_that_is_not_held_at_the_batch_is_refused() -> None:
     site = Site(SMALL)
     feed(site, 0, 30)
