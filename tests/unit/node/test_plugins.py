@@ -60,3 +60,10 @@ def test_up_looks_before_it_starts_anything(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOLDFAST_PLUGINS", "absent")
     with pytest.raises(CommandFailed, match="HOLDFAST_PLUGINS names absent"):
         cluster.up(data_dir=folder / "data", kafka="nowhere.invalid:9092")
+
+
+def test_a_module_that_needs_a_session_of_spark_is_left_to_drivers(folder: Path) -> None:
+    (folder / "pyspark").mkdir()
+    (folder / "pyspark" / "__init__.py").write_text("class NoSession(RuntimeError): ...")
+    (folder / "heavy.py").write_text("from pyspark import NoSession\nraise NoSession('create one first')")
+    check_plugins("pyspark,heavy")
