@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from holdfast.schemas.commands import Command
 from holdfast.schemas.plans import Plan, Problem
 from holdfast.schemas.savepoints import Start
 from holdfast.services.client.submitting import Submitted, append_job, await_readers, awaited, submit
-from holdfast.services.kernel.errors import CommandFailed, JobRejected
+from holdfast.services.kernel.errors import CommandFailed, JobRejected, Retriable
 from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.view.door import Door
 from holdfast.services.view.lines import UnitLine
@@ -69,18 +70,29 @@ class OnCluster:
     ) -> str:
         until_s, placed_s = time.monotonic() + timeout_s, 0.0
         while time.monotonic() < until_s:
-            known = read_admitted(self._door.log, self._door.topics)
-            if (rejection := known.rejection(generation)) is not None:
-                raise JobRejected(rejection.problems)
-            if (plan := known.plan(generation)) is not None:
+            if (plan := self._plan(generation)) is not None:
                 check_begins(plan)
                 meanwhile()
-                lines = read_all(self._door).units(plan)
+                lines = self._units(plan)
                 placed_s = placed_s if any(not one.copies for one in lines) and placed_s else time.monotonic()
-                if all(map(_ready, lines)) or time.monotonic() - placed_s >= PLACES_S:
+                if (lines and all(map(_ready, lines))) or time.monotonic() - placed_s >= PLACES_S:
                     return generation
             time.sleep(LOOK_S)
         raise CommandFailed(f"the next generation of {raw.get('name')} does not stand by after {timeout_s:g} s")
+
+    def _plan(self, generation: str) -> Plan | None:
+        """The plan of the generation; None: it is not decided yet, or a busy broker does not say."""
+        with suppress(Retriable):
+            known = read_admitted(self._door.log, self._door.topics)
+            if (rejection := known.rejection(generation)) is not None:
+                raise JobRejected(rejection.problems)
+            return known.plan(generation)
+        return None
+
+    def _units(self, plan: Plan) -> list[UnitLine]:
+        with suppress(Retriable):
+            return read_all(self._door).units(plan)
+        return []
 
     def take_over(self, job: str, generation: str, begin: Start, timeout_s: float) -> Submitted:
         with Watch(self._door.log, self._door.topics) as watch:
