@@ -21,8 +21,6 @@ from holdfast.services.audit.replaying import replay
 
 SHARE = 2 / 3
 """Share of one CPU: two cores, each of a third of its speed."""
-COMPILING = 6
-"""The broker's Java compiles for a minute, in the same quota: so many times as long as what is measured."""
 STRUCK = ("count", "largest")
 PATIENCE_S = 180.0
 
@@ -39,7 +37,6 @@ def crowded(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     cluster.create(topic)
     with cluster.running(jobs.FAILOVER, topic, name=name, scheme="hybrid") as job:
         job.await_running()
-        steady(cluster, job, topic, record, COMPILING * scale.seconds)
         found = steady(cluster, job, topic, record, scale.seconds)
         cluster.say(f"  steady: {found}")
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -11,13 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.services.node.kafka import broker as broker_module
-from holdfast.services.node.kafka.broker import (
-    OPTIMISER,
-    OPTIMISER_NICENESS,
-    BrokerFailed,
-    BrokerRunning,
-    EmbeddedKafka,
-)
+from holdfast.services.node.kafka.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
 from holdfast.services.node.kafka.fencing import is_fenced
 from tests.support.kafka import create_topic, read, running_kafka, write
 from tests.support.processes import parent_of_one
@@ -56,16 +49,6 @@ def test_the_session_shares_a_broker(kafka: str) -> None:
     create_topic(kafka, "shared")
     write(kafka, "shared", VALUES)
     assert read(kafka, "shared", len(VALUES)) == VALUES
-
-
-def test_the_second_compiler_of_a_broker_lets_others_go_first(broker: EmbeddedKafka) -> None:
-    tasks = list(Path(f"/proc/{broker.pid}/task").iterdir())
-    named = {task: (task / "comm").read_text().strip() for task in tasks}
-    niceness = {task: os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in tasks}
-    optimisers = [task for task, name in named.items() if name.startswith(OPTIMISER)]
-    assert optimisers
-    assert {niceness[task] for task in optimisers} == {OPTIMISER_NICENESS}
-    assert {niceness[task] for task in tasks if task not in optimisers} == {os.getpriority(os.PRIO_PROCESS, 0)}
 
 
 def test_acknowledged_records_survive_a_kill_and_a_stop_and_after_a_kill_the_former_broker_is_fenced(

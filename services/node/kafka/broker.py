@@ -24,7 +24,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from holdfast.services.node.kafka import fencing, formatting
-from holdfast.services.node.machine import ports, priorities
+from holdfast.services.node.machine import ports
 from holdfast.services.node.machine.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
 from holdfast.services.node.machine.disk import put
 from holdfast.services.node.machine.java import Java, JavaMissing, find_java
@@ -45,26 +45,21 @@ a crash services/node/kafka/fencing.py ends its session at once."""
 SESSION_MS, HEARTBEAT_MS = 1_000, 200
 """Kafka's own default is 9 s: for so long nobody leads the partitions of a broker that was killed."""
 
-OPTIMISER, OPTIMISER_NICENESS = "C2 CompilerThre", 10
-"""Thread of Java's second compiler, by the name that Linux keeps. Its code answers requests with two thirds of the
-processor that the first compiler's takes, but for a minute it is busy with a fifth of a core, or with a whole one where
-it may be (docs/decisions/0228)."""
-
-# Measured on two cores, from start to first answer: 1.9 s, with the class-data archive 1.0 s. G1 starts no faster and
-# needs a fifth more CPU. Compiler threads that come and go would come with the priority that they please.
+# Measured on two cores, from start to first answer: 1.9 s, with the class-data archive 1.0 s. Stopping at C1 as well
+# makes it 0.8 s; once warm the median acknowledgement then takes 1.1 instead of 0.8 ms, but C2 is busy with a core of
+# two for the first minute (`bench latency` then: p50 170 ms instead of 45), and with a lower priority it holds up the
+# whole broker on a full machine (docs/decisions/0228). G1 starts no faster and needs a fifth more
+# CPU.
 JVM_FLAGS = (
     "-Xms128m",
     "-Xmx512m",
     "-XX:+UseSerialGC",
-    "-XX:-UseDynamicNumberOfCompilerThreads",
+    "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:-UsePerfData",
     "-Djava.awt.headless=true",
     "-Dlog4j2.configurationFile=log4j2.properties",
 )
-
-BRIEF = "-XX:TieredStopAtLevel=1"
-"""Flag of what ends after a moment: the first compiler alone."""
 
 
 class BrokerFailed(RuntimeError):
@@ -171,7 +166,7 @@ class EmbeddedKafka:
         try:
             self._fill(self._choose_port(), *fencing.SETTINGS)
             log = self._log.with_name("fence.out")
-            with fencing.lone_controller(_command(java, artifacts, BRIEF), self.data_dir, log, (lock,)) as controller:
+            with fencing.lone_controller(_command(java, artifacts), self.data_dir, log, (lock,)) as controller:
                 yield controller
         finally:
             os.close(lock)
@@ -224,7 +219,6 @@ class EmbeddedKafka:
                 )
                 self._answered = self._answers(deadline)
                 if self._answered:
-                    priorities.lower(self._child.pid, OPTIMISER, OPTIMISER_NICENESS)
                     return
                 # Someone else can be faster between our choosing a port and the broker's taking it.
                 if self._fixed_port or "Address already in use" not in self._log_tail():
@@ -262,7 +256,7 @@ class EmbeddedKafka:
         self._configure(self._choose_port())
         storage_tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"]
         log = self._log.with_name("format.out")
-        if Child([*command, BRIEF, *storage_tool], log=log, directory=self.data_dir).wait(START_TIMEOUT_S) != 0:
+        if Child([*command, *storage_tool], log=log, directory=self.data_dir).wait(START_TIMEOUT_S) != 0:
             raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{tail(log)}")
 
     def _fence_former(self, deadline: float) -> None:
