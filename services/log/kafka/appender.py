@@ -30,6 +30,11 @@ UNPLACED = "the first record for a partition was answered without its offset: it
 """A request that failed counts for the library as delivered once a later one was accepted, since brokers refuse a gap;
 but of a producer that is new to a partition they take whatever comes first."""
 
+UNNAMED = (
+    "the producer has ended, and the client library has lost the cause: most often this login has no right to write "
+    "(authorization)"
+)
+
 _SETTINGS: Mapping[str, str | int] = {
     "message.timeout.ms": 0,
     "retry.backoff.ms": 5,
@@ -124,7 +129,7 @@ class KafkaAppender:
             return call(timeout_s)
         except _OF_CALLBACKS as raised:
             cause = raised.__cause__ or raised
-            self._fatal = error_of(cause).str() if isinstance(cause, KafkaException) else str(cause)
+            self._fatal = error_of(cause).str() if isinstance(cause, KafkaException) else f"{UNNAMED} ({cause})"
             raise
 
     def _cause(self, error: KafkaError) -> str:
