@@ -82,10 +82,10 @@ class Registry:
             return found
 
     def _versions(self, id: int) -> tuple[tuple[str, int], ...]:
-        """Subjects of a schema with its version; none where the registry does not say. Raises Retriable."""
+        """Subjects of a schema with its version, for messages; none where the registry does not say."""
         try:
             found = self._ask("get_schema_versions", id, None, True)
-        except RegistryUnusable:  # an older registry, or no right to ask
+        except (RegistryUnusable, Retriable):  # an older registry, or no right to ask: no record waits for it
             return ()
         return tuple(sorted((one.subject, one.version) for one in found or ()))
 
