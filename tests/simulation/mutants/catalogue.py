@@ -187,7 +187,6 @@ from tests.simulation.mutants.sinks import (
     position_read_before_the_fence,
     rows_for_an_absent_sink_dropped,
     rows_in_doubt_forgotten,
-    suspended_copies_hold,
     unsent_frames_forgotten,
     unsent_rows_forgotten,
 )
@@ -343,7 +342,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(rows_in_doubt_forgotten, "replay differs", 7, "takeovers", run_ms=3_500),
     Mutant(unsent_frames_forgotten, "marker", 34, "unsent"),
     Mutant(kept_too_short, "replay differs", 92, "unsent"),
-    Mutant(suspended_copies_hold, "liveness", 49, "incidents"),
     Mutant(topic_ids_not_compared, "replaced", 0, "renewed"),
     Mutant(read_on_by_offset_alone, "replaced", 0, "renewed"),
     Mutant(rows_for_an_absent_sink_dropped, "replay differs", 0, "renewed"),

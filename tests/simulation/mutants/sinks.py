@@ -13,7 +13,6 @@ from holdfast.services.kernel.errors import Indefinite, TopicGone
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.portions import Portion
-from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.kept import KeptOutputs
 from holdfast.services.worker.unit.outputs import Outputs
 from tests.simulation.mutants.bug import method
@@ -132,9 +131,3 @@ def unsent_frames_forgotten(true: Any, self: Outputs, marker: Marker | None) -> 
 def kept_too_short(true: Any, self: KeptOutputs, batch: int) -> None:
     """Any marker empties what is kept."""
     true(self, 2**62)
-
-
-@method(Intake, "hold")
-def suspended_copies_hold(true: Any, self: Intake, batch: int, suspended: bool) -> None:
-    """An input that another unit of the worker reads, and for which its own leader waits."""
-    true(self, batch, False)
