@@ -50,9 +50,9 @@ class Fitted:
     def _table(self, widths: Sequence[int]) -> Table:
         table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
         for column, width in zip(self.columns, widths, strict=True):
-            table.add_column(Text(column), width=width)
+            table.add_column(_broken(Text(column), width), width=width)
         for row in self._rows:
-            table.add_row(*row)
+            table.add_row(*map(_broken, row, widths))
         return table
 
     def _widths(self, room: int) -> list[int] | None:
@@ -106,9 +106,16 @@ def _wrapped(text: Text, width: int) -> list[Text]:
     return list(lines)
 
 
+def _broken(cell: Text, width: int) -> Text:
+    """The lines of a cell. Left to itself the library cuts a word behind a space if both do not fit."""
+    return Text("\n").join(_wrapped(cell, width))
+
+
 def _filled(text: Text, width: int) -> Iterator[Text]:
     begin, end = 0, 0
     for word_begin, word_end in _words(text.plain):
+        if not end:
+            begin = word_begin
         if end > begin and cell_len(text.plain[begin:word_end]) > width:
             yield text[begin:end]
             begin = word_begin

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.schemas.plans import QueryState
@@ -32,6 +32,13 @@ def words(cells: Iterable[object]) -> set[str]:
     return {word for text in shown for word in text.split()}
 
 
+NARROW = ["", "", "", "", "___", "___", "____", "", "", "", "_______", ""]
+"""Heads of a table in which a cell has no room but for its longest word."""
+FIRST = [None, None, None, "________", None, None, None, None, None, 10_000, None, None]
+SECOND = [None, None, "___________", None, None, None, None, 100_000_000, " _________", None, None, 10_000_000_000]
+
+
+@example((NARROW, [FIRST, SECOND]))
 @given(
     st.integers(1, 12).flatmap(
         lambda columns: st.tuples(
