@@ -29,6 +29,7 @@ from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.decisions.gaps import skipping_units
 from holdfast.services.decisions.raises import may_raise
 from holdfast.services.kernel.errors import USAGE, CommandFailed
+from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.late.cut_logs import cuts_base, scan_cuts
 from holdfast.services.log.late.jobs import read_admitted, read_jobs
@@ -152,8 +153,8 @@ def gaps(log: Log, recording: Recording) -> dict[str, list[Gap]]:
 def answers(log: Log, recording: Recording) -> Callable[[str, int], Mapping[str, Answer]]:
     """Answers that users' code awaited, by unit and batch, as the cut log says."""
     named, units = asking(recording.plan), asking_units(recording.plan)
-    tasks = {f"{one.name}-{index}" for one in recording.plan.operators if one.name in named
-             for index in range(one.parallelism)}  # fmt: skip
+    operators = (one for one in recording.plan.operators if one.name in named)
+    tasks = {task_name(one.name, index) for one in operators for index in range(one.parallelism)}
     found, partition = Answers(tasks), Partition(recording.topics.cuts, 0)
     skipped = recording.skipped.get(partition, ())
     for offset, record in scan_cuts(log, partition, recording.base.upto) if units else ():

@@ -16,14 +16,15 @@ CURRENT_S = 30.0
 """A cluster that has just started needs ten seconds to know that all of its processes are of this release."""
 
 
-def _sleep() -> None:
+def rest() -> None:
+    """Lets a little time pass between two looks."""
     time.sleep(LOOK_S)
 
 
 def await_format(
     door: Door,
     timeout_s: float = CURRENT_S,
-    wait: Callable[[], None] = _sleep,
+    wait: Callable[[], None] = rest,
     *,
     format: int = max(formats.LEVEL, formats.CARRIED),
     what: str = "savepoints",

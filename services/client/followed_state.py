@@ -13,7 +13,7 @@ from holdfast.schemas.checkpoints import Entry, Marker, unpack
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.savepoints import Piece, Task
-from holdfast.services.client.holding import Holding
+from holdfast.services.client.holding import Holding, check_batch
 from holdfast.services.client.saving import pieces_of_table
 from holdfast.services.kernel.errors import CommandFailed, PositionGone
 from holdfast.services.kernel.operators.kind import EVERY_TASK
@@ -47,9 +47,7 @@ class FollowedState:
         """The last changes, once the job is held at the batch. Raises CommandFailed if it is not held any more."""
         yield from self.changes()
         for one in self._units:
-            if one.batch != batch:
-                found = f"{one.unit.name} has a checkpoint of batch {one.batch}, not of {batch}"
-                raise CommandFailed(found, "try again")
+            check_batch(one.unit, one.batch, batch)
             yield from one.whole(at_once=False)
 
     def tasks(self) -> dict[str, Task]:

@@ -21,7 +21,7 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.cuts import CutsSnapshot
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.topics import Partition
-from holdfast.services.client.current import CURRENT_S, await_format
+from holdfast.services.client.current import CURRENT_S, await_format, rest
 from holdfast.services.client.submitting import append
 from holdfast.services.decisions.cuts import CutLog, of_plan
 from holdfast.services.decisions.policies import ALIGNED, planned
@@ -34,17 +34,12 @@ from holdfast.services.log.protocol import Log
 from holdfast.services.view.door import Door
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 
-LOOK_S = 0.05
 AGAIN_S = 5.0
 """A pause that lets nobody reach the newest batch, as a former release writes it, is asked for again so often."""
 
 
 TRIES = 5
 """A checkpoint log may be trimmed while it is read."""
-
-
-def _sleep() -> None:
-    time.sleep(LOOK_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +53,12 @@ class Held:
     paused_s: float
 
 
+def check_batch(unit: UnitPlan, found: int, batch: int) -> None:
+    """Raises CommandFailed if the newest checkpoint of a unit is of another batch than the one of the hold."""
+    if found != batch:
+        raise CommandFailed(f"{unit.name} has a checkpoint of batch {found}, not of {batch}", "try again")
+
+
 class Holding:
     """Holds one generation of a job.
 
@@ -65,7 +66,7 @@ class Holding:
         wait: lets a little time pass.
     """
 
-    def __init__(self, door: Door, plan: Plan, wait: Callable[[], None] = _sleep) -> None:
+    def __init__(self, door: Door, plan: Plan, wait: Callable[[], None] = rest) -> None:
         self._door, self._plan, self._wait = door, plan, wait
         self._names = door.topics.job(plan.job, plan.generation)
         self._cuts = Partition(self._names.cuts, 0)
@@ -137,9 +138,7 @@ class Holding:
         """
         for unit in self._plan.units:
             found = self.rebuilt(unit)
-            if found.marker is None or found.marker.b != batch:
-                newest = 0 if found.marker is None else found.marker.b
-                raise CommandFailed(f"{unit.name} has a checkpoint of batch {newest}, not of {batch}", "try again")
+            check_batch(unit, found.batch, batch)
             yield unit, found
             found.image.close()
 

@@ -67,7 +67,8 @@ def _register(registry: Registry, sink: Sink, plan: OperatorPlan, what: str, pat
         what: the setting that is to hold it.
     """
     topics = sink.topics or [sink.topic]
-    return next(iter([_registered(registry, sink, topic, plan, what, patience=patience) for topic in topics]))
+    first, *_ = [_registered(registry, sink, topic, plan, what, patience=patience) for topic in topics]
+    return first
 
 
 def _one_of(query: str, spec: JobSpec) -> str:

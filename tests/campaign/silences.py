@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from bench.rig.following import Following
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.protocol import Log
@@ -14,33 +14,20 @@ from holdfast.services.log.protocol import Log
 POLL_S = 0.05
 
 
-class Follower:
+class Follower(Following):
     """Reads partitions, read_committed, from entering to leaving. seen: times of arrival, on the monotonic clock."""
 
     def __init__(self, log: Log, partitions: Iterable[Partition]) -> None:
-        self._reader = log.reader("follower")
-        self._reader.assign(dict.fromkeys(partitions, 0))
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+        super().__init__(log, "follower", partitions)
         self.seen: list[float] = []
 
-    def __enter__(self) -> Follower:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._reader.close()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            try:
-                chunks = self._reader.poll(POLL_S)
-            except Retriable:
-                continue
-            if any(chunk.messages for chunk in chunks):
-                self.seen.append(time.monotonic())
+    def _turn(self) -> None:
+        try:
+            chunks = self._reader.poll(POLL_S)
+        except Retriable:
+            return
+        if any(chunk.messages for chunk in chunks):
+            self.seen.append(time.monotonic())
 
 
 def silence_ms(seen: Sequence[float], since: float, until: float) -> int:

@@ -185,9 +185,19 @@ class BareKeys:
             refused.setdefault(place, f"a deletion: {reason}")
 
         column = self._columns.read(of_keys(keys, timestamps_ms), refuse)[0][self._name]
-        times = pl.Series(TIME, np.maximum(np.asarray(timestamps_ms, dtype=np.int64), 0) * 1_000)
-        kept = np.setdiff1d(np.arange(len(keys)), list(refused))
-        return Decoded(pl.DataFrame([column, times])[kept], kept, sorted(refused.items()))
+        return deleted([column], timestamps_ms, refused)
+
+
+def deleted(
+    columns: Sequence[pl.Series],
+    timestamps_ms: Sequence[int],
+    refused: Mapping[int, str],
+    unknown: tuple[int, ...] = (),
+) -> Decoded:
+    """Rows of the key columns, without those of keys that are refused; the time of each is that of the record."""
+    times = pl.Series(TIME, np.maximum(np.asarray(timestamps_ms, dtype=np.int64), 0) * 1_000)
+    kept = np.setdiff1d(np.arange(len(timestamps_ms)), list(refused))
+    return Decoded(pl.DataFrame([*columns, times])[kept], kept, sorted(refused.items()), unknown)
 
 
 def _registered(key: bytes) -> bytes:

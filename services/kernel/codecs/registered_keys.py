@@ -14,7 +14,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.decoding import Decoded
-from holdfast.services.kernel.codecs.fields import TIME
+from holdfast.services.kernel.codecs.deletions import deleted
 from holdfast.services.kernel.codecs.registered import HEADER, WHOLE, RegisteredReader, Schemas
 
 Refuse = Callable[[int, str], None]
@@ -99,9 +99,7 @@ class RegisteredDeletions:
             refused.setdefault(place, f"a deletion: {reason}")
 
         columns, lacking = self._keys.read(keys, refuse, unknown)
-        times = pl.Series(TIME, np.maximum(np.asarray(timestamps_ms, dtype=np.int64), 0) * 1_000)
-        kept = np.setdiff1d(np.arange(len(keys)), list(refused))
-        return Decoded(pl.DataFrame([*columns.values(), times])[kept], kept, sorted(refused.items()), lacking)
+        return deleted([*columns.values()], timestamps_ms, refused, lacking)
 
 
 def _apart(names: Mapping[str, str]) -> list[list[str]]:

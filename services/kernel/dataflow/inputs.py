@@ -15,7 +15,7 @@ from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
 from holdfast.services.kernel.dataflow.fed import Fed
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.merging import InputPartition, Merged
 from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout
 
 
@@ -97,22 +97,19 @@ class Inputs:
 
     def take(self, batch: int) -> dict[tuple[str, int], Fed]:
         """Hands out a batch that is ready, by task and slot."""
-        fed: dict[tuple[str, int], Fed] = {}
-        for name, partition in self._partitions.items():
-            merged = partition.take(batch)
-            rows = self._codecs[name].decode(merged.payloads)
-            one = Fed(rows, merged.watermark, merged.bytes, clock_us=merged.clock_us)
-            fed |= dict.fromkeys(self._slots[name], one)
-        return fed
+        return self._fed((name, one.take(batch)) for name, one in self._partitions.items())
 
     def held(self, batch: int) -> dict[tuple[str, int], Fed]:
         """The rows of a batch that is ready, by task and slot; it stays here."""
+        return self._fed((name, one.held(batch)) for name, one in self._partitions.items())
+
+    def _fed(self, found: Iterable[tuple[Partition, Merged]], newest: int | None = None) -> dict[tuple[str, int], Fed]:
+        """Rows by task and slot. newest: watermark of a partition to which no writer brings anything; None: its own."""
         fed: dict[tuple[str, int], Fed] = {}
-        for name, partition in self._partitions.items():
-            merged = partition.held(batch)
+        for name, merged in found:
+            at = merged.watermark if merged.writers or newest is None else newest
             rows = self._codecs[name].decode(merged.payloads)
-            one = Fed(rows, merged.watermark, merged.bytes, clock_us=merged.clock_us)
-            fed |= dict.fromkeys(self._slots[name], one)
+            fed |= dict.fromkeys(self._slots[name], Fed(rows, at, merged.bytes, clock_us=merged.clock_us))
         return fed
 
     # -- a line of tentative batches ----------------------------------------------------------------------------------
@@ -154,13 +151,9 @@ class Inputs:
         """
         found = {name: one.peek(batch, absent.get(name, frozenset())) for name, one in self._partitions.items()}
         newest = max(one.watermark for one in found.values() if one is not None and one.writers)
-        fed: dict[tuple[str, int], Fed] = {}
-        for name, merged in found.items():
-            assert merged is not None, f"{name}: batch {batch} is not here"
-            at = merged.watermark if merged.writers else newest
-            rows = self._codecs[name].decode(merged.payloads)
-            fed |= dict.fromkeys(self._slots[name], Fed(rows, at, merged.bytes, clock_us=merged.clock_us))
-        return fed
+        there = {name: one for name, one in found.items() if one is not None}
+        assert there.keys() == found.keys(), f"{found.keys() - there.keys()}: batch {batch} is not here"
+        return self._fed(there.items(), newest)
 
     def skip(self, marker: Marker) -> None:
         """Continues behind a batch that another copy has done."""

@@ -7,7 +7,6 @@ Source: JOBS "Python operators", PROTOCOL 4, decision 0225.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from inspect import iscoroutinefunction
 from random import Random
 from typing import Any, NoReturn, cast
@@ -22,11 +21,10 @@ from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import RowCodec
 from holdfast.services.kernel.operators.kind import Problems
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
+from holdfast.services.kernel.operators.typed_state import moment
 from holdfast.services.kernel.operators.user_code import Context, PythonOperator, Returned, has_timers
 from holdfast.services.kernel.operators.user_output import OutputShape, SeveralShapes
 from holdfast.services.kernel.operators.user_state import State
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NoState:
@@ -90,7 +88,7 @@ class Questions:
         rows = self._rows.slice(start, self._most)
         newest = rows[TIME].to_numpy().max(initial=NO_WATERMARK).item()
         random = Random(f"{self._task}/{self._batch}/{start}")
-        now = _EPOCH + timedelta(microseconds=max(newest, 0))
+        now = moment(max(newest, 0))
         ctx = Context(self._batch, self._watermark, random, now)
         awaited: Any = self._code.on_batch(rows, cast("State", NoState()), ctx)
         found: Returned = await awaited

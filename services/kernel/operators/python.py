@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any
@@ -25,6 +24,7 @@ from holdfast.services.kernel.operators.answered import AnsweredTask
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 from holdfast.services.kernel.operators.raises import Found, Places
+from holdfast.services.kernel.operators.typed_state import moment
 from holdfast.services.kernel.operators.user_code import (
     CodeUnavailable,
     Context,
@@ -48,9 +48,6 @@ _DISAGREES = (
     "code, or a library that it uses, is another version there, or what it raises depends on more than its arguments. "
     "Run the same versions everywhere; `on_error: fail` stops a job at what its code raises"
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-_FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _allowed: list[Sequence[str] | None] = [None]
 
 
@@ -315,7 +312,7 @@ class PythonTask:
         self, run: _Run, now_us: int, call: str, random: Random | None = None, *, by_clock: bool = False
     ) -> Context:
         self._state.begin(now_us, run.context.watermark_before)
-        now = _EPOCH + timedelta(microseconds=min(max(now_us, _FIRST_US), _LAST_US))
+        now = moment(now_us)
         random = random or Random(f"{self._task}/{run.context.batch}/{call}")
         batch, watermark = run.context.batch, run.context.watermark
         return Context(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MAX_ITEMS = 1000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_LAST_US = (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
+_FIRST_US = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
 _KEYS: dict[str, type] = {"string": str, "int": int}
 _SIMPLE: dict[str, Any] = {
     "string": str,
@@ -47,6 +49,11 @@ def micros(when: int | datetime) -> int:
     if isinstance(when, bool) or not isinstance(when, int):
         raise TypeError(f"a time is a datetime, or an int of microseconds since 1970, not {when!r}")
     return when
+
+
+def moment(time_us: int) -> datetime:
+    """The moment of a number of microseconds since 1970; the first or last one of the calendar where none has it."""
+    return EPOCH + timedelta(microseconds=min(max(time_us, _FIRST_US), _LAST_US))
 
 
 class Layout(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,18 +8,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from random import Random
 from typing import Any, ClassVar
 
 import polars as pl
 
 from holdfast.services.kernel.errors import HoldfastError, InvalidRecord
+from holdfast.services.kernel.operators.typed_state import moment
 from holdfast.services.kernel.operators.user_state import Key, State
 from holdfast.services.kernel.operators.user_timers import Timers
 from holdfast.services.kernel.suggestions import did_you_mean
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Returned = pl.DataFrame | Mapping[str, pl.DataFrame | None] | None
 """Rows; of an operator with several outputs, rows by output."""
 
@@ -51,7 +51,7 @@ class Context:
         """The time of day at which the batch was cut, by the clock of the worker that cut it. It never goes back, and
         is the same on every copy and in every replay. The job file asks for it by `clock: true`.
         """
-        return _EPOCH + timedelta(microseconds=max(0, self._by_clock().newest))
+        return moment(max(0, self._by_clock().newest))
 
     def set_timer(self, key: Key, when: int | datetime, clock: bool = False) -> None:
         """Sets a timer for a key: `on_timer` is called once the watermark has reached `when`; a time that it has passed

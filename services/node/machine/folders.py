@@ -37,8 +37,7 @@ def explained(error: OSError, data_dir: Path | None = None) -> tuple[str, str]:
     place = place.absolute()
     for folder, name, setting in _known(data_dir):
         if place.is_relative_to(folder):
-            hint = f"free some room, or {setting}" if error.errno in FULL else setting
-            return f"{name} {folder}: {cause(error, place, to_be_made=True)}", hint
+            return f"{name} {folder}: {cause(error, place, to_be_made=True)}", _fix(error, setting)
     return f"{place}: {cause(error, place)}", "free some room" if error.errno in FULL else ""
 
 
@@ -74,8 +73,11 @@ def using(folder: Path, setting: str) -> Iterator[None]:
         yield
     except OSError as error:
         place = folder.absolute()
-        hint = f"free some room, or {setting}" if error.errno in FULL else setting
-        raise CommandFailed(f"{place}: {cause(error, place, to_be_made=True)}", hint) from error
+        raise CommandFailed(f"{place}: {cause(error, place, to_be_made=True)}", _fix(error, setting)) from error
+
+
+def _fix(error: OSError, setting: str) -> str:
+    return f"free some room, or {setting}" if error.errno in FULL else setting
 
 
 def _user() -> str:

@@ -63,6 +63,12 @@ class _Asked:
     busy: bool = False
     why: str = ""
 
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The `ask` of its operator."""
+        found: Mapping[str, Any] = self.task.operator.params["ask"]
+        return found
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -169,7 +175,6 @@ class Answering:
         return [one for name, one in self._of_batch(batch).asked.items() if name not in known]
 
     def _sight(self, one: _Asked, now_ms: float) -> AnsweringView:
-        settings = one.task.operator.params
         return AnsweringView(
             leads=self._led,
             announced=self._heard,
@@ -180,23 +185,23 @@ class Answering:
             failures=one.failures,
             again_ms=one.again_ms,
             now_ms=now_ms,
-            retries=settings["ask"]["retries"],
-            on_error=str(settings.get("on_error") or "dead-letter"),
+            retries=one.settings["retries"],
+            on_error=str(one.task.operator.params.get("on_error") or "dead-letter"),
         )
 
     def _do(self, step: Step, one: _Asked) -> None:
-        batch, params = self._waiting.batch, one.task.operator.params
-        what = f"{params['python']}, batch {batch}: asked {plural(one.failures, 'time')}, {one.why}"
+        batch = self._waiting.batch
+        what = f"{one.task.operator.params['python']}, batch {batch}: asked {plural(one.failures, 'time')}, {one.why}"
         if step is Step.ANNOUNCE:
             self._announced = self._around.author.next()
             self._append(Answered(self._unit, one.task.name, 0, self._announced, part=0, parts=0, data=b""))
         elif step is Step.FAIL:
             raise InvalidRecord(f"{what}. `on_error: retry` waits until it is answered")
         elif step is Step.ASK:
-            one.busy = True
             from holdfast.services.worker.unit.asking import ask  # with asyncio, which no other job needs
 
-            settings, make = params["ask"], partial(self._questions, one, batch)
+            one.busy = True
+            settings, make = one.settings, partial(self._questions, one, batch)
             call = partial(ask, make, timeout_s=settings["timeout_s"], concurrency=settings["concurrency"])
             self._around.answers.run(call, partial(self._outcome, one), f"{self._job.job_key}/{one.task.name}")
         else:
@@ -216,7 +221,7 @@ class Answering:
                 one.rows,
                 batch=batch,
                 watermark=one.watermark,
-                most=one.task.operator.params["ask"]["rows"],
+                most=one.settings["rows"],
             )
         return one.questions
 
@@ -231,9 +236,7 @@ class Answering:
         if not one.why:
             return
         one.failures += 1
-        one.again_ms = self._around.clock_ms() + pause_ms(
-            one.failures, 1000 * one.task.operator.params["ask"]["pause_s"]
-        )
+        one.again_ms = self._around.clock_ms() + pause_ms(one.failures, 1000 * one.settings["pause_s"])
         if one.failures == 1 and self._waiting.asked.get(one.task.name) is one:
             detail = f"{one.task.name}, batch {self._waiting.batch}: {one.why}; it is asked again"
             event = Event(self._around.time_ms(), "no-answer", job=self._job.plan.job, unit=self._unit, detail=detail)

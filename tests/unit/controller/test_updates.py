@@ -32,8 +32,8 @@ class Fuse:
         return self.left == -1
 
 
-def two_updates(cluster: Cluster, fuse: Fuse | None = None) -> None:
-    """A job that is held becomes its next generation, and that the one after it."""
+def begin_job(cluster: Cluster) -> None:
+    """A job that runs and reads ten records, in a cluster that reads the newest format."""
     cluster.append(CLUSTER.assignments, assignments.encode(Assignment("test", 0, (), format=formats.NEWEST)))
     for index in range(2):
         cluster.fill("in", index, 5)
@@ -41,6 +41,11 @@ def two_updates(cluster: Cluster, fuse: Fuse | None = None) -> None:
     cluster.pass_s(0.1)
     cluster.submit(job())
     cluster.pass_s(0.3)
+
+
+def two_updates(cluster: Cluster, fuse: Fuse | None = None) -> None:
+    """A job that is held becomes its next generation, and that the one after it."""
+    begin_job(cluster)
     for number in (1, 2):
         if fuse is not None:
             fuse.lit = number == 2
@@ -70,13 +75,7 @@ def manifest_of(cluster: Cluster, number: int) -> Savepoint:
 
 def two_that_stand_by(cluster: Cluster, fuse: Fuse | None = None) -> None:
     """The same, by generations that stand by until a command has each take over."""
-    cluster.append(CLUSTER.assignments, assignments.encode(Assignment("test", 0, (), format=formats.NEWEST)))
-    for index in range(2):
-        cluster.fill("in", index, 5)
-    cluster.start("w1")
-    cluster.pass_s(0.1)
-    cluster.submit(job())
-    cluster.pass_s(0.3)
+    begin_job(cluster)
     for number in (1, 2):
         if fuse is not None:
             fuse.lit = number == 2
