@@ -252,26 +252,30 @@ class Sink(JobPart):
     topic_by: Text | None = None
     """A column, or an expression, whose text names the topic of a row, one of topics; a row for which it gives another
     text, or null, is a dead letter."""
-    format: Literal["json", "arrow", "avro", "json-schema"] = "json"
-    """json: a record is a row, a JSON object; arrow: it is an Arrow IPC stream of many rows, and has no key. avro and
-    json-schema: a row as a serializer of a Schema Registry writes it; `holdfast submit` registers the schema of the
-    columns."""
+    format: Literal["json", "arrow", "avro", "json-schema", "protobuf"] = "json"
+    """json: a record is a row, a JSON object; arrow: it is an Arrow IPC stream of many rows, and has no key. avro,
+    json-schema and protobuf: a row as a serializer of a Schema Registry writes it; `holdfast submit` registers the
+    schema of the columns."""
     subject: Text | None = None
-    """Of the Schema Registry, for avro and json-schema: where the schema is registered; null: as subject_strategy
-    says."""
+    """Of the Schema Registry, for avro, json-schema and protobuf: where the schema is registered; null: as
+    subject_strategy says."""
     subject_strategy: Strategy = "topic"
     """See the setting of a source."""
     record: Text | None = None
     """Full name of the record in its schema, such as shop.Order; null: Row. The strategies record and topic-record need
     it."""
-    key_format: Literal["avro", "json-schema"] | None = None
+    key_format: Registered | None = None
     """The record's key as a serializer of a Schema Registry writes it: under `key: json` a record of the columns that
-    identify a row, else the one column alone. Its schema is registered under the topic's name and -key; null: as `key`
-    says, without a schema."""
+    identify a row, else the one column alone (of protobuf, a message with this one field). Its schema is registered
+    under the topic's name and -key; null: as `key` says, without a schema."""
     key_schema_id: Annotated[Whole, Field(ge=0, le=2**31 - 1)] | None = None
     """Id of the registered schema of the key; null: `holdfast submit` registers it and writes it here."""
     schema_id: Annotated[Whole, Field(ge=0, le=2**31 - 1)] | None = None
     """Id of the registered schema, which each record names; null: `holdfast submit` registers it and writes it here."""
+    field_numbers: dict[Text, Annotated[Whole, Field(ge=1, le=2**29 - 1)]] = Field(default={})
+    """Of format protobuf: the number of each field of the message, one within a struct or a list of structs as o.a;
+    none: the columns in their order, from 1. `holdfast submit` writes those of the subject's newest schema here, so
+    that a field keeps its number."""
     key: Text = "json"
     """The record's key, whose murmur2 chooses the partition, as Kafka's own producers do. json: the columns that
     identify a row, as a JSON array, ["user-1"]; text: the one column that does, as it is, user-1; any other word: the
@@ -292,7 +296,7 @@ class Sink(JobPart):
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A sink without these settings is written as releases that do not have them write it."""
         written: dict[str, Any] = plain(self)
-        newer = ("record", "key_format", "key_schema_id", "topics", "topic_by")
+        newer = ("record", "key_format", "key_schema_id", "topics", "topic_by", "field_numbers")
         added = ("headers", "delete_when", "subject", "schema_id", *newer)
         left_out = {name: one for name, one in written.items() if name not in added or one not in ({}, None)}
         return {name: one for name, one in left_out.items() if name != "subject_strategy" or one != "topic"}

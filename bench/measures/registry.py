@@ -1,7 +1,7 @@
-"""Cost of reading by a Schema Registry: the same rows as JSON, Avro, Protobuf and JSON Schema, decoded by turns.
+"""Cost of a Schema Registry: the same rows as JSON, Avro, Protobuf and JSON Schema, decoded by turns, then written.
 
-In one thread, without a cluster or a registry: the CPU time of a batch in the decoder of a source. Beside them the bare
-readers of Avro bytes: ours, fastavro, and pyruhvro where somebody has installed it.
+In one thread, without a cluster or a registry: the CPU time of a batch in the decoder of a source and in the encoder of
+a sink. Beside them the bare readers of Avro bytes: ours, fastavro, and pyruhvro where somebody has installed it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader
 from holdfast.services.kernel.codecs.avro_schemas import parse
 from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.protobuf_schemas import message
 from holdfast.services.kernel.codecs.protobuf_schemas import parse as parse_protobuf
 from holdfast.services.kernel.codecs.registered import HEADER, WriterSchema
+from holdfast.services.kernel.codecs.registered_writing import registered_values
 
 FIELDS = {"id": "int", "user": "string", "price": "float", "ok": "bool", "at": "timestamp"}
 SCHEMA = {
@@ -70,9 +72,13 @@ def registry(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         for called, times in took.items():
             figures[f"{called}_{count}_records_per_s"] = round(count / statistics.median(times))
         for format in ("avro", "protobuf", "json-schema"):
-            ratios = [a / b for a, b in zip(of_json, took[format], strict=True)]
-            figures[f"{format}_{count}_over_json"] = round(statistics.median(ratios), 3)
+            figures[f"{format}_{count}_over_json"] = _ratio(of_json, took[format])
+            figures[f"write_{format}_{count}_over_json"] = _ratio(took["write_json"], took[f"write_{format}"])
     return figures
+
+
+def _ratio(of_json: Sequence[float], of_format: Sequence[float]) -> float:
+    return round(statistics.median([a / b for a, b in zip(of_json, of_format, strict=True)]), 3)
 
 
 def _by_turns(calls: dict[str, Callable[[], object]], batches: int) -> dict[str, list[float]]:
@@ -103,6 +109,10 @@ def _calls(count: int) -> dict[str, Callable[[], object]]:
         called: lambda decoder=decoder, values=values: decoder.decode(values, stamps)  # type: ignore[misc]
         for called, (decoder, values) in decoders.items()
     }
+    table = decoders["json"][0].decode(plain, stamps).rows
+    found["write_json"] = lambda: encode_json(table, FIELDS)
+    for format in ("avro", "protobuf", "json-schema"):
+        found[f"write_{format}"] = lambda format=format: registered_values(table, FIELDS, format, 1)  # type: ignore[misc]
     bare, every = RecordReader.of(parse(json.dumps(SCHEMA)), FIELDS, "us"), np.arange(count)
     theirs = fastavro.parse_schema(SCHEMA)
     found["bare_ours"] = lambda: bare.read(Records(avro, HEADER), every)

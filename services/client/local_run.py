@@ -73,7 +73,7 @@ def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
     for query in plain["queries"].values():
         if query["sink"]["format"] in FORMATS:
             without = dict.fromkeys(("subject", "schema_id", "record"))
-            query["sink"] |= {"format": "json", "subject_strategy": "topic", **without}
+            query["sink"] |= {"format": "json", "subject_strategy": "topic", "field_numbers": {}, **without}
         query["sink"] |= {"key_format": None, "key_schema_id": None}
     return JobSpec.model_validate(plain)
 

@@ -194,6 +194,7 @@ class _Draft:
             **({"tentative": True} if query in self._tentative else {}),
             **({"headers": dict(sink.headers)} if sink is not None and sink.headers else {}),
             **({} if sink is None or sink.schema_id is None else {"schema_id": sink.schema_id}),
+            **({} if sink is None or not sink.field_numbers else {"field_numbers": dict(sink.field_numbers)}),
             **({} if sink is None or sink.record is None else {"record": sink.record}),
             **({} if sink is None or sink.key_format is None else {"key_format": sink.key_format}),
             **({} if sink is None or sink.key_schema_id is None else {"key_schema_id": sink.key_schema_id}),

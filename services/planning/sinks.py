@@ -6,7 +6,7 @@ Source: JOBS "queries".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
@@ -14,7 +14,9 @@ from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.jobs import JobSpec, Sink
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs.fields import dtype, schema
+from holdfast.services.kernel.codecs.protobuf_messages import paths, unlike_names
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, names
+from holdfast.services.kernel.dataflow.sink_records import key_column
 from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from holdfast.services.kernel.operators.kind import Stream
@@ -71,9 +73,41 @@ def _schema_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
     elif sink.record is not None and not all(map(_WORD.fullmatch, sink.record.split("."))):
         yield Problem(f"{path}.record", f"'{sink.record}' is no name of a record", "record: shop.Order")
     yield from _named_key_problems(path, sink, rows)
-    if sink.format == "avro" and (bad := [*names(rows.fields)]):
-        message = f"avro has no field '{bad[0]}': names are letters, digits and _"
-        yield Problem(f"{path}.format", message, f'rename it in a select: "{bad[0]}" AS {_plain(bad[0])}')
+    yield from _name_problems(f"{path}.format", sink.format, rows.fields)
+    yield from _number_problems(f"{path}.field_numbers", sink, rows)
+
+
+def _name_problems(path: str, format: str, fields: Mapping[str, str]) -> Iterator[Problem]:
+    """Problems of names that a format does not take."""
+    if format in ("avro", "protobuf") and (bad := [*names(fields)]):
+        message = f"{format} has no field '{bad[0]}': names are letters, digits and _"
+        yield Problem(path, message, f'rename it in a select: "{bad[0]}" AS {_plain(bad[0])}')
+    elif format == "protobuf" and (alike := next(unlike_names(fields), None)):
+        message = f"'{alike[0]}' and '{alike[1]}' are one name in the JSON of protobuf"
+        yield Problem(path, message, f'rename one in a select: "{alike[1]}" AS {alike[1].lower()}_2')
+
+
+def _number_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
+    """Problems of the numbers of fields: one without any would get the place that another one may have."""
+    if not sink.field_numbers:
+        return
+    if sink.format != "protobuf":
+        yield Problem(path, f"a sink of format {sink.format} has none", "leave them out")
+        return
+    wanted = [*paths(rows.fields)]
+    if unknown := next((one for one in sink.field_numbers if one not in wanted), None):
+        yield Problem(f"{path}.{unknown}", f"there is no field '{unknown}'", suggest(unknown, wanted))
+    for one in wanted:
+        if one not in sink.field_numbers:
+            yield Problem(
+                f"{path}.{one}", "is missing: either every field has a number here, or none", "leave them out"
+            )
+            return
+    taken = dict[tuple[str, int], str]()
+    for one in wanted:
+        number, message = sink.field_numbers[one], one.rpartition(".")[0]
+        if (other := taken.setdefault((message, number), one)) != one:
+            yield Problem(f"{path}.{one}", f"{number} is the number of '{other}', too", "each has a number of its own")
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -87,10 +121,10 @@ def _named_key_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem
         return
     if sink.format == "arrow" or (sink.key == "json" and not rows.row_key):
         yield Problem(f"{path}.key_format", "these records have no key", "`key` names the column that is one")
-    bad = [] if sink.key != "json" else [*names({name: rows.fields[name] for name in rows.row_key})]
-    if sink.key_format == "avro" and bad:
-        message = f"avro has no field '{bad[0]}': names are letters, digits and _"
-        yield Problem(f"{path}.key_format", message, f'rename it in a select: "{bad[0]}" AS {_plain(bad[0])}')
+    alone = key_column(sink.key, rows.row_key)
+    written = [alone] if alone and sink.key_format == "protobuf" else [] if alone else rows.row_key
+    fields = {name: rows.fields[name] for name in written if name in rows.fields}
+    yield from _name_problems(f"{path}.key_format", sink.key_format, fields)
 
 
 def _plain(name: str) -> str:

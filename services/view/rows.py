@@ -52,12 +52,15 @@ def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
     if value is None or sink.params.get("format", "json") == "json":
         return [value or NO_ROW]
     from holdfast.services.kernel.codecs.arrow_records import UnfitRecord
+    from holdfast.services.kernel.codecs.protobuf_schemas import NoSchema
     from holdfast.services.kernel.dataflow.sink_records import json_rows
 
     try:
         return json_rows(sink)(value)
     except UnfitRecord:
         return [NO_ROW]
+    except NoSchema as error:
+        raise CommandFailed(f"rows of format protobuf cannot be shown: a schema {error}", "") from None
 
 
 def with_meta(row: bytes, partition: int, message: Message) -> dict[str, Any]:

@@ -93,6 +93,7 @@ JOB = {
     "Sink.record": "client/registering.py tests/unit/client/test_keys_of_a_registry.py",
     "Sink.key_format": "kernel/dataflow/sink_records.py tests/unit/client/test_keys_of_a_registry.py",
     "Sink.key_schema_id": "kernel/dataflow/sink_records.py tests/unit/client/test_keys_of_a_registry.py",
+    "Sink.field_numbers": "kernel/dataflow/sink_records.py tests/unit/client/test_registering.py",
     "Sink.schema_id": "kernel/dataflow/sink_records.py tests/unit/client/test_registering.py",
     "Sink.delete_when": "kernel/dataflow/sink_records.py tests/unit/test_metadata_columns.py",
     "Sink.partitions": "planning/plan.py",

@@ -11,7 +11,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from holdfast.services.kernel.codecs.protobuf_schemas import (
     is_repeated,
 )
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+from holdfast.services.kernel.codecs.typed_columns import EXACT, decimals
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -42,6 +44,8 @@ _MOST = 2**63 - 1
 _ENUM = 8
 """CPPTYPE_ENUM."""
 _NUMBERS = {1: "int", 2: "int", 3: "int", 4: "int", 5: "float", 6: "float"}
+_STRING = 9
+"""TYPE_STRING."""
 _UNSIGNED_64 = 4
 """CPPTYPE_UINT64."""
 Convert = Callable[[Any], Any]
@@ -205,8 +209,11 @@ def _of_field(field: FieldDescriptor, text: str, path: str, unit: str | None) ->
         return _of_one(field, text, path, unit)
     if not required.startswith("list<"):
         raise Unresolved(f"has {path} as repeated {_shown(field)}, expected {text}")
-    item = _of_one(field, required[len("list<") : -1], f"{path}[]", unit)
-    return lambda values: [item(value) for value in values]
+    inside = required[len("list<") : -1]
+    item = _of_one(field, inside, f"{path}[]", unit)
+    if field.cpp_type != MESSAGE or field_types.nullable(inside):
+        return lambda values: [item(value) for value in values]
+    return lambda values: [_there(item(value), inside) for value in values]
 
 
 def _of_one(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
@@ -219,6 +226,8 @@ def _of_one(field: FieldDescriptor, text: str, path: str, unit: str | None) -> C
             raise Unresolved(f"has {path} as {_shown(field)}, expected {text}; integers need the source's `unit`")
         factor = timestamps.US_PER_UNIT[unit] if unit != "ns" else 0
         return lambda value: _time(value * factor if factor else value // 1_000)
+    if field.type == _STRING and (written := _written(required)) is not None:
+        return written
     if not _fits(field, required):
         raise Unresolved(f"has {path} as {_shown(field)}, expected {text}")
     if field.cpp_type == _ENUM:
@@ -233,9 +242,8 @@ def _of_message(field: FieldDescriptor, text: str, path: str, unit: str | None) 
     required, name = field_types.required(text), field.message_type.full_name
     if name == TIMESTAMP and required == "timestamp":
         return lambda value: _time(value.seconds * 1_000_000 + value.nanos // 1_000)
-    if name in WRAPPERS:
-        inner = _of_one(field.message_type.fields_by_name["value"], text, path, unit)
-        return lambda value: inner(value.value)
+    if name in WRAPPERS or (not required.startswith("struct<") and _alone(field.message_type)):
+        return _value(field.message_type.fields_by_name["value"], text, path, unit)
     if not required.startswith("struct<"):
         raise Unresolved(f"has {path} as {_shown(field)}, expected {text}")
     parts = {one: (kind, _member(field.message_type, one, kind, f"{path}.{one}", unit))
@@ -249,6 +257,43 @@ def _of_message(field: FieldDescriptor, text: str, path: str, unit: str | None) 
         return found
 
     return struct
+
+
+def _alone(of: Descriptor) -> bool:
+    """True of a message that stands for its one field `value`, as a sink writes items that may be null."""
+    return [one.name for one in of.fields] == ["value"]
+
+
+def _there(value: Any, text: str) -> Any:
+    if value is None:
+        raise _Unfit(f"expected {text}, found null")
+    return value
+
+
+def _written(required: str) -> Convert | None:
+    """Conversion of a text as a sink writes it; None: the type is not written as one."""
+    if required.startswith("decimal"):
+        column = decimals(field_types.dtype(required))  # type: ignore[arg-type]
+        return lambda value: _read_text(
+            value, required, lambda: column([Decimal(value)])[0] if EXACT.fullmatch(value) else None
+        )
+    if required == "date":
+        return lambda value: _read_text(
+            value, required, lambda: date.fromisoformat(value) if len(value) == 10 else None
+        )
+    if required == "timestamp":
+        return lambda value: _read_text(value, required, lambda: timestamps.parse([value]).cast(_KIND)[0])
+    return None
+
+
+def _read_text(value: str, required: str, read: Callable[[], Any]) -> Any:
+    try:
+        found = read()
+    except ValueError:
+        found = None
+    if found is None:
+        raise _Unfit(f"expected {required}, found '{value[:40]}'")
+    return found
 
 
 def _member(of: Descriptor, name: str, text: str, path: str, unit: str | None) -> Callable[[Any], Any]:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from holdfast.services.kernel.codecs import fields as field_types
+from holdfast.services.kernel.codecs.protobuf_messages import message_schema
 
-FORMATS = {"avro": "AVRO", "json-schema": "JSON"}
+FORMATS = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """Registry's names for the schemas of a sink's format."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _AVRO: dict[str, Any] = {
@@ -28,14 +29,21 @@ _JSON: dict[str, dict[str, Any]] = {
 
 
 def schema_of(format: str, fields: Mapping[str, str], name: str = "Row") -> str:
-    """The text of the schema of rows with these columns. name: of the record."""
+    """The text of the schema of rows with these columns. name: of the record.
+
+    Raises NoSchema of protobuf_schemas.py where its library is missing.
+    """
+    if format == "protobuf":
+        return message_schema(fields, name)
     return _written(
         _record(name, fields) if format == "avro" else {"$schema": _DRAFT, "title": name, **_object(fields)}
     )
 
 
-def key_schema(format: str, text: str) -> str:
-    """The text of the schema of keys that are one value alone."""
+def key_schema(format: str, column: str, text: str) -> str:
+    """The text of the schema of keys that are one value alone; of Protobuf a message that has it alone."""
+    if format == "protobuf":
+        return message_schema({column: text}, "Key")
     name = field_types.required(text)
     if format == "avro":
         return _written(_avro(name, "Key")[1])
@@ -50,7 +58,7 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def names(fields: Mapping[str, str]) -> Iterator[str]:
-    """Names that Avro does not take, also those within structs."""
+    """Names that Avro and Protobuf do not take, also those within structs."""
     for name, text in fields.items():
         if not _NAME.fullmatch(name):
             yield name

@@ -21,6 +21,10 @@ from holdfast.services.kernel.codecs.avro_schemas import parse
 from holdfast.services.kernel.codecs.encoding import encode_json, keys, text_keys
 from holdfast.services.kernel.codecs.fields import optional, schema
 from holdfast.services.kernel.codecs.keys import partitions
+from holdfast.services.kernel.codecs.protobuf_messages import message_schema
+from holdfast.services.kernel.codecs.protobuf_records import MessageReader
+from holdfast.services.kernel.codecs.protobuf_schemas import message
+from holdfast.services.kernel.codecs.protobuf_schemas import parse as parse_protobuf
 from holdfast.services.kernel.codecs.registered import HEADER
 from holdfast.services.kernel.codecs.registered_writing import registered_key, registered_keys, registered_values
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, schema_of
@@ -81,7 +85,8 @@ def _encoded(operator: OperatorPlan, rows: pl.DataFrame) -> list[bytes]:
     format = operator.params.get("format", "json")
     if format not in FORMATS:
         return encode_json(rows, operator.fields)
-    return registered_values(rows, operator.fields, format, operator.params.get("schema_id", 0))
+    id, numbers = operator.params.get("schema_id", 0), operator.params.get("field_numbers", {})
+    return registered_values(rows, operator.fields, format, id, numbers)
 
 
 def _named_keys(operator: OperatorPlan, rows: pl.DataFrame, column: str, format: str) -> list[bytes | None]:
@@ -182,14 +187,20 @@ def _for_spark(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
 
 
 def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
-    """Reader of the rows in one of a sink's records, each as a JSON object. The reader may raise UnfitRecord."""
+    """Reader of the rows in one of a sink's records, each as a JSON object. The reader may raise UnfitRecord.
+
+    Raises NoSchema of protobuf_schemas.py where the library of Protobuf is missing.
+    """
     format = sink.params.get("format")
     if format == "json-schema":
         return lambda value: [value[HEADER:]]
-    if format not in ("arrow", "avro"):
+    if format not in ("arrow", "avro", "protobuf"):
         return lambda value: [value]
     fields = {name: optional(text) for name, text in sink.fields.items()}  # bounds of a window may be null
-    read = ArrowReader(fields).read if format == "arrow" else _avro_rows(fields)
+    if format == "protobuf":
+        read = _protobuf_rows(tuple(fields.items()), tuple(sink.params.get("field_numbers", {}).items()))
+    else:
+        read = ArrowReader(fields).read if format == "arrow" else _avro_rows(fields)
     return lambda value: encode_json(read(value), fields)
 
 
@@ -202,6 +213,23 @@ def _avro_rows(fields: dict[str, str]) -> Callable[[bytes | None], pl.DataFrame]
         columns = reader.read(records, first)
         if records.refused:
             raise UnfitRecord(records.refused[0])
+        return pl.DataFrame([column.alias(name) for name, column in zip(fields, columns, strict=True)])
+
+    return read
+
+
+@lru_cache(maxsize=64)
+def _protobuf_rows(
+    columns: tuple[tuple[str, str], ...], numbers: tuple[tuple[str, int], ...]
+) -> Callable[[bytes | None], pl.DataFrame]:
+    """Reader of the one row of a message. It may raise UnfitRecord."""
+    fields = dict(columns)
+    reader = MessageReader(message(parse_protobuf(message_schema(fields, given=dict(numbers))), (0,)), fields)
+
+    def read(value: bytes | None) -> pl.DataFrame:
+        columns, refused = reader.read([(value or b"")[HEADER + 1 :]])
+        if refused:
+            raise UnfitRecord(refused[0])
         return pl.DataFrame([column.alias(name) for name, column in zip(fields, columns, strict=True)])
 
     return read

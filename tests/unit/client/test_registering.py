@@ -61,7 +61,7 @@ def delivered(raw: dict[str, Any]) -> tuple[OperatorPlan, list[bytes]]:
     return next(one for one in made.operators if one.kind == "sink"), values
 
 
-@pytest.mark.parametrize("format", ["avro", "json-schema"])
+@pytest.mark.parametrize("format", ["avro", "json-schema", "protobuf"])
 def test_the_schema_is_registered_written_into_the_job_and_named_by_each_record(format: str) -> None:
     registry = Registry("mock://", {})
     raw = registered(job(format), registry)
@@ -87,6 +87,49 @@ def test_equal_columns_have_one_schema_under_the_subject_that_is_named() -> None
     ids = [one["queries"]["q"]["sink"]["schema_id"] for one in jobs]
     assert ids[0] == ids[1] != ids[2]
     assert registry.newest("out-value") is None
+
+
+def test_a_field_of_protobuf_keeps_its_number_in_every_later_job() -> None:
+    registry = Registry("mock://", {})
+    registered(job("protobuf", ["k", "at", "n"], record="shop.Order", key_format="protobuf"), registry)
+    raw = registered(job("protobuf", ["n", "n + 1 AS m", "k"], record="shop.Order", key_format="protobuf"), registry)
+    given = raw["queries"]["q"]["sink"]
+    assert given["field_numbers"] == {"n": 3, "m": 4, "k": 1}
+    newest = registry.newest("out-value")
+    assert newest is not None
+    assert (newest.id, newest.version) == (given["schema_id"], 2)
+    sink, (value,) = delivered(raw)
+    assert value[5:] == b"\0\n\1a\x18\5\x20\6"
+    assert list(rows_of(sink, value)) == [b'{"n":5,"m":6,"k":"a"}']
+    fewer = registered(job("protobuf", ["k", "n"], record="shop.Order"), registry)
+    assert fewer["queries"]["q"]["sink"]["schema_id"] == newest.id  # the message has all of these columns
+    with pytest.raises(JobRejected) as error:
+        registered(job("protobuf", ["k", "k AS n"]), registry)
+    assert [(one.path, one.message) for one in error.value.problems] == [
+        (
+            "queries.q.sink.format",
+            "version 2 of out-value has n as int64, and the column is string?, which is written as string",
+        )
+    ]
+    with pytest.raises(JobRejected, match=r"begins with the message shop.Order, and `record` is shop.Row"):
+        registered(job("protobuf", record="shop.Row"), registry)
+
+
+def test_numbers_of_fields_are_given_for_all_of_them_and_each_once() -> None:
+    def problems(format: str = "protobuf", select: list[str] | None = None, **numbers: int) -> list[tuple[str, str]]:
+        found = check(interpret(job(format, select, schema_id=1, field_numbers=numbers)), []).problems
+        return [(one.path.removeprefix("queries.q.sink."), one.message) for one in found]
+
+    assert problems(k=3, n=2, at=1) == []
+    assert problems("avro", k=1) == [("field_numbers", "a sink of format avro has none")]
+    assert problems(k=1, n=2, x=3) == [
+        ("field_numbers.x", "there is no field 'x'"),
+        ("field_numbers.at", "is missing: either every field has a number here, or none"),
+    ]
+    assert problems(k=1, n=2, at=2) == [("field_numbers.at", "2 is the number of 'n', too")]
+    assert problems(select=["k", "n AS a_b", "n AS aB"]) == [
+        ("format", "'a_b' and 'aB' are one name in the JSON of protobuf")
+    ]
 
 
 def test_a_job_without_an_id_is_refused_with_what_to_do() -> None:
