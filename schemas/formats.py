@@ -29,6 +29,8 @@ CLOCKED = PLANS
 """Frames may hold the time at which their batch was cut, from the same release on. The release before would take such a
 frame for damaged.
 """
+CLOCKED_SETTINGS = ("clock", "ask")
+"""Settings of a Python operator that need a cluster which has come to CLOCKED."""
 PRETENDED = "HOLDFAST_TEST_FORMAT"
 """For tests only: the newest format, or `@` and a file that holds it, if it is there."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.cuts import Gap
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, JobTopics
-from holdfast.services.audit.begun import begun, stored
+from holdfast.services.audit.begun import Begun, begun, stored
 from holdfast.services.audit.comparing import Counts, Difference
 from holdfast.services.audit.computing import Outcome, Replay, Taken
 from holdfast.services.audit.delivered import Found
@@ -53,6 +53,10 @@ class Report:
         return self.rows.exact and self.dead_letters.exact and not self.miscounted
 
 
+def _from_its_beginning(plan: Plan, topics: JobTopics, begin: Mapping[str, Begun] | None) -> Replay:
+    return Replay(plan, topics, first=plan.first_batch, begun=begin)
+
+
 def replay(
     log: Log,
     topics: ClusterTopics,
@@ -61,7 +65,7 @@ def replay(
     generation: str = "",
     first_batch: int = 1,
     progress: Callable[[int, int], None] = lambda batch, batches: None,
-    run_by: Callable[[Plan, JobTopics], Replay] = Replay,
+    run_by: Callable[[Plan, JobTopics, Mapping[str, Begun] | None], Replay] = _from_its_beginning,
 ) -> Report:
     """Runs a job again, up to the last batch that it has delivered.
 
@@ -69,7 +73,8 @@ def replay(
         job: its name, or name@generation. generation: default: the newest that was admitted.
         first_batch: compares from this batch on; all before are run again as well.
         progress: called with the batch done and the last one.
-        run_by: makes what computes the job; a test may hand in one that has computed it already.
+        run_by: makes what computes the job from its first batch on, of which it gets the state; a test may hand in one
+            that has computed it already.
 
     Raises:
         CommandFailed: there is no such job, or the log no longer holds what it was made of.
@@ -80,10 +85,10 @@ def replay(
     notes, first = _version_notes(recording.plan), recording.first
     seeded = recording.plan.seed is not None and recording.whole
     begin = begun(recording.plan, stored(log, recording.plan)) if seeded else None
-    if first:
-        run = Replay(recording.plan, recording.topics, first=first, begun=begin)
+    if recording.whole:
+        run = run_by(recording.plan, recording.topics, begin)
     else:
-        run = run_by(recording.plan, recording.topics)
+        run = Replay(recording.plan, recording.topics, first=first)
     settling = Settling(recording.plan, recording.base)
     run.raised, run.answers = where_raised(log, recording), answers(log, recording)
     run.skip(gaps(log, recording))

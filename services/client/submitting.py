@@ -94,7 +94,9 @@ def _clocked(raw: dict[str, Any]) -> bool:
 
 
 def _of_this_release(operator: object) -> bool:
-    return isinstance(operator, dict) and (bool(operator.get("clock")) or operator.get("ask") is not None)
+    return isinstance(operator, dict) and any(
+        operator.get(setting) not in (None, False) for setting in formats.CLOCKED_SETTINGS
+    )
 
 
 def awaited(record: Decision | Status | Event, generation: str) -> Submitted | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.schemas import reading
+from holdfast.schemas import formats, reading
 from holdfast.schemas.decided import Id
 from holdfast.schemas.job_operators import Python
 from holdfast.schemas.job_settings import FaultTolerance
@@ -119,8 +119,8 @@ class Drafter:
 def _too_new(spec: JobSpec) -> Iterator[Problem]:
     """Settings that a process of the release before, of which one may live, would read wrongly."""
     for name, operator in spec.operators.items():
-        for setting in ("clock", "ask") if isinstance(operator, Python) else ():
-            if getattr(operator, setting):
+        for setting in formats.CLOCKED_SETTINGS if isinstance(operator, Python) else ():
+            if getattr(operator, setting) not in (None, False):
                 hint = "submit the job again once every process of the cluster runs this release"
                 yield Problem(f"operators.{name}.{setting}", "a process of the release before lives", hint)
 

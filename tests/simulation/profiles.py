@@ -75,6 +75,8 @@ class Profile:
     """
     clocked: bool = False
     """Every job has an operator with timers by the time of day."""
+    updates: bool = False
+    """A person replaces the job by its next generation again and again."""
     continues: bool = False
     """Records that are gone before they were cut count as lost."""
     trims: bool = False
@@ -470,6 +472,15 @@ PROFILES: Mapping[str, Profile] = {
         fresh=0.5,
         metadata=True,
         idle_after_s=0.5,
+    ),
+    "updates": Profile(
+        {"strike": 3, "lag": 2, "stall": 0.5} | dict.fromkeys(("command", "resubmit"), 0),
+        ("filter", "totals", "windows"),
+        strikes=("plans dies", "assignments dies", "checkpoints dies", "checkpoints again", "cuts dies", "data dies"),
+        lags=("plans in", "assignments in", "checkpoints in", "checkpoints out", "cuts in"),
+        pause_ms=1_000,
+        slots=24,
+        updates=True,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

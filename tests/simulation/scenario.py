@@ -12,6 +12,7 @@ from tests.simulation.checks.outages import draw_fork, draw_results
 from tests.simulation.faults.catalogue import Fault, Roles, draw_faults
 from tests.simulation.processes.budgets import draw_budget, draw_surges
 from tests.simulation.processes.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
+from tests.simulation.processes.updating import Change, draw_changes
 from tests.simulation.profiles import PROFILES, Profile
 
 FIRST_FAULT_MS = 300
@@ -41,6 +42,7 @@ class Scenario:
     run_ms: int
     calm_ms: int | None = None
     drivers: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
 
 
 def _workers(random: Random, profile: Profile) -> int:
@@ -121,4 +123,5 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         length_ms,
         drawn_under.calm_ms,
         drivers,
+        tuple(draw_changes(Random(f"{seed_}/changes"), length_ms) if drawn_under.updates else ()),
     )

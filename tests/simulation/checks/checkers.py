@@ -23,7 +23,9 @@ from holdfast.schemas.cuts import NO_WATERMARK, Control, Cut, CutsSnapshot, Repl
 from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE, Header, unpack
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat
 from holdfast.schemas.plans import Ended, Plan
+from holdfast.schemas.savepoints import FIELD
 from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.services.audit import begun as beginnings
 from holdfast.services.audit.replaying import replay
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.decisions.assigned import Assigned
@@ -52,6 +54,7 @@ from tests.simulation.checks import (
     roots,
     standbys,
     switches,
+    updates,
     upgrades,
 )
 from tests.simulation.checks.global_checkpoints import GlobalCheckpoints, trimmed_too_far
@@ -125,9 +128,18 @@ def check(cluster: Cluster) -> list[str]:
     found += _snapshots(cluster)
     found += roots.check(cluster)
     found += _takeovers(cluster, generations)
+    every = {one.plan.generation: _CheckpointCheck(cluster, one) for one in generations}
+    carried = {one.plan.generation: [*every[one.plan.generation].run()] for one in generations}
+    found += updates.check(
+        cluster.broker.written,
+        {name: (one.plan, one.topics, every[name].states) for one in generations for name in [one.plan.generation]},
+    )
     for generation in generations:
-        checkpointed = _CheckpointCheck(cluster, generation)
-        found += checkpointed.run()
+        if not updates.led(generation.plan):
+            found += carried[generation.plan.generation]
+            continue
+        checkpointed = every[generation.plan.generation]
+        found += carried[generation.plan.generation]
         found += _images(cluster, generation, checkpointed.states)
         found += commits.check(cluster.broker, generation.plan, generation.topics, generation.ended)
         found += _every_record_is_cut(cluster, generation)
@@ -275,8 +287,10 @@ def _asked_to_end(written: list[Written]) -> Iterator[str]:
     for one in written:
         if one.partition.topic == TOPICS.submit:
             record = commands.decode(one.value)
-            if isinstance(record, commands.Command) and record.command in ("cancel", "drain"):
+            if isinstance(record, commands.Command) and record.command in ("cancel", "drain", "switch"):
                 asked.add(record.job)
+            elif isinstance(record, dict) and record.get(FIELD, {}).get("replaces"):
+                asked.add(NAME)
         if one.partition.topic == TOPICS.plans:
             end = decision_of(one)
             if isinstance(end, Ended) and end.job not in asked:
@@ -557,7 +571,9 @@ def _same_as_replayed(
     """
     if generation.topics.cuts not in cluster.broker.created:
         return
-    reference = Reference(generation.plan, generation.topics, states, vars(outputs)["MAX_FRAME_BYTES"])
+    plan = generation.plan
+    begin = None if plan.seed is None else beginnings.begun(plan, beginnings.stored(cluster.broker, plan))
+    reference = Reference(plan, generation.topics, states, vars(outputs)["MAX_FRAME_BYTES"], begin)
     named_job = generation.plan.generation
     try:
         with renewals.whole(cluster.broker, reference), roots.whole(cluster.broker):
@@ -596,7 +612,8 @@ class _CheckpointCheck:
         self._records: dict[Partition, list[tuple[int, checkpoints.CheckpointRecord]]] = {p: [] for p in partitions}
         self._images = {partition: MemoryImage() for partition in partitions}
         self._acked: dict[tuple[str, Partition], int] = {}
-        self._arrivals: dict[tuple[Partition, int], _Arrivals] = defaultdict(_Arrivals)
+        self._begins = generation.plan.first_batch
+        self._arrivals = defaultdict[tuple[Partition, int], _Arrivals](lambda: _Arrivals(self._begins))
         self._outputs = {
             name: [
                 (Partition(output.topic, target), task.index)
@@ -693,7 +710,8 @@ class _CheckpointCheck:
                 yield f"marker: {unit} marks batch {run.marker.b}, of which not all frames are on {target}"
         for task, cut in (run.marker.cuts.tasks if run.marker.cuts is not None else {}).items():
             # One behind is read again by a restart: another task's later cut may come before it in the log.
-            if task in self._sources[unit] and cut.batch > run.marker.b and not cut.final:
+            planted = run.marker.b <= self._begins
+            if task in self._sources[unit] and cut.batch > run.marker.b and not cut.final and not planted:
                 yield f"marker: {unit} marks batch {run.marker.b} with the cuts as of batch {cut.batch} of {task}"
         for position in run.marker.positions:
             key = (unit, Partition(position.topic, position.partition))
@@ -789,7 +807,10 @@ def _every_partition_is_read(cluster: Cluster, generation: Generation, log: CutL
             break  # from there on a person says where partitions begin
         for r in record.ranges if isinstance(record, Cut) else ():
             first.setdefault((record.task, r.partition), r.start)  # type: ignore[union-attr]
-    yield from (f"partitions: {task} begins partition {p} at {at}" for (task, p), at in first.items() if at > 0)
+    begins = {(task, r.partition): r.start for task, of in of_plan(generation.plan).tasks.items() for r in of.ranges}
+    for (task, p), at in first.items():
+        if at != begins.get((task, p), 0):
+            yield f"partitions: {task} begins partition {p} at {at}"
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.hosting.blocking import Call, Done
 from holdfast.services.kernel.errors import Fenced, Indefinite, Retriable
 from holdfast.services.log.memory import MemoryReader, MemoryTransactor, _Stored
-from holdfast.services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
+from holdfast.services.log.protocol import Appender, At, Chunk, Delivered, Described, Headers, Message, Rows
 from tests.simulation.kafka.broker import Broker
 from tests.simulation.kafka.names import kind_of
 from tests.simulation.kafka.timeline import Timeline
@@ -26,6 +26,8 @@ TRANSACTION_TIMEOUT_US = 5_000_000
 UNLED_US = 100_000, 4_000_000
 """For so long it is asked who leads a partition before the answer is that nobody does."""
 STEP_US = 20_000
+WAITED_FOR, UNANSWERED = "savepoint", 0.02
+"""Appender whose process waits for it, and the share of its requests that get no answer."""
 Item = Callable[[], None]
 
 
@@ -197,8 +199,8 @@ class Link:
         self.readers.append(reader)
         return reader
 
-    def appender(self, name: str) -> LinkAppender:
-        return LinkAppender(self)
+    def appender(self, name: str) -> Appender:
+        return WaitingAppender(self) if name == WAITED_FOR else LinkAppender(self)
 
     def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> LinkTransactor:
         return LinkTransactor(self, transactional_id)
@@ -362,6 +364,71 @@ class LinkAppender:
         if done is not None:
             self._due.append(partial(done, error, offset))
             self._link.wake()
+
+
+class WaitingAppender:
+    """Implements Appender: its process does nothing else until the broker has answered. Some requests it does not
+    answer, though what was sent before has arrived.
+
+    passes: called while it waits.
+    """
+
+    def __init__(self, link: Link, passes: Callable[[], None] = lambda: None) -> None:
+        self._link, self._passes = link, passes
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def append(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        done: Delivered | None = None,
+    ) -> None:
+        self._waiting.append(partial(self._land, partition, value, key, headers, timestamp_ms, done))
+
+    def poll(self) -> None:
+        """Nothing arrives but by flush."""
+
+    def flush(self, timeout_s: float) -> None:
+        self._passes()
+        arrive = len(self._waiting)
+        if self._link.random.random() < UNANSWERED:
+            arrive = self._link.random.randint(0, arrive)
+        while self._waiting:
+            if not self._link.answered or not arrive:
+                raise Retriable(f"{self._link.name}: {len(self._waiting)} records are not answered")
+            self._waiting.popleft()()
+            arrive -= 1
+        self._passes()
+
+    def close(self) -> None:
+        """What is not flushed is lost."""
+
+    def _land(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+        done: Delivered | None,
+    ) -> None:
+        self._link.broker.author = self._link.name
+        offset = self._link.broker.put(partition, value, key, headers, timestamp_ms)
+        if done is not None:
+            done(None, offset)
+
+
+class CommandLink(Link):
+    """That of a command of a person, which waits for each answer. passes: called while it does."""
+
+    passes: Callable[[], None] = staticmethod(lambda: None)
+
+    def appender(self, name: str) -> Appender:
+        return WaitingAppender(self, lambda: self.passes())
 
 
 class Unled(Retriable):

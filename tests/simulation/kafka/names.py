@@ -12,14 +12,14 @@ def kind_of(topic: str) -> str:
     if not topic.startswith(f"{TOPICS.prefix}."):
         return "sink" if topic.startswith("out-") else "source"
     words = topic.split(".")
-    return "data" if "data" in words else words[-1]
+    return next((kind for kind in ("data", "savepoints") if kind in words), words[-1])
 
 
 def replayed(topic: str) -> bool:
     """True if a replay, or a checker, reads it, of the topics of a job."""
     own = topic.startswith(f"{TOPICS.prefix}.")
     of_spark = ".commits." in topic or ".rows." in topic
-    return own and (of_spark or kind_of(topic) in ("cuts", "delivered", "progress", "dead-letters"))
+    return own and (of_spark or kind_of(topic) in ("cuts", "delivered", "progress", "dead-letters", "savepoints"))
 
 
 def profile_of(seed: str) -> str:

@@ -237,6 +237,11 @@ from tests.simulation.mutants.trimmed_cuts import (
     rows_trimmed_by_another_input,
     rows_trimmed_too_far,
 )
+from tests.simulation.mutants.updates import (
+    one_unit_is_behind,
+    switched_before_complete,
+    two_generations_deliver,
+)
 from tests.simulation.observers.formats import format_raised_at_once, newest_format_written
 from tests.simulation.observers.hasty import settled_at_once
 
@@ -420,6 +425,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(ended_at_its_last_marker, "ended early", 0, "retention", run_ms=1_500),
     Mutant(read_from_its_marker_on_a_new_line, "failed copy", 27, "retention", run_ms=1_500),
     Mutant(own_answer_taken, "replay differs", 7, "asks", run_ms=2_500),
+    Mutant(switched_before_complete, "carried", 3, "updates", run_ms=2_500),
+    Mutant(one_unit_is_behind, "position", 0, "updates", run_ms=2_500),
+    Mutant(two_generations_deliver, "two generations", 3, "updates", run_ms=3_500),
     Mutant(own_clock_read, "replay differs", 0, "clocked", run_ms=2_500),
     Mutant(missing_records_not_looked_for, "liveness", 7, "paced", run_ms=2_500),
     Mutant(records_passed_over_when_paced, "replay differs", 3, "stretched", run_ms=2_500),

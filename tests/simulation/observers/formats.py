@@ -1,9 +1,9 @@
 """Processes of two releases: nobody writes what a process that lives cannot read; and deliberate bugs of that rule.
 
 Source: decision 0078. Under profile `formats` replicas and controllers are of the release that reads SECOND; workers
-are of the one before, until they start again as new ones. Under profiles `budget`, `clocked` and `asks` all processes
-read SECOND, since jobs of these are planned with nothing less; under every other one they read FIRST alone, so that no
-history has a format to raise.
+are of the one before, until they start again as new ones. Under profiles `budget`, `clocked`, `asks` and `updates` all
+processes read SECOND, since jobs of these are planned with nothing less; under every other one they read FIRST alone,
+so that no history has a format to raise.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class reading:
 def released(profile: str) -> Iterator[None]:
     """The release of all processes that nothing else is said of."""
     drawn = PROFILES[profile]
-    at_once = profile == "budget" or drawn.tentative or drawn.clocked or drawn.asks
+    at_once = profile == "budget" or drawn.tentative or drawn.clocked or drawn.asks or drawn.updates
     newest = reading(SECOND if profile == "formats" or at_once else formats.FIRST)
     idle, live_us = mock.patch.object(proving, "IDLE", NEVER), AT_ONCE_US if at_once else LIVE_US
     with newest, idle, mock.patch.object(deciding, "LIVE_US", live_us):

@@ -8,6 +8,7 @@ from holdfast.schemas.frames import FLAG_END, Header, unpack
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.audit import computing
+from holdfast.services.audit.begun import Begun
 from holdfast.services.audit.computing import Outcome, Replay, Taken
 from holdfast.services.kernel.state.image import MemoryImage
 from tests.simulation.observers.images import State, named
@@ -30,12 +31,18 @@ class Reference(Replay):
 
     Args:
         states: as of these markers, by unit and batch. max_frame_bytes: as the workers had it.
+        begun: state with which the job begins; None: with none.
     """
 
     def __init__(
-        self, plan: Plan, topics: JobTopics, states: Mapping[tuple[str, int], State], max_frame_bytes: int
+        self,
+        plan: Plan,
+        topics: JobTopics,
+        states: Mapping[tuple[str, int], State],
+        max_frame_bytes: int,
+        begun: Mapping[str, Begun] | None = None,
     ) -> None:
-        super().__init__(plan, topics, max_frame_bytes)
+        super().__init__(plan, topics, max_frame_bytes, first=plan.first_batch, begun=begun)
         self._states = states
         self.frames: dict[Frame, tuple[int, int, int, int, int]] = {}
         self.differ: list[tuple[str, int]] = []

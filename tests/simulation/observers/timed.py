@@ -33,7 +33,9 @@ def early(terms: CheckpointPolicy, before_ms: float, captured_ms: float) -> str:
 
 
 def swept_early(unit: Checkpoints, now_ms: float) -> str:
-    """Fault of a sweep of a unit that has not ended; looked at before it begins."""
+    """Fault of a sweep of a unit that has not ended; looked at before it begins. One that rests is swept at once."""
+    if unit.rests:
+        return ""
     since_ms, interval_ms = now_ms - unit.swept_ms, unit._job.checkpoint.interval_ms
     if since_ms < interval_ms:
         return f"interval: swept {since_ms:.0f} ms after its last sweep, and not {interval_ms}"

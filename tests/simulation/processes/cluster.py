@@ -103,8 +103,8 @@ class Cluster:
         self.broker.create([TopicSpec(name, count) for name, count in job.topics.items()])
         self.broker.watch(Partition(TOPICS.events, 0), self._happened)
         self._user = Link("user", self.broker, self.timeline, Random(f"{seed}/user"))
-        self._hand: LinkAppender = self._user.appender("user")
-        if profile.clocked or profile.asks:
+        self._hand = LinkAppender(self._user)
+        if profile.clocked or profile.asks or profile.updates:
             # Such a job is planned once all processes are known to be of this release; it is submitted at once.
             current = Assignment("user", self.timeline.time_ms, (), format=formats.NEWEST)
             self.broker.put(Partition(TOPICS.assignments, 0), assignments.encode(current), None, None)

@@ -19,7 +19,7 @@ from unittest import mock
 import structlog
 
 from holdfast.schemas import commands
-from holdfast.schemas.assignments import job_key
+from holdfast.schemas.assignments import generation_of, job_key
 from holdfast.schemas.plans import Decision, Plan
 from holdfast.schemas.topics import generation
 from holdfast.services.controller import drafting
@@ -37,6 +37,7 @@ from tests.simulation.processes import budgets
 from tests.simulation.processes.cluster import OTHERWISE, Cluster
 from tests.simulation.processes.engine import describe
 from tests.simulation.processes.jobs import NAME, Feed
+from tests.simulation.processes.updating import Person
 from tests.simulation.report.coverage import observed
 from tests.simulation.report.story import tell
 from tests.simulation.scenario import Scenario
@@ -85,6 +86,7 @@ class History:
             scenario.seed, scenario.job, scenario.workers, scenario.replicas, scenario.controllers, scenario.calm_ms,
             scenario.drivers,
         )  # fmt: skip
+        self.person = Person(self.cluster)
         self.met: Counter[str] = Counter()
         self._made: list[Decision] = []
         self._generations: list[str] = []
@@ -98,6 +100,10 @@ class History:
             timeline.at(fed.at_ms * 1000, lambda fed=fed: self._feed(fed))  # type: ignore[misc]
         for fault in self.scenario.faults:
             timeline.at(fault.at_ms * 1000, lambda fault=fault: self._do(fault))  # type: ignore[misc]
+        for change in self.scenario.changes:
+            timeline.run(change.at_ms * 1000, cluster.wrong)
+            if not cluster.wrong:
+                self.person.update(change)
         timeline.run(self.scenario.run_ms * 1000, cluster.wrong)
         if not cluster.wrong:
             self._end()
@@ -188,13 +194,18 @@ class History:
         return admitted, made
 
     def _protected(self) -> bool:
-        """Every unit of every job is placed, and its copies are where its scheme wants them, if they have a place."""
+        """Every unit of every job is placed, and its copies are where its scheme wants them, if they have a place;
+        those of one that stands by wait.
+        """
         admitted, made = self._admitted()
         running = [plan for plan in made if admitted.ended(plan.generation) is None]
         if not made or (not running and not self._ended()):
             return False
         for one in (process.replica for process in self.cluster.replicas()):
-            if one is None or not one.core.known.acting or one.core.known.exposed():
+            if one is None or not one.core.known.acting:
+                return False
+            exposed = {generation_of(unit) for unit in one.core.known.exposed()}
+            if any((plan := admitted.plan(found)) is not None and not plan.stands_by for found in exposed):
                 return False
             placed = one.core.known.assigned.units()
             wanted = {f"{plan.job}@{plan.generation}/{unit.name}" for plan in running for unit in plan.units}
