@@ -14,7 +14,7 @@ from tempfile import gettempdir
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck
+from hypothesis import HealthCheck, is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -23,6 +23,7 @@ from xdist.workermanage import WorkerController
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 from holdfast.services.diagnostics.logger import drop_below
+from tests.support.examples import most
 from tests.support.kafka import running_kafka
 from tests.support.processor_limit import LIMIT_S, processor_limit
 from tests.support.processor_time import SPENT, by_folder, dearest, processor_s
@@ -40,8 +41,11 @@ os.environ.setdefault("HOLDFAST_CLUSTER_SECRET", "off")
 # To look for garbage as often as usual takes a sixth of the collection of tests, and a thirtieth of the tests.
 gc.set_threshold(50_000, 20, 50)
 
-# Machines are shared and noisy: no deadline an example, and slow generation is no failure.
-hypothesis_settings.register_profile("noisy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines are shared and noisy: no deadline an example, and slow generation is no failure. A law that does not say how
+# many examples it draws takes 30 in each run, other ones each time, and with --long hypothesis's own number.
+hypothesis_settings.register_profile(
+    "noisy", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=most(each_run=30, with_long=100)
+)
 hypothesis_settings.load_profile("noisy")
 
 
@@ -61,6 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: tests marked {CLUSTER_MARKS} belong to one of {CLUSTERS}")
         if _in_memory(item):
             item.add_marker(pytest.mark.timeout(0))
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.drawn)
     items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("docker", "spark", "slow")])
 
 

@@ -6,9 +6,10 @@ Two copies at once are in test_two_copies.py.
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 
@@ -41,7 +42,7 @@ def test_records_that_come_while_it_runs_are_batched_and_exact() -> None:
     check(cluster.rows, fed)
 
 
-@settings(max_examples=15)
+@examples(each_run=6, with_long=60)
 @given(st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["w1", "w2", "w3"])), max_size=5), st.integers(0, 99))
 def test_kills_at_any_turn_lose_and_double_nothing(kills: list[tuple[int, str]], seed: int) -> None:
     fed = orders(240, seed)
@@ -67,7 +68,7 @@ def test_kills_at_any_turn_lose_and_double_nothing(kills: list[tuple[int, str]],
     check(cluster.rows, fed)
 
 
-@settings(max_examples=4)
+@examples(each_run=2, with_long=20)
 @given(st.integers(1, 400), st.integers(0, 99))
 def test_cuts_that_run_ahead_of_slow_transactions_keep_their_own_records(turns: int, seed: int) -> None:
     """Several batches are cut and decoded before the first of them is processed."""
@@ -84,7 +85,7 @@ def test_cuts_that_run_ahead_of_slow_transactions_keep_their_own_records(turns: 
     check(cluster.rows, fed)
 
 
-@settings(max_examples=8)
+@examples(each_run=4, with_long=40)
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_zombie_that_wakes_after_its_successor_started_changes_nothing(before: int, during: int) -> None:
     fed = orders(300)

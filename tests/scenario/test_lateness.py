@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import NO_WATERMARK, Cut
@@ -21,6 +21,7 @@ from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.worker.core.idling import Question
 from holdfast.services.worker.sources.user_topic import SourceFeed
+from tests.support.examples import examples
 from tests.support.operators import Harness
 
 FIELDS = {"n": "int", "at": "timestamp"}
@@ -117,7 +118,7 @@ stretches = st.lists(
     ),
     max_size=8,
 )
-quick = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = examples(each_run=40, with_long=400)
 
 
 @quick

@@ -185,7 +185,7 @@ def other() -> Iterator[OtherProcess]:
 
 @pytest.mark.parametrize("name", JOBS)
 # A smaller example would take minutes.
-@examples(each_run=6, with_long=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@examples(each_run=4, with_long=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(some=batches, disorder=st.integers(0, 2**16))
 def test_payloads_do_not_depend_on_process_order_of_frames_or_restores(
     other: OtherProcess, name: str, some: list[dict[str, Rows]], disorder: int

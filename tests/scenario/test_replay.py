@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas import plans
@@ -20,6 +20,7 @@ from holdfast.services.log.memory import MemoryMessage
 from holdfast.services.planning.loading import load
 from tests.scenario.test_contract_example import JOB as CONTRACT_JOB
 from tests.scenario.test_contract_example import flights, weather
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders
 
@@ -98,7 +99,7 @@ def test_rows_of_another_job_in_the_same_topic_are_left_out() -> None:
     assert [note for note in report.notes if "1 record not of this job" in note]
 
 
-@settings(max_examples=10)
+@examples(each_run=4, with_long=40)
 @given(st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["w1", "w2", "w3"])), max_size=5), st.integers(0, 99))
 def test_a_run_with_restarts_replays_exact_while_it_runs_and_after_its_end(
     kills: list[tuple[int, str]], seed: int

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas import progress
@@ -18,6 +18,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.worker.core import cutting
 from holdfast.services.worker.process.loop import Worker
 from holdfast.services.worker.unit import trimmer
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 
@@ -48,7 +49,7 @@ def everywhere(cluster: MemoryCluster, *copies: Worker | tuple[Worker, Flags]) -
 
 
 @pytest.mark.parametrize("secondary", SECONDARIES)
-@settings(max_examples=3)
+@examples(each_run=2, with_long=20)
 @given(st.integers(1, 500), st.integers(0, 99))
 def test_a_secondary_of_any_kind_takes_over(secondary: str, turns: int, seed: int) -> None:
     fed = orders(240, seed)
@@ -63,7 +64,7 @@ def test_a_secondary_of_any_kind_takes_over(secondary: str, turns: int, seed: in
     check(cluster.rows, fed)
 
 
-@settings(max_examples=6)
+@examples(each_run=3, with_long=30)
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 200), st.sampled_from(["cold", "hot"]))
 def test_a_primary_that_stalls_and_returns_gets_its_place_back(before: int, stalled: int, both: int, kind: str) -> None:
     fed = orders(300)
@@ -151,7 +152,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=20)
+@examples(each_run=8, with_long=80)
 @given(steps, st.integers(0, 99), st.sampled_from([0, 25]))
 def test_results_are_exact_whatever_the_flags_and_whichever_worker_stalls(
     history: list[tuple[int, int, int, tuple[str, str, str], int | None]], seed: int, delivery_turns: int

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas import cuts
 from holdfast.schemas.cuts import LOADED_WATERMARK, Cut
 from holdfast.schemas.topics import Partition
 from holdfast.services.audit.replaying import replay
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """
@@ -146,7 +147,7 @@ def test_an_idle_stream_does_not_follow_the_table_and_its_later_rows_are_not_lat
     assert max(c.watermark for c in decided(cluster) if c.task.startswith("orders")) < LOADED_WATERMARK
 
 
-@settings(max_examples=10)
+@examples(each_run=4, with_long=40)
 @given(st.lists(st.tuples(st.integers(1, 300), st.sampled_from(["w1", "w2"])), min_size=1, max_size=5))
 def test_a_table_is_loaded_first_whatever_worker_is_killed_while_it_is(kills: list[tuple[int, str]]) -> None:
     cluster = started("w1", "w2")

@@ -1,9 +1,9 @@
 """Search for the history that shows a deliberate bug: `python -m tests.simulation.catching [NAME ...]`.
 
 A change of the product changes what follows from a seed, so a recorded one is where the search begins, and no more:
-within BUDGET_MS of simulated time others are tried, the shortest first; then under a profile the first ones, else those
+within a budget of simulated time others are tried, the shortest first; then under a profile the first ones, else those
 first whose histories have several units, standbys and many faults. A bug that needs a rare coincidence, one history in
-forty or so, may be in none of them: if all have failed, the search continues with other seeds for WIDER_MS. The tests
+forty or so, may be in none of them: with --long, if all have failed, the search continues with other seeds. The tests
 remember what was found last. `--record` writes what was found into mutants/catalogue.py; `--remembered --record` those
 histories that the tests have found, at no cost: a test that searches takes 10 to 100 times as long as another.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.simulation.mutants import catalogue
 from tests.simulation.mutants.catalogue import EQUIVALENT, MUTANTS, RUN_MS, Mutant
@@ -30,10 +30,22 @@ RICH = (1, 3, 45, 21, 38, 103, 97, 193, 174, 167, 166, 233)
 AIMED = range(16)
 """Under a profile that is aimed at a bug any of these may catch it."""
 SEEDS = 500
-BUDGET_MS = 120_000
-"""Simulated time of faults in which a test looks for a history that catches a bug; most take 1,500 to 5,000."""
-WIDER_MS = 600_000
-"""And after that: 120 histories of 5,000 take 160 to 200 s of a core, which is less than a test may take."""
+
+
+class Budget(NamedTuple):
+    """Simulated time of faults in which a test looks for a history that catches a bug; most take 1,500 to 5,000.
+
+    first_ms: for those that are recorded, remembered, short or rich. wider_ms: for the seeds that follow.
+    """
+
+    first_ms: int
+    wider_ms: int
+
+
+EACH_RUN = Budget(30_000, 0)
+"""Ten histories or so, 10 s of a core: whoever changes the product waits for every bug whose history has moved."""
+WITH_LONG = Budget(120_000, 600_000)
+"""120 histories of 5,000 take 160 to 200 s of a core, which is less than a test may take."""
 SHORT_MS, SHORT_SEEDS = (1_500, 2_500, 3_500), range(10)
 SHORT_TRIED = 3
 CACHE = Path(__file__).parents[2] / ".pytest_cache" / "v" / "mutants"
@@ -51,9 +63,10 @@ def caught(mutant: Mutant) -> Outcome | None:
     return found if found.wrong and mutant.checker in (ANY, found.kind) else None
 
 
-def promising(mutant: Mutant, remembered: tuple[int, int] | None = None) -> Iterator[Mutant]:
-    """Histories, each once: the remembered one and the recorded one, short ones, others, of BUDGET_MS together; then
-    the seeds that follow, of WIDER_MS together.
+def promising(
+    mutant: Mutant, remembered: tuple[int, int] | None = None, budget: Budget = WITH_LONG
+) -> Iterator[Mutant]:
+    """Histories, each once: the remembered one and the recorded one, short ones, others; then the seeds that follow.
 
     remembered: seed and run_ms of the one that caught it last.
     """
@@ -61,9 +74,9 @@ def promising(mutant: Mutant, remembered: tuple[int, int] | None = None) -> Iter
     short = ((seed, run_ms) for run_ms in SHORT_MS if run_ms < mutant.run_ms for seed in near[:SHORT_TRIED])
     found = [remembered] if remembered is not None else []
     order = dict.fromkeys([*found, (mutant.seed, mutant.run_ms), *short, *((seed, mutant.run_ms) for seed in near)])
-    yield from _within(BUDGET_MS, (mutant._replace(seed=seed, run_ms=run_ms) for seed, run_ms in order))
+    yield from _within(budget.first_ms, (mutant._replace(seed=seed, run_ms=run_ms) for seed, run_ms in order))
     others = (seed for seed in count() if (seed, mutant.run_ms) not in order)
-    yield from _within(WIDER_MS, (mutant._replace(seed=seed) for seed in others))
+    yield from _within(budget.wider_ms, (mutant._replace(seed=seed) for seed in others))
 
 
 def _within(budget_ms: int, histories: Iterable[Mutant]) -> Iterator[Mutant]:
@@ -74,9 +87,9 @@ def _within(budget_ms: int, histories: Iterable[Mutant]) -> Iterator[Mutant]:
         yield history
 
 
-def catching(mutant: Mutant, remembered: tuple[int, int] | None = None) -> Mutant | None:
+def catching(mutant: Mutant, remembered: tuple[int, int] | None = None, budget: Budget = WITH_LONG) -> Mutant | None:
     """With the first history that catches it; None: none of those that the budget is enough for."""
-    return _first(promising(mutant, remembered))
+    return _first(promising(mutant, remembered, budget))
 
 
 def searched(mutant: Mutant) -> Mutant | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.operators import Harness
 
 LEFT, RIGHT = {"k": "string?", "x": "int"}, {"id": "string?", "x": "int"}
@@ -41,7 +42,7 @@ BATCHES = st.lists(
 
 @pytest.mark.parametrize("kind", ["left", "inner"])
 @pytest.mark.parametrize("within_s", [None, 3])
-@settings(max_examples=30)
+@examples(each_run=10, with_long=100)
 @given(batches=BATCHES)
 def test_rows_are_those_of_one_piece_restored_or_not(kind: str, within_s: int | None, batches: list[Any]) -> None:
     """A right row that is behind the watermark counts for left rows that have not come out yet."""

@@ -187,7 +187,7 @@ def _of_slot(case: Case, slot: int, row: dict[str, Any], time: int) -> dict[str,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", EACH_ROW)
-@examples(each_run=6, with_long=60)
+@examples(each_run=4, with_long=60)
 @given(data=st.data(), lateness=st.integers(0, 10 * SECOND), chance=st.randoms(use_true_random=False))
 def test_the_rows_are_the_same(case: str, data: st.DataObject, lateness: int, chance: random.Random) -> None:
     assert_same(EACH_ROW[case], all_rows, drawn(EACH_ROW[case], data), lateness, chance)
@@ -195,7 +195,7 @@ def test_the_rows_are_the_same(case: str, data: st.DataObject, lateness: int, ch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", LAST_ROW)
-@examples(each_run=6, with_long=60)
+@examples(each_run=4, with_long=60)
 @given(data=st.data(), lateness=st.integers(0, 10 * SECOND), chance=st.randoms(use_true_random=False))
 def test_the_last_row_of_each_key_is_the_same(
     case: str, data: st.DataObject, lateness: int, chance: random.Random
@@ -220,7 +220,7 @@ def assert_same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", AT_ONCE)
-@examples(each_run=6, with_long=60)
+@examples(each_run=4, with_long=60)
 @given(data=st.data(), lateness=st.integers(0, 10 * SECOND), chance=st.randoms(use_true_random=False))
 def test_rows_judged_as_they_come_are_the_same_in_any_batches(
     case: str, data: st.DataObject, lateness: int, chance: random.Random

@@ -6,13 +6,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
+from tests.support.examples import examples
 from tests.support.operators import Harness
 from tests.unit.planning.jobs import job, plan, problems, routes, source
 
@@ -146,7 +147,7 @@ def test_at_once_each_row_is_compared_with_all_that_are_open(some: list[tuple[Ro
         passed += expected
 
 
-@settings(max_examples=40)
+@examples(each_run=15, with_long=100)
 @given(st.lists(rows, max_size=40), st.integers(0, 12), st.randoms(use_true_random=False))
 def test_batches_order_and_restores_within_lateness_make_no_difference(some: Rows, lateness: int, random: Any) -> None:
     """In one piece: by event time, then by content."""

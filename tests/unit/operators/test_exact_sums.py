@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs.fields import schema
@@ -28,6 +28,7 @@ from holdfast.services.kernel.operators.exact_sums import (
 )
 from holdfast.services.kernel.operators.grouping import Grouping, State
 from holdfast.services.kernel.state.keyed import decode_value, encode_value
+from tests.support.examples import examples
 from tests.support.operators import Harness
 
 FIELDS = {"k": "string", "v": "float?"}
@@ -67,7 +68,7 @@ def same(a: float | None, b: float) -> bool:
     return a == b or (a is not None and math.isnan(a) and math.isnan(b))
 
 
-@settings(max_examples=300)
+@examples(each_run=100, with_long=1_000)
 @given(st.lists(FLOATS, min_size=1, max_size=40), st.randoms(use_true_random=False))
 def test_a_sum_is_that_of_fractions_rounded_once_however_it_is_split(terms: list[float], chance: random.Random) -> None:
     expected = rounded(terms)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
+from tests.support.examples import examples
 from tests.support.operators import Harness
 
 LEFT = {"k": "string?", "x": "int"}
@@ -58,7 +59,7 @@ def pairs(left: Rows, right: Rows, kind: str, least: int, most: int) -> list[tup
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("between", [[-5, 5], [-2, 7], [3, 8], [-9, -4]])
-@settings(max_examples=25)
+@examples(each_run=10, with_long=100)
 @given(some=batches)
 def test_rows_are_those_of_one_piece(kind: str, between: list[float], some: list[Any]) -> None:
     harness = Harness("join", params(kind, between=between), LEFT, RIGHT)

@@ -166,7 +166,7 @@ def other() -> Iterator[OtherProcess]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-@examples(each_run=6, with_long=60)
+@examples(each_run=4, with_long=60)
 @given(data=st.data())
 def test_the_payloads_are_the_same_in_another_process_and_after_restores(
     other: OtherProcess, case: str, data: st.DataObject

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import NO_WATERMARK
@@ -20,6 +20,7 @@ from holdfast.services.kernel.operators.operator import TIME, BatchContext, Oper
 from holdfast.services.kernel.operators.ranking import Order
 from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.operators.top import Top, TopOfWindows
+from tests.support.examples import examples
 from tests.support.operators import Harness
 from tests.support.tables import DictTables
 
@@ -106,7 +107,7 @@ def test_windows_are_ranked_by_key() -> None:
 
 @pytest.mark.parametrize("row_key", [(), ("of", "name")])
 @pytest.mark.parametrize("ascending", [False, True])
-@settings(max_examples=15)
+@examples(each_run=6, with_long=60)
 @given(
     batches=st.lists(
         st.lists(
@@ -315,7 +316,7 @@ def test_a_ranking_is_deleted_once_the_watermark_has_passed_its_end() -> None:
 
 
 @given(rows=st.lists(TIMED, max_size=30), data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(each_run=20, with_long=60)
 def test_batches_do_not_change_where_a_ranking_begins(rows: list[tuple[str, int, int]], data: st.DataObject) -> None:
     def last(sizes: list[int]) -> dict[Any, Any]:
         task, found, at, watermark = forgetting(), dict[Any, Any](), 0, 0

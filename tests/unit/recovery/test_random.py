@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from unittest import mock
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.schemas.assignments import Change
 from holdfast.services.recovery.core import recovery
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
+from tests.support.examples import examples
 from tests.unit.recovery.world import NEW, OLD, OTHER, Worker, World, plan
 
 NAMES = ("w1", "w2", "w3", "w4")
@@ -78,7 +79,7 @@ def only_shown_lead(world: World, change: Change) -> None:
         assert f"polars {NEW}" in change.shown, world.story[-1]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(each_run=15, with_long=150)
 @given(
     st.lists(st.sampled_from(list(SCHEMES)), min_size=1, max_size=2),
     st.lists(st.tuples(events, pauses), max_size=12),
