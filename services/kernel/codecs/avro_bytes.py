@@ -104,7 +104,7 @@ def texts(records: Records, rows: Rows, path: str) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        wrong = np.asarray([not _is_text(value) for value in array.view(pa.large_binary()).to_pylist()])
+        wrong = np.asarray([not is_text(value) for value in array.view(pa.large_binary()).to_pylist()])
         records.refuse(rows[wrong], f"{path}: a text is not UTF-8")
         array = _pieces(records, begin, np.where(wrong, 0, lengths), pa.large_string())
     return array
@@ -120,7 +120,7 @@ def _pieces(records: Records, begin: np.ndarray, lengths: np.ndarray, kind: pa.D
     return pa.Array.from_buffers(kind, len(begin), [None, pa.py_buffer(offsets), pa.py_buffer(content)])
 
 
-def _is_text(value: bytes) -> bool:
+def is_text(value: bytes) -> bool:
     try:
         value.decode()
     except UnicodeDecodeError:

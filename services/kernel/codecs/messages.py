@@ -41,21 +41,24 @@ class Messages:
         self, values: Sequence[bytes], rows: np.ndarray, refused: dict[int, str]
     ) -> Iterator[tuple[list[pl.Series], np.ndarray]]:
         """The columns of the records of each message, and their places. rows: places of the values, for refusals."""
-        for path, bodies, at in self._by_message(values, rows, refused):
+        for path, bodies, at, skip in self._by_message(values, rows, refused):
             reader = self._reader(path)
             if isinstance(reader, str):
                 refused |= dict.fromkeys(at.tolist(), reader)
                 continue
-            columns, unfit = reader.read(bodies)
+            columns, unfit = reader.read(bodies, skip)
             refused |= {int(at[place]): reason for place, reason in unfit.items()}
             yield columns, at
 
     def _by_message(
         self, values: Sequence[bytes], rows: np.ndarray, refused: dict[int, str]
-    ) -> Iterator[tuple[Path, list[bytes], np.ndarray]]:
-        if all(value[_HEADER : _HEADER + 1] == b"\0" for value in values):
-            yield _FIRST, [value[_HEADER + 1 :] for value in values], rows
-            return
+    ) -> Iterator[tuple[Path, Sequence[bytes], np.ndarray, int]]:
+        """The bodies of each message, with so many bytes before each."""
+        if values:
+            heads = [one[: _HEADER + 1] for one in (min(values), max(values))]  # what both have, all between have
+            if heads[0] == heads[1] and heads[0][_HEADER:] == b"\0":
+                yield _FIRST, values, rows, _HEADER + 1
+                return
         bodies, places = defaultdict[Path, list[bytes]](list), defaultdict[Path, list[int]](list)
         for value, row in zip(values, rows.tolist(), strict=True):
             found = _indexes(value)
@@ -66,7 +69,7 @@ class Messages:
             bodies[path].append(value[begin:])
             places[path].append(row)
         for path, some in bodies.items():
-            yield path, some, np.asarray(places[path], dtype=np.int64)
+            yield path, some, np.asarray(places[path], dtype=np.int64), 0
 
     def _reader(self, path: Path) -> MessageReader | str:
         if path not in self._readers:

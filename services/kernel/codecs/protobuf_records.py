@@ -11,8 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +20,19 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs.protobuf_plain import FEW, PlainReader
 from holdfast.services.kernel.codecs.protobuf_schemas import (
     BYTES,
+    ENUM,
     MESSAGE,
     TIMESTAMP,
     WRAPPERS,
     is_map,
     is_repeated,
+    shown,
 )
+from holdfast.services.kernel.codecs.protobuf_texts import written_as
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
-from holdfast.services.kernel.codecs.typed_columns import EXACT, decimals
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -41,8 +43,6 @@ _SECONDS, _NANOS = attrgetter("seconds"), attrgetter("nanos")
 _KIND = pl.Datetime("us", "UTC")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = 2**63 - 1
-_ENUM = 8
-"""CPPTYPE_ENUM."""
 _NUMBERS = {1: "int", 2: "int", 3: "int", 4: "int", 5: "float", 6: "float"}
 _STRING = 9
 """TYPE_STRING."""
@@ -97,9 +97,26 @@ class MessageReader:
         self._columns = [_column(of.fields_by_name.get(name), name, text, unit) for name, text in fields.items()]
         names = [name for column in self._columns for name in column.attributes]
         self._take = attrgetter(*names) if len(names) > 1 else None
+        self._plain = PlainReader.of(of, fields, unit)
 
-    def read(self, bodies: Sequence[bytes]) -> tuple[list[pl.Series], dict[int, str]]:
-        """A value of each record for each field, of one that is refused any; and the reasons by place."""
+    def read(self, bodies: Sequence[bytes], skip: int = 0) -> tuple[list[pl.Series], dict[int, str]]:
+        """A value of each record for each field, of one that is refused any; and the reasons by place.
+
+        Args:
+            skip: so many bytes before each message; all bodies have them.
+        """
+        if self._plain is None or len(bodies) < FEW:
+            return self._by_library([body[skip:] for body in bodies] if skip else bodies)
+        columns, odd = self._plain.read(bodies, skip)
+        if not odd.size:
+            return columns, {}
+        others, refused = self._by_library([bodies[place][skip:] for place in odd.tolist()])
+        places = np.arange(len(bodies))
+        places[odd] = len(bodies) + np.arange(len(odd))
+        whole = [first.append(second).gather(places) for first, second in zip(columns, others, strict=True)]
+        return whole, {int(odd[place]): reason for place, reason in refused.items()}
+
+    def _by_library(self, bodies: Sequence[bytes]) -> tuple[list[pl.Series], dict[int, str]]:
         refused: dict[int, str] = {}
         messages = self._messages(bodies, refused)
         taken = iter(zip(*map(self._take, messages), strict=True)) if self._take is not None and messages else None
@@ -208,7 +225,7 @@ def _of_field(field: FieldDescriptor, text: str, path: str, unit: str | None) ->
     if not is_repeated(field):
         return _of_one(field, text, path, unit)
     if not required.startswith("list<"):
-        raise Unresolved(f"has {path} as repeated {_shown(field)}, expected {text}")
+        raise Unresolved(f"has {path} as repeated {shown(field)}, expected {text}")
     inside = required[len("list<") : -1]
     item = _of_one(field, inside, f"{path}[]", unit)
     if field.cpp_type != MESSAGE or field_types.nullable(inside):
@@ -223,14 +240,14 @@ def _of_one(field: FieldDescriptor, text: str, path: str, unit: str | None) -> C
         return _of_message(field, text, path, unit)
     if required == "timestamp" and field.cpp_type in (1, 2, 3, 4):
         if unit is None:
-            raise Unresolved(f"has {path} as {_shown(field)}, expected {text}; integers need the source's `unit`")
+            raise Unresolved(f"has {path} as {shown(field)}, expected {text}; integers need the source's `unit`")
         factor = timestamps.US_PER_UNIT[unit] if unit != "ns" else 0
         return lambda value: _time(value * factor if factor else value // 1_000)
-    if field.type == _STRING and (written := _written(required)) is not None:
+    if field.type == _STRING and (written := written_as(required)) is not None:
         return written
     if not _fits(field, required):
-        raise Unresolved(f"has {path} as {_shown(field)}, expected {text}")
-    if field.cpp_type == _ENUM:
+        raise Unresolved(f"has {path} as {shown(field)}, expected {text}")
+    if field.cpp_type == ENUM:
         names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
         return lambda value: _symbol(names, value)
     if field.cpp_type == _UNSIGNED_64 and required == "int":
@@ -245,7 +262,7 @@ def _of_message(field: FieldDescriptor, text: str, path: str, unit: str | None) 
     if name in WRAPPERS or (not required.startswith("struct<") and _alone(field.message_type)):
         return _value(field.message_type.fields_by_name["value"], text, path, unit)
     if not required.startswith("struct<"):
-        raise Unresolved(f"has {path} as {_shown(field)}, expected {text}")
+        raise Unresolved(f"has {path} as {shown(field)}, expected {text}")
     parts = {one: (kind, _member(field.message_type, one, kind, f"{path}.{one}", unit))
              for one, kind in field_types.members(required).items()}  # fmt: skip
 
@@ -270,32 +287,6 @@ def _there(value: Any, text: str) -> Any:
     return value
 
 
-def _written(required: str) -> Convert | None:
-    """Conversion of a text as a sink writes it; None: the type is not written as one."""
-    if required.startswith("decimal"):
-        column = decimals(field_types.dtype(required))  # type: ignore[arg-type]
-        return lambda value: _read_text(
-            value, required, lambda: column([Decimal(value)])[0] if EXACT.fullmatch(value) else None
-        )
-    if required == "date":
-        return lambda value: _read_text(
-            value, required, lambda: date.fromisoformat(value) if len(value) == 10 else None
-        )
-    if required == "timestamp":
-        return lambda value: _read_text(value, required, lambda: timestamps.parse([value]).cast(_KIND)[0])
-    return None
-
-
-def _read_text(value: str, required: str, read: Callable[[], Any]) -> Any:
-    try:
-        found = read()
-    except ValueError:
-        found = None
-    if found is None:
-        raise _Unfit(f"expected {required}, found '{value[:40]}'")
-    return found
-
-
 def _member(of: Descriptor, name: str, text: str, path: str, unit: str | None) -> Callable[[Any], Any]:
     field = of.fields_by_name.get(name)
     if field is not None:
@@ -318,19 +309,9 @@ def _fits(field: FieldDescriptor, required: str) -> bool:
 
 def _as_it_is(field: FieldDescriptor, required: str) -> bool:
     """polars takes the library's values, all of them."""
-    if field.cpp_type in (MESSAGE, _ENUM, _UNSIGNED_64):
+    if field.cpp_type in (MESSAGE, ENUM, _UNSIGNED_64):
         return False
     return _NUMBERS.get(field.cpp_type, required) == required and _fits(field, required)
-
-
-def _shown(field: FieldDescriptor) -> str:
-    if field.cpp_type == MESSAGE:
-        return str(field.message_type.full_name)
-    if field.cpp_type == _ENUM:
-        return f"enum {field.enum_type.full_name}"
-    names = ("", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group",
-             "message", "bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64")  # fmt: skip
-    return names[field.type]
 
 
 def _same(value: Any) -> Any:

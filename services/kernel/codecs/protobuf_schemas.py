@@ -28,8 +28,8 @@ WRAPPERS = tuple(
 """Messages that hold one value, which may be absent."""
 _OF_CPP = {1: "int", 2: "int", 3: "int", 4: "int", 5: "float", 6: "float", 7: "bool", 8: "string", 9: "string"}
 """Field type by the type of a field in memory: CPPTYPE_INT32 and so on."""
-MESSAGE, BYTES = 10, 12
-"""CPPTYPE_MESSAGE, TYPE_BYTES."""
+ENUM, MESSAGE, BYTES = 8, 10, 12
+"""CPPTYPE_ENUM, CPPTYPE_MESSAGE, TYPE_BYTES."""
 
 
 class NoSchema(Exception):
@@ -94,7 +94,7 @@ def type_of(field: FieldDescriptor, depth: int) -> str:
         return ""
     if is_repeated(field):
         return f"list<{text}>"
-    return optional(text) if field.has_presence and not _required(field) else text
+    return optional(text) if field.has_presence and not is_required(field) else text
 
 
 def _of_one(field: FieldDescriptor, depth: int) -> str:
@@ -131,6 +131,17 @@ def is_map(field: FieldDescriptor) -> bool:
     return field.cpp_type == MESSAGE and bool(field.message_type.GetOptions().map_entry)
 
 
-def _required(field: FieldDescriptor) -> bool:
+def is_required(field: FieldDescriptor) -> bool:
     """A field of proto2 without which no message can be read."""
     return bool(field.is_required) if hasattr(field, "is_required") else field.label == 2
+
+
+def shown(field: FieldDescriptor) -> str:
+    """The type of a field, for messages."""
+    if field.cpp_type == MESSAGE:
+        return str(field.message_type.full_name)
+    if field.cpp_type == ENUM:
+        return f"enum {field.enum_type.full_name}"
+    names = ("", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group",
+             "message", "bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64")  # fmt: skip
+    return names[field.type]

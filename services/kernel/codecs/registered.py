@@ -235,7 +235,8 @@ class RegisteredReader:
         for id, rows in good:
             reader = self._readers[id]
             assert isinstance(reader, Messages)
-            for columns, at in reader.read([values[row] or b"" for row in rows.tolist()], rows, refused):
+            some = values if len(rows) == len(values) else [values[row] for row in rows.tolist()]
+            for columns, at in reader.read(some, rows, refused):  # type: ignore[arg-type]  # none of them is null
                 parts.append(columns)
                 places.append(at)
         return self._joined(parts, places)
