@@ -50,7 +50,7 @@ class Stretch:
         found = at + len(tag) <= self.end[among]
         for place, byte in enumerate(tag):
             found &= self.bytes[at + place] == byte  # the padding is longer than a tag
-        rows = among[found]
+        rows: Rows = among[found]
         self.at[rows] += len(tag)
         return rows
 
@@ -58,7 +58,8 @@ class Stretch:
         """A number of each message, seven bits a byte."""
         begin = self.at[rows]
         first = self.bytes[begin]
-        found, stop = (first & 0x7F).astype(np.uint64), begin + 1
+        found: np.ndarray = (first & 0x7F).astype(np.uint64)
+        stop = begin + 1
         more, shift = np.flatnonzero(first >= 0x80), 7
         while more.size and shift < 7 * _MOST_BYTES:
             last = self.bytes[stop[more]]
@@ -249,4 +250,4 @@ _KINDS: dict[int, tuple[int, Read, object]] = {
     13: (0, _within(0, 2**32 - 1), 0), 15: (5, _line(4, "<i4", np.int64), 0), 16: (1, _line(8, "<i8", np.int64), 0),
     17: (0, _zigzag(-(2**31), 2**31 - 1), 0), 18: (0, _zigzag(-(2**63), 2**63 - 1), 0),
 }  # fmt: skip
-"""How a field is read, by TYPE_DOUBLE and so on: its wire type, and its value where it is not written."""
+"""By TYPE_DOUBLE and so on: the wire type of a field, its reader, and its value where it is not written."""

@@ -81,7 +81,7 @@ _TWICE = st.builds(lambda first, second: first + second, _MESSAGES, _MESSAGES)
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(_MESSAGES | _DAMAGE | _TWICE | st.binary(max_size=12), min_size=1, max_size=6))
-def test_whatever_reads_a_message_its_values_and_its_reason_are_the_same(bodies: list[bytes]) -> None:
+def test_both_readers_give_any_bytes_the_same_values_and_reasons(bodies: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(protobuf_records, "FEW", 0)
         for reader in READERS:
