@@ -82,7 +82,6 @@ METHODS: Exceptions = {
     "worker/unit/checkpoints.py:Checkpoints": (55, "it is what policies see of a unit, too"),
     "worker/unit/copy.py:UnitCopy": (35, "each action of the core is carried out by a method"),
     "worker/unit/intake.py:Intake": (25, MACHINE),
-    "worker/unit/outputs.py:Outputs": (35, "outputs, sink and tentative rows are asked through it"),
     "worker/unit/running.py:Running": (45, "the host asks a running copy through it alone"),
 }
 

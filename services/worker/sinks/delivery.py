@@ -35,7 +35,10 @@ FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
 
 
 class Delivery:
-    """Delivers for one copy; every outcome other than success is handed to `failed`, once.
+    """Delivers for one copy; every outcome other than success is handed to `failed`, once. NoDelivery stands for it
+    while the outputs are closed.
+
+    takes_rows: rows can leave, or there never are any.
 
     Args:
         unit: whose position record this is. partition: of the delivered topic.
@@ -48,6 +51,8 @@ class Delivery:
         refusals: what failed deliveries have shown; of the delivery before, if there was one.
         tentative: the sinks of queries with tentative results.
     """
+
+    takes_rows = True
 
     def __init__(
         self,
@@ -112,6 +117,11 @@ class Delivery:
             self._bytes += sum(batch.size for batch in new)
         self._next()
 
+    @property
+    def takes_tentative(self) -> bool:
+        """There is room for rows that are made on a fork."""
+        return not self.ahead.full
+
     def deliver_tentative(self, ahead: Ahead) -> None:
         self.ahead.offer(ahead)
         self._next()
@@ -137,6 +147,11 @@ class Delivery:
         """The time at which the gathered rows are to go, in milliseconds of the clock."""
         waits = self._interval_ms and self._waiting and not self._under_way and self._transactor is not None
         return self._began_ms + self._interval_ms if waits else math.inf
+
+    @property
+    def look_ms(self) -> float:
+        """The time to look for a topic that is gone, or to deliver rows whose time has come."""
+        return min(self.again_ms, self.due_ms)
 
     @property
     def full(self) -> bool:

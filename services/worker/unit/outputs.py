@@ -5,7 +5,6 @@ Source: PROTOCOL 2, 6 (the keep rule) and 9.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -17,11 +16,12 @@ from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES
 from holdfast.services.kernel.dataflow.unit import Produced, Sent
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.plans.layout import UnitLayout
-from holdfast.services.log.protocol import Appender
 from holdfast.services.worker.core.retained import Retained
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.no_delivery import NoDelivery
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.tentative_rows import Ahead
 from holdfast.services.worker.unit.kept import KeptOutputs
@@ -38,8 +38,11 @@ class Outputs:
         marker: with which the copy begins.
         epoch: goes with frames.
         spent: by the copy so far.
+        failed: called when a frame could not be delivered.
 
     sent: the last batch of which frames have left.
+    outbox: of the frames.
+    delivery: of the rows.
     """
 
     def __init__(
@@ -48,44 +51,32 @@ class Outputs:
         job: JobView,
         marker: Marker | None,
         epoch: int,
-        appender: Appender,
+        around: HostServices,
         spent: Spent,
-        clock_ms: Callable[[], float],
+        failed: Callable[[], None],
     ) -> None:
-        self._delivers = layout.unit.delivers
         counting = _retained(job, layout) if job.bound.set else None
         written = partial(_format, job)
-        self._outbox = Outbox(
+        self.outbox = Outbox(
             layout,
             job.number,
             epoch,
-            appender,
+            around.appender,
             max_frame_bytes=MAX_FRAME_BYTES,
             spent=spent,
-            clock_ms=clock_ms,
+            clock_ms=around.clock_ms,
             retained=counting,
             format=written,
         )
+        self.outbox.failed = failed
         self._progress = job.progress
         self.adopt(marker)
         self._kept = KeptOutputs()
-        self._delivery: Delivery | None = None
+        self._closed = NoDelivery(self._kept.rows if layout.unit.delivers else None)
+        self.delivery: Delivery | NoDelivery = self._closed
         self._held = False
         self._opened: tuple[Delivery, int] | None = None
         self.sent = 0
-
-    def on_failure(self, failed: Callable[[], None]) -> None:
-        """Called when a frame could not be delivered."""
-        self._outbox.failed = failed
-
-    def epoch(self, epoch: int) -> None:
-        """Goes with frames from now on."""
-        self._outbox.epoch = epoch
-
-    @property
-    def under(self) -> int:
-        """The epoch that goes with frames now."""
-        return self._outbox.epoch
 
     def take(self, batch: int, produced: Produced, dead: Sequence[DeadLetter], send: bool, skipped: int = 0) -> None:
         """Sends and delivers what a batch has produced, or keeps it. dead: all the dead letters of the batch.
@@ -96,30 +87,21 @@ class Outputs:
             self._send(batch, produced.sent)
         else:
             self._kept.sent.append((batch, produced.sent))
-        made = Batch(batch, produced.sinks, dead, skipped, passed=produced.passed)
-        if self._delivery is not None:
-            self._delivery.deliver(made)
-        elif self._delivers:
-            self._kept.rows.append(made)
+        self.delivery.deliver(Batch(batch, produced.sinks, dead, skipped, passed=produced.passed))
 
     def adopt(self, marker: Marker | None) -> None:
         """Takes over from the last valid marker the bytes that another copy sent up to it."""
-        if self._outbox.retained is not None and marker is not None:
-            self._outbox.retained.adopt(marker.b, marker.kept)
-
-    @property
-    def bounded(self) -> bool:
-        """The job bounds what readers have not acknowledged."""
-        return self._outbox.retained is not None
+        if self.outbox.retained is not None and marker is not None:
+            self.outbox.retained.adopt(marker.b, marker.kept)
 
     @property
     def retained(self) -> dict[str, int]:
         """Bytes of frames that readers have not acknowledged, by readers; empty where the job has no bound."""
-        return {} if self._outbox.retained is None else self._outbox.retained.kept(self._progress)
+        return {} if self.outbox.retained is None else self.outbox.retained.kept(self._progress)
 
     def send_kept(self, marker: Marker | None) -> None:
         """`send` is on: what was kept since the last valid marker goes first."""
-        self._outbox.activating = True
+        self.outbox.activating = True
         self.adopt(marker)
         self._send_kept()
 
@@ -130,17 +112,16 @@ class Outputs:
     def send_tentative(self, ahead: Ahead, sent: Sequence[Sent]) -> None:
         """Frames and rows that no marker waits for, and that count only for those who ask for tentative results."""
         if self.takes_tentative:
-            self._outbox.send_tentative(ahead.number, sent)
-            if self._delivery is not None:
-                self._delivery.deliver_tentative(ahead)
+            self.outbox.send_tentative(ahead.number, sent)
+            self.delivery.deliver_tentative(ahead)
 
     @property
     def takes_tentative(self) -> bool:
         """Rows that are made on a fork can leave."""
-        return self.open and (self._delivery is None or not self._delivery.ahead.full)
+        return self.open and self.delivery.takes_tentative
 
     def _send(self, batch: int, sent: Sequence[Sent]) -> None:
-        self._outbox.send(batch, sent)
+        self.outbox.send(batch, sent)
         self.sent = batch if sent else self.sent
 
     def hold(self) -> None:
@@ -151,7 +132,7 @@ class Outputs:
         """Lets out what was held, frames if `send` is on. Raises StateCorrupted: see `deliver_by`."""
         self._held = False
         if send:
-            self._outbox.activating = True
+            self.outbox.activating = True
             self._send_kept()
         if self._opened is not None:
             opened, self._opened = self._opened, None
@@ -160,9 +141,8 @@ class Outputs:
     def keep_rows(self) -> None:
         """The outputs are gone: rows that are not known to be committed wait until they are open again."""
         self._opened = None
-        if self._delivery is not None:
-            self._kept.rows.extendleft(reversed(self._delivery.leftovers()))
-            self._delivery = None
+        self._kept.rows.extendleft(reversed(self.delivery.leftovers()))
+        self.delivery = self._closed
 
     def deliver_by(self, delivery: Delivery, known: int) -> None:
         """Delivers what was kept, at once, then all that follows; what is delivered already goes nowhere.
@@ -178,7 +158,7 @@ class Outputs:
             return
         if delivery.delivered < known:
             raise StateCorrupted(f"batch {known} was delivered, but its position says {delivery.delivered}")
-        self._delivery = delivery
+        self.delivery = delivery
         delivery.deliver(*self._kept.rows)
         self._kept.rows.clear()
 
@@ -189,74 +169,31 @@ class Outputs:
     @property
     def open(self) -> bool:
         """Nothing is held, and rows can be delivered, or there never are any."""
-        return not self._held and (self._delivery is not None or not self._delivers)
+        return not self._held and self.delivery.takes_rows
 
     @property
     def full(self) -> bool:
         """So much is on its way that no further batch is to be processed."""
-        full = self._delivery is not None and self._delivery.full
-        return full or self._kept.full or self._outbox.waiting >= MAX_UNACKNOWLEDGED_BATCHES
+        return self.delivery.full or self._kept.full or self.outbox.waiting >= MAX_UNACKNOWLEDGED_BATCHES
 
     def acknowledged(self, processed: int) -> int:
         """The last batch up to which every frame is acknowledged and every row committed."""
-        return min(self._outbox.acknowledged(processed), self.committed(processed))
-
-    def committed(self, processed: int) -> int:
-        """The last batch up to which every row is committed."""
-        return processed if self._delivery is None else self._delivery.committed(processed)
-
-    @property
-    def committed_ms(self) -> float:
-        """The time of the last commit of rows, on the clock."""
-        return 0.0 if self._delivery is None else self._delivery.committed_ms
+        return min(self.outbox.acknowledged(processed), self.delivery.committed(processed))
 
     @property
     def answers(self) -> tuple[int, int]:
         """Grows whenever something that has left is acknowledged or committed."""
-        return self._outbox.done, 0 if self._delivery is None else self._delivery.transactions
-
-    @property
-    def error(self) -> Exception | None:
-        """The first frame that could not be delivered; it ends the copy."""
-        return self._outbox.error
+        return self.outbox.done, self.delivery.transactions
 
     def look_at_frames(self, now_ms: float) -> None:
         """Raises StateCorrupted if a frame could not be delivered."""
-        if self.error is not None:
-            raise StateCorrupted(f"a frame could not be delivered: {self.error}")
-
-    @property
-    def position(self) -> int:
-        """The last batch whose rows are known to be committed."""
-        return 0 if self._delivery is None else self._delivery.delivered
-
-    @property
-    def too_large(self) -> int:
-        """Rows that became dead letters, since their topic takes none so large."""
-        return 0 if self._delivery is None else self._delivery.too_large
-
-    # -- topics that are gone -----------------------------------------------------------------------------------------
-
-    @property
-    def waits(self) -> str:
-        """The topic of a sink that is gone; or empty."""
-        return "" if self._delivery is None else self._delivery.waits
-
-    @property
-    def look_ms(self) -> float:
-        """The time to look for its return, or to deliver rows whose time has come."""
-        return math.inf if self._delivery is None else min(self._delivery.again_ms, self._delivery.due_ms)
+        if self.outbox.error is not None:
+            raise StateCorrupted(f"a frame could not be delivered: {self.outbox.error}")
 
     def look(self, now_ms: float) -> None:
-        """Looks whether it is back, and delivers, if it is time to."""
-        if self._delivery is not None:
-            self._delivery.look_again(now_ms)
-            self._delivery.look(now_ms)
-
-    def hurry(self) -> None:
-        """No more rows will come: those that wait need not wait longer."""
-        if self._delivery is not None:
-            self._delivery.hurry()
+        """Looks whether a topic that was gone is back, and delivers, if it is time to."""
+        self.delivery.look_again(now_ms)
+        self.delivery.look(now_ms)
 
 
 def _format(job: JobView) -> int:

@@ -156,7 +156,7 @@ class Processing:
         self._count_edges(walked)
         self._outputs.take(batch, walked.produced, walked.dead, send, self.counts.get(SKIPPED, 0))
         if self._spans is not None:
-            self._spans.did(batch, began_ns, walked, self._outputs.under, self._outputs.open)
+            self._spans.did(batch, began_ns, walked, self._outputs.outbox.epoch, self._outputs.open)
         return bool(walked.rows or walked.dead or self._store.changed)
 
     def _check_size(self) -> None:
@@ -217,7 +217,7 @@ class Processing:
             counts=self.counts | self._spent.edges.counts() | {KEYS: self._store.keys},
             ended=self.ended,
             leap=self.leap,
-            position=self._outputs.position,
+            position=self._outputs.delivery.delivered,
             raised=raised,
             kept=self._outputs.retained,
             holds=holds,

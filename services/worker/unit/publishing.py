@@ -116,7 +116,7 @@ class ProgressPublisher:
             watermark=done.watermark,
             records=done.counts["records"],
             late=done.counts["late"],
-            dead=done.counts["dead"] + self._outputs.too_large,
+            dead=done.counts["dead"] + self._outputs.delivery.too_large,
             lost=done.counts["lost"],
             step_ms=round(self._steps.longest_ms, 3),
             step_cpu_ms=round(self._steps.longest_cpu_ms, 3),

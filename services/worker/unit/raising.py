@@ -166,7 +166,7 @@ class Raising:
     def _out(self) -> int:
         """The last batch of which rows were delivered, or frames are in a reader's checkpoint."""
         durable = (self._job.progress[reader].durable for reader in self._readers if reader in self._job.progress)
-        return max(self._outputs.position, *durable, 0)
+        return max(self._outputs.delivery.delivered, *durable, 0)
 
     def _take(self) -> None:
         """Takes in the records that were read of the cut log."""

@@ -77,7 +77,7 @@ def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, le
         recovery_ms=0.0 if running is None else round(running.checkpoints.recovery_ms, 3),
         records=counts.get("records", 0),
         late=counts.get("late", 0),
-        dead=counts.get("dead", 0) + (running.outputs.too_large if running is not None and leads else 0),
+        dead=counts.get("dead", 0) + (running.outputs.delivery.too_large if running is not None and leads else 0),
         lost=counts.get("lost", 0),
         transactions=spent.transactions,
         transaction_ms=round(spent.transaction_ms, 3),

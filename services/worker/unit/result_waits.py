@@ -44,9 +44,9 @@ class ResultWaits:
             self._latency.stop()
             return
         batch = self._of.batch
-        out = self._outputs.committed(batch)
+        out = self._outputs.delivery.committed(batch)
         just_now = self._latency.processed(batch) and out == batch
-        ago_ms = 0.0 if just_now else max(0.0, self._around.clock_ms() - self._outputs.committed_ms)
+        ago_ms = 0.0 if just_now else max(0.0, self._around.clock_ms() - self._outputs.delivery.committed_ms)
         known = self._job.progress
         sources = [known[unit] for unit in self._sources if unit in known]
         arrivals = [(one.unit, one.arrived, one.arrived_ms) for one in sources if one.arrived_ms]

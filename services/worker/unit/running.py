@@ -59,7 +59,7 @@ class Running:
         self._spent, self._key = spent, job.key(layout.unit.name)
         self._awaits_control: bool | None = None
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
-        self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around.appender, spent, around.clock_ms)
+        self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around=around, spent=spent, failed=self._stir)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
         self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job, build)
         unit, done, now = layout.unit.name, self._processing, around.clock_ms()
@@ -75,7 +75,6 @@ class Running:
         self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
         self._line = TentativeLine(self, job, layout, self._processing, self.outputs, around)
         self.turns = Turns(self._tasks(), self._watched())
-        self.outputs.on_failure(self.turns.stir)
         self.raising.place(epoch, flags)
 
     # -- its turns ----------------------------------------------------------------------------------------------------
@@ -85,7 +84,7 @@ class Running:
         return (
             Task("see whether a topic in doubt is the same", never, self.intake.settle_doubts),
             Task("see at which rows code raised", self.raising.due_ms, self.raising.look),
-            Task("deliver what has waited long enough", lambda _: self.outputs.look_ms, self.outputs.look),
+            Task("deliver what has waited long enough", lambda _: self.outputs.delivery.look_ms, self.outputs.look),
             Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look),
             Task("ask what users' code awaits", self._answering.due_ms, self._answering.look),
             Task("process", self._process_due, self._process),
@@ -93,7 +92,7 @@ class Running:
             Task("ask for records that are cut and do not come", self.cuts.ask_due_ms, self.cuts.ask),
             Task("cut", self.cuts.due_ms, self.cuts.propose),
             Task("checkpoint", self._checkpoint_due, self._checkpoint),
-            Task("trim", self._trim_due, self._trim),
+            Task("trim", lambda _: self.checkpoints.trim_due_ms() if self.commits else math.inf, self._trim),
             Task("trim the cut log", self.cuts.trimmer.due_ms, self.cuts.trimmer.look),
             Task("see what retention keeps", self.cuts.retention.due_ms, self.cuts.retention.look),
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
@@ -106,7 +105,7 @@ class Running:
     def _watched(self) -> tuple[Watched, ...]:
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
-            Watched("acks of readers", lambda: self.outputs.bounded and self.commits, lambda: self.outputs.retained),
+            Watched("acks of readers", lambda: self.commits, lambda: self.outputs.retained),
             Watched("a pause", lambda: self.commits, lambda: self.job.rests),
             Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
         )
@@ -117,6 +116,9 @@ class Running:
         with self._around.doing.traces.runs(self._key, self.batch + 1):
             self.turns.take(now_ms)
         return self._worked
+
+    def _stir(self) -> None:
+        self.turns.stir()
 
     def _awaits_answers(self) -> bool:
         return self.checkpoints.checkpointer.writer.flushing or self.outputs.full
@@ -161,7 +163,7 @@ class Running:
         self._awaits_control = None
         self.turns.stir()
         before, self.flags = self.flags, flags
-        self.outputs.epoch(epoch)
+        self.outputs.outbox.epoch = epoch
         self.raising.place(epoch, flags)
         self._skipping.place(flags.commit, flags.commit and not before.commit and not before.process)
         if before.commit and not flags.commit:
@@ -227,7 +229,7 @@ class Running:
     def waits(self) -> str:
         """Message about the missing thing that it waits for; or empty."""
         cutter, full = self.intake.cutter, self.job.bound.waits if self.intake.feeds else ""
-        found = (self.outputs.waits, cutter.waits, self._answering.waits, full) if self.flags.commit else ()
+        found = (self.outputs.delivery.waits, cutter.waits, self._answering.waits, full) if self.flags.commit else ()
         return "; ".join(filter(None, found))
 
     @property
@@ -270,7 +272,7 @@ class Running:
                 break
             self._around.doing.traces.runs(self._key, self.batch + 1)
         if self.ended:
-            self.outputs.hurry()
+            self.outputs.delivery.hurry()
         self._spent.process_ms += done_ms - began_ms
         self.raising.look(now_ms)
 
@@ -309,9 +311,6 @@ class Running:
     def moment(self) -> Moment:
         """A marker's statements about it as of its batch."""
         return self._processing.moment(self.raising.followed, self.checkpoints.holding.at(self.batch))
-
-    def _trim_due(self, now_ms: float) -> float:
-        return self.checkpoints.trim_due_ms() if self.commits else math.inf
 
     def _trim(self, now_ms: float) -> None:
         if self.commits:

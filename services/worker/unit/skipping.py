@@ -162,7 +162,7 @@ class Skipping:
         Nothing under a policy whose global checkpoints a rollback may go back to: what was skipped would be in them.
         """
         self._after, self._records = self._processing.batch, 0
-        known = max(self._outputs.position, self._job.processed(self._unit))
+        known = max(self._outputs.delivery.delivered, self._job.processed(self._unit))
         replays = self._job.held is not None or known > self._after + MOST_BATCHES
         self._target = self._after if replays else max(known, self._after)
 
@@ -172,7 +172,7 @@ class Skipping:
             self._phase = Phase.DONE
             self._of.turns.stir()
             return
-        gap = Gap(self._unit, self._after, upto, min(self._outputs.position, upto), records=self._records)
+        gap = Gap(self._unit, self._after, upto, min(self._outputs.delivery.delivered, upto), records=self._records)
         self._phase = Phase.MARKING
         self._checkpointer.writer.begin(replace(self._of.moment(), gap=gap), Kind.SWEEP)
 

@@ -153,7 +153,7 @@ class TentativeLine:
         """The copy may fork. Rows are final up to the position: a fork before it would make them tentative again."""
         of = self._of
         works = of.commits and of.flags.process and of.flags.send and not of.undecided and not self._processing.ended
-        return works and of.batch >= self._outputs.position
+        return works and of.batch >= self._outputs.delivery.delivered
 
     def _writers(self) -> Mapping[Partition, Set[int]]:
         """By partition, the writers that nobody waits for."""

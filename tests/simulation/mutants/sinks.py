@@ -90,7 +90,7 @@ def rows_for_an_absent_sink_dropped(true: Any, self: Delivery, outcome: Any) -> 
 @method(Outputs, "keep_rows")
 def rows_in_doubt_forgotten(true: Any, self: Outputs) -> None:
     """Does not deliver again the rows of a commit without an answer."""
-    self._delivery = None
+    self.delivery = self._closed
 
 
 @method(Delivery, "_next")
