@@ -5,7 +5,7 @@ MECHANISMS S4, C3 and C6, on workers with a log in memory. Heartbeats, which no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -20,8 +20,11 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
+from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.process.loop import Worker
 from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.policy_view import PolicyView
+from holdfast.services.worker.unit.view import CopyView
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 
@@ -69,11 +72,11 @@ def watched() -> Iterator[Captures]:
     seen: Captures = []
     begin = Checkpoints.begin
 
-    def watch(self: Checkpoints, now_ms: float) -> None:
+    def watch(self: Checkpoints, at: CopyView, moment: Callable[[], Moment]) -> None:
         before = self.captured_ms, self.captured_batch
-        begin(self, now_ms)
+        begin(self, at, moment)
         if (self.captured_ms, self.captured_batch) != before:
-            seen.append((self._key.rpartition("/")[2], now_ms, self.captured_batch))
+            seen.append((self._key.rpartition("/")[2], at.now_ms, self.captured_batch))
 
     with mock.patch.object(Checkpoints, "begin", watch):
         yield seen
@@ -189,7 +192,7 @@ def test_a_standby_pastes_while_no_data_wait_at_any_unit_of_its_worker(policy: s
 
     before = applied()
     assert before > 0
-    with mock.patch.object(Checkpoints, "data_wait", new_callable=mock.PropertyMock, return_value=True):
+    with mock.patch.object(PolicyView, "data_wait", new_callable=mock.PropertyMock, return_value=True):
         feed(cluster, orders(40, seed=1))
         turn(cluster, 1_400)
         assert applied() == before
@@ -208,8 +211,8 @@ def test_the_policies_of_two_jobs_do_not_mix() -> None:
         feed(cluster, orders(10))
         turn(cluster, 60)
         running = next(copy.running for copy in worker._copies.here.values() if copy.running is not None)
-        sights[policy] = running.checkpoints
-        scheduler.join(policy, running.checkpoints)
+        sights[policy] = running.policy_view
+        scheduler.join(policy, running.policy_view)
     assert sights["aligned"].batch % 10 > 0
     assert scheduler.capture("aligned", 1e6) is None
     assert scheduler.capture("sweep", 1e6) is not None

@@ -17,6 +17,8 @@ from holdfast.services.decisions.policies import planned
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from holdfast.services.worker.core.checkpointing import Phase
 from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.unit.view import CopyView
 from tests.scenario.test_checkpoint_policies import STANDBY, by_unit, feed, job, watched
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.memory_cluster import MemoryCluster
@@ -33,13 +35,13 @@ def follow(cluster: MemoryCluster, asked: int, policy: str, **settings: int) -> 
     return made
 
 
-def copies(cluster: MemoryCluster) -> list[Checkpoints]:
+def copies(cluster: MemoryCluster) -> list[Running]:
     every = (copy for worker in cluster.workers.values() for copy in worker._copies.here.values())
-    return [copy.running.checkpoints for copy in every if copy.running is not None]
+    return [copy.running for copy in every if copy.running is not None]
 
 
 def followed(cluster: MemoryCluster) -> set[tuple[str, int]]:
-    return {(one.policy, one.every_batches) for one in copies(cluster)}
+    return {(one.policy_view.policy, one.policy_view.every_batches) for one in copies(cluster)}
 
 
 def alone(policy: str, delivery_turns: int = 0, **settings: object) -> MemoryCluster:
@@ -61,7 +63,7 @@ def test_from_the_record_on_every_unit_captures_as_the_new_policy_says() -> None
 
     pass_by(0, 150)
     follow(cluster, 1, "aligned", every_batches=7)
-    began = {one._name: one.batch for one in copies(cluster)}
+    began = {one.layout.unit.name: one.batch for one in copies(cluster)}
     for unit, batches in pass_by(150, 300).items():
         first = next(batch for batch in batches if batch > began[unit])
         assert batches[-1] - first >= 35, unit
@@ -97,13 +99,13 @@ def test_a_capture_under_way_is_finished_and_the_next_one_is_the_new_policys(pha
 
     def changed() -> None:
         """As soon as a run stands there, between two turns of its copy."""
-        if not seen and any(one.checkpointer.writer.phase is phase for one in copies(cluster)):
+        if not seen and any(one.checkpoints.checkpointer.writer.phase is phase for one in copies(cluster)):
             seen.append(phase)
             follow(cluster, 1, after, interval_ms=60, every_batches=3)
 
-    def watch(self: Checkpoints, now_ms: float, commits: bool) -> float:
+    def watch(self: Checkpoints, seen: CopyView) -> float:
         changed()
-        return look(self, now_ms, commits)
+        return look(self, seen)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Checkpoints, "due_ms", watch)

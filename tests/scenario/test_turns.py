@@ -23,6 +23,8 @@ from holdfast.services.worker.process.subscriptions import SharedReader
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.running import Running
 from holdfast.services.worker.unit.trimmer import OUTPUT_MS
+from holdfast.services.worker.unit.turns import Task, Turns
+from holdfast.services.worker.unit.view import CopyView
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed, mute_progress
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders
@@ -42,6 +44,36 @@ def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
     idle_cuts, trims = TURNS // IDLE_CUT_MS, TURNS // OUTPUT_MS
     # of a cut it comes to know one after the other: its cut, its frames, their acknowledgement, its checkpoint
     assert step.call_count <= len(cluster.units) * (10 * idle_cuts + 2 * trims)
+
+
+def test_the_view_of_a_copy_is_as_new_at_each_task_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    take, changed = Turns.take, set[str]()
+
+    def watch(self: Turns, now_ms: float) -> None:
+        def watched(task: Task) -> Callable[[CopyView], None]:
+            def do(seen: CopyView) -> None:
+                before = self._view(now_ms)
+                assert seen == before, task.name
+                task.do(seen)
+                if self._view(now_ms) != before:
+                    changed.add(task.name)
+
+            return do
+
+        self._do = [(watched(task), task.changes) for task in self._tasks]
+        take(self, now_ms)
+
+    monkeypatch.setattr(Turns, "take", watch)
+    fed, cluster = orders(120), MemoryCluster(FAST)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES["hot"]))
+    for number in range(0, len(fed), 20):
+        feed(cluster, fed[number : number + 20])
+        cluster.turn(100)
+    everywhere(cluster, second, (first, SECONDARIES["active"]))
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+    assert "process" in changed
 
 
 def test_a_source_that_is_far_ahead_waits_without_looking_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,21 +6,27 @@ Source: PROTOCOL 6. Every record of the log is read here, and the fold says whic
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import msgspec
 
 from holdfast.schemas.checkpoints import Marker, decode
-from holdfast.schemas.topics import Partition
-from holdfast.services.decisions.checkpoint_log import CheckpointLog
-from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.state.keyed import StateStore
-from holdfast.services.log.protocol import Appender
 from holdfast.services.worker.checkpoint.applier import Applier
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.unit_image import UnitImage
-from holdfast.services.worker.checkpoint.writer import LogWriter
+from holdfast.services.worker.checkpoint.writer import LogWriter, WrittenLog
 from holdfast.services.worker.core.spent import Spent
+
+
+@dataclass(frozen=True, slots=True)
+class RunListener:
+    """Called with what becomes of runs. acked, captured: see LogWriter. passed, jumped: see Applier."""
+
+    acked: Callable[[Marker], None]
+    passed: Callable[[Marker], None]
+    jumped: Callable[[Marker], None]
+    captured: Callable[[Collection[bytes], Kind], None]
 
 
 class Checkpointer:
@@ -29,59 +35,29 @@ class Checkpointer:
     writer: its own runs.
     applier: those of others.
     image: what both apply to.
+    log: the fold of the unit's partition.
 
     Args:
-        log: the fold of the unit's partition, as restored.
-        image_batch: the batch of the restored image.
-        refuse: called with the offset of a record that belongs to no checkpoint log, and the reason.
-        acked, captured: see LogWriter.
-        passed, jumped: see Applier.
+        written: the unit's log, whose fold is as restored.
         spent: by the copy so far.
     """
 
-    def __init__(
-        self,
-        partition: Partition,
-        log: CheckpointLog,
-        store: StateStore,
-        image_batch: int,
-        author: Author,
-        appender: Appender,
-        clock_ms: Callable[[], float],
-        refuse: Callable[[int, object], None],
-        acked: Callable[[Marker], None],
-        passed: Callable[[Marker], None],
-        jumped: Callable[[Marker], None],
-        captured: Callable[[Collection[bytes], Kind], None],
-        spent: Spent,
-    ) -> None:
-        self.log, self._refuse = log, refuse
-        self.image = UnitImage(store, image_batch)
-        self.writer = LogWriter(
-            partition,
-            log,
-            self.image,
-            author,
-            appender=appender,
-            clock_ms=clock_ms,
-            acked=acked,
-            captured=captured,
-            spent=spent,
-        )
-        self.applier = Applier(self.image, clock_ms, passed, jumped, spent=spent)
+    def __init__(self, written: WrittenLog, image: UnitImage, listener: RunListener, spent: Spent) -> None:
+        self.log, self.image = written.log, image
+        self.writer = LogWriter(written, image, listener.acked, listener.captured, spent=spent)
+        self.applier = Applier(image, written.clock_ms, listener.passed, listener.jumped, spent=spent)
 
     @property
     def resting(self) -> bool:
         """A run may begin."""
         return self.writer.resting and not self.applier.waiting
 
-    def read(self, offset: int, value: bytes) -> None:
-        """Takes a record of the unit's partition, ours or another copy's; what cannot be read is invalid."""
+    def read(self, offset: int, value: bytes) -> Exception | None:
+        """Takes a record of the unit's partition, ours or another copy's; why it is none, if it cannot be read."""
         try:
             record = decode(value)
         except msgspec.DecodeError as error:
-            self._refuse(offset, error)
-            return
+            return error
         line = self.log.line
         run = self.log.read(offset, record)
         if self.log.line != line:
@@ -91,6 +67,7 @@ class Checkpointer:
         elif run is not None:
             self.writer.abandon()
             self.applier.add(run)
+        return None
 
     def applies(self, batch: int, suspended: bool) -> bool:
         """True if `apply` has anything to do: not before the copy's own run is settled."""

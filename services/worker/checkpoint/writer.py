@@ -56,11 +56,22 @@ class Moment:
     seen: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenLog:
+    """The checkpoint log of a unit as a copy writes it."""
+
+    partition: Partition
+    log: CheckpointLog
+    """The fold of the partition, as far as it was read."""
+    author: Author
+    appender: Appender
+    clock_ms: Callable[[], float]
+
+
 class LogWriter:
     """Writes one run after the other.
 
     Args:
-        log: the fold of the unit's partition.
         acked: called with the marker once it was read back as valid.
         captured: called with the keys of a run that begins, and what kind of run it is.
         spent: by the copy so far.
@@ -70,24 +81,19 @@ class LogWriter:
 
     def __init__(
         self,
-        partition: Partition,
-        log: CheckpointLog,
+        written: WrittenLog,
         image: UnitImage,
-        author: Author,
-        appender: Appender,
-        clock_ms: Callable[[], float],
         acked: Callable[[Marker], None],
         captured: Callable[[Collection[bytes], Kind], None],
         spent: Spent,
     ) -> None:
-        self._partition, self._log, self._image = partition, log, image
-        self._author, self._appender, self._clock_ms = author, appender, clock_ms
+        self._written, self._log, self._image = written, written.log, image
         self._acked, self._captured, self._spent = acked, captured, spent
         self._core = Checkpointing()
         self._moment: Moment | None = None
         self._id: Id | None = None
         self._work: Iterator[None] = iter(())
-        self._parts = Parts(partition, image.store, appender, spent)
+        self._parts = Parts(written.partition, image.store, written.appender, spent)
         self.kind = Kind.SWEEP
         self.capture_ms = 0.0
 
@@ -130,7 +136,7 @@ class LogWriter:
         """Encodes or settles for a while."""
         if not self.working:
             return
-        for took_ms in timed_pieces(self._clock_ms, lambda: self.working, self._piece):
+        for took_ms in timed_pieces(self._written.clock_ms, lambda: self.working, self._piece):
             self.capture_ms += took_ms
             self._spent.capture_ms += took_ms
 
@@ -165,7 +171,7 @@ class LogWriter:
         capture = self._image.capture()
         self._spent.began_run()
         self._captured(capture, self.kind)
-        self._id = self._author.next()
+        self._id = self._written.author.next()
         self._parts.begin(self._id)
         self._work = self._parts.encode(capture, self._log.cursor, self.kind is Kind.SWEEP)
 
@@ -208,7 +214,7 @@ class LogWriter:
             if error is not None:
                 self._append(record)
 
-        self._appender.append(self._partition, record, done=appended)
+        self._written.appender.append(self._written.partition, record, done=appended)
 
     def _ack(self) -> None:
         assert self._log.last is not None

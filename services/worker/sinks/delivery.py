@@ -38,8 +38,6 @@ class Delivery:
     """Delivers for one copy; every outcome other than success is handed to `failed`, once. NoDelivery stands for it
     while the outputs are closed.
 
-    takes_rows: rows can leave, or there never are any.
-
     Args:
         unit: whose position record this is. partition: of the delivered topic.
         positions: where it is read how far the unit has delivered.
@@ -53,6 +51,7 @@ class Delivery:
     """
 
     takes_rows = True
+    """Rows can leave, or there never are any."""
 
     def __init__(
         self,
@@ -71,13 +70,9 @@ class Delivery:
         refusals: Refusals | None = None,
         tentative: Mapping[str, OperatorPlan] = MappingProxyType({}),
     ) -> None:
-        self._log = log
-        self._blocking = blocking
-        self._topics = topics
-        self._unit = unit
+        self._log, self._blocking, self._topics, self._unit = log, blocking, topics, unit
         self._position = Partition(topics.delivered, partition)
-        self._positions = positions
-        self._failed = failed
+        self._positions, self._failed = positions, failed
         self._meter, self._portion = meter, portion or Portion()
         self._refusals = refusals or Refusals()
         self._refused: Refused | None = None
@@ -92,12 +87,8 @@ class Delivery:
         self._closed = self._looking = False
         self._patience_ms = FIRST_LOOK_MS
         self.waits, self.again_ms = "", math.inf
-        self.epoch = 0
-        self.delivered = 0
-        self.too_large = 0
-        self.transactions = 0
+        self.epoch = self.delivered = self.too_large = self.transactions = self.rows = 0
         self.committed_ms = 0.0
-        self.rows = 0
 
     def prepare(self) -> None:
         """Connects, and reads the position once so that its way is known: `open` need not."""
@@ -116,11 +107,6 @@ class Delivery:
         if self._interval_ms:
             self._bytes += sum(batch.size for batch in new)
         self._next()
-
-    @property
-    def takes_tentative(self) -> bool:
-        """There is room for rows that are made on a fork."""
-        return not self.ahead.full
 
     def deliver_tentative(self, ahead: Ahead) -> None:
         self.ahead.offer(ahead)

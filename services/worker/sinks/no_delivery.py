@@ -10,6 +10,12 @@ from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.tentative_rows import Ahead
 
 
+class NothingAhead:
+    """Tentative rows of a unit that has no rows."""
+
+    full = False
+
+
 class NoDelivery:
     """Rows wait for the next Delivery; a unit that has none waits for nothing. Every member means what Delivery's does.
 
@@ -17,7 +23,8 @@ class NoDelivery:
         waiting: where rows wait; None: the unit has none.
     """
 
-    takes_tentative = full = False
+    full = False
+    ahead = NothingAhead()
     delivered = too_large = transactions = 0
     committed_ms = 0.0
     waits = ""
@@ -25,7 +32,7 @@ class NoDelivery:
 
     def __init__(self, waiting: deque[Batch] | None) -> None:
         self._waiting = waiting
-        self.takes_rows = self.takes_tentative = waiting is None
+        self.takes_rows = waiting is None
 
     def deliver(self, *batches: Batch) -> None:
         if self._waiting is not None:

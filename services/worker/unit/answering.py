@@ -7,10 +7,10 @@ nothing here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -32,22 +32,11 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.worker.core.answering import AnsweringView, Step, next_step, pause_ms
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
-from holdfast.services.worker.unit.intake import Intake
-from holdfast.services.worker.unit.turns import Turns
+from holdfast.services.worker.unit.processing import Processing
 
 PART_BYTES = 384 * 1024
 MOST_BYTES = MOST_PARTS * PART_BYTES
 """Largest answer of a task for a batch."""
-
-
-class AnsweringOwner(Protocol):
-    """A copy at work."""
-
-    turns: Turns
-    flags: Flags
-
-    @property
-    def batch(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -79,12 +68,13 @@ class _Waiting:
 
 
 class Answering:
-    """Answers of one copy's tasks, from a restored image on."""
+    """Answers of one copy's tasks, from a restored image on. stir: called when there is news."""
 
     def __init__(
-        self, of: AnsweringOwner, job: JobView, layout: UnitLayout, intake: Intake, around: HostServices
+        self, job: JobView, layout: UnitLayout, processing: Processing, around: HostServices, stir: Callable[[], None]
     ) -> None:
-        self._of, self._job, self._unit, self._around, self._intake = of, job, layout.unit.name, around, intake
+        self._job, self._unit, self._around, self._stir = job, layout.unit.name, around, stir
+        self._processing, self._intake, self._flags = processing, processing.intake, Flags(commit=False)
         self._tasks = {task.name: task for task in layout.tasks if task.operator.params.get("ask")}
         self._partition, self._answers = Partition(job.topics.cuts, 0), Answers(self._tasks)
         self._announced: Id | None = None
@@ -109,7 +99,7 @@ class Answering:
     def deciding(self) -> bool:
         """An answer is to come, of this copy or of another one."""
         known = self._answers.of(self._waiting.batch)
-        return self._waiting.batch > self._of.batch and any(name not in known for name in self._waiting.asked)
+        return self._waiting.batch > self._processing.batch and any(name not in known for name in self._waiting.asked)
 
     @property
     def waits(self) -> str:
@@ -121,6 +111,10 @@ class Answering:
         )
 
     # -- what happens to it -------------------------------------------------------------------------------------------
+
+    def place(self, flags: Flags) -> None:
+        """Does from now on what these flags say."""
+        self._flags = flags
 
     def due_ms(self, now_ms: float) -> float:
         """The time at which there is something to do."""
@@ -146,15 +140,15 @@ class Answering:
 
     def _take(self) -> None:
         """Takes in the records that were read of the cut log."""
-        leads = self._of.flags.commit and self._of.flags.process
+        leads = self._flags.commit and self._flags.process
         if leads != self._led:
             self._led, self._heard, self._announced, self._waiting = leads, False, None, _Waiting()
         for record in self._intake.cutter.answered:
             self._heard |= record.id == self._announced
-            if record.batch > self._of.batch:
+            if record.batch > self._processing.batch:
                 self._answers.read(record)
         self._intake.cutter.answered.clear()
-        self._answers.forget(self._of.batch)
+        self._answers.forget(self._processing.batch)
 
     def _of_batch(self, batch: int) -> _Waiting:
         """The rows of a batch that is here, by task that gets some."""
@@ -168,7 +162,7 @@ class Answering:
         return self._waiting
 
     def _lacking(self) -> list[_Asked]:
-        batch = self._of.batch + 1
+        batch = self._processing.batch + 1
         if not self._tasks or not self._led or not self._intake.ready(batch):
             return []
         known = self._answers.of(batch)
@@ -228,7 +222,7 @@ class Answering:
     def _outcome(self, one: _Asked, outcome: Any) -> None:
         """Called in the loop with what the calls gave."""
         one.busy = False
-        self._of.turns.stir()
+        self._stir()
         if isinstance(outcome, HoldfastError) and not isinstance(outcome, Retriable):
             self._failed.append(outcome)
             return
@@ -268,6 +262,6 @@ class Answering:
                 one.busy = False
             elif self._announced == record.id:
                 self._announced = None
-            self._of.turns.stir()
+            self._stir()
 
         self._around.appender.append(self._partition, cuts.encode(record), done=appended)

@@ -55,11 +55,14 @@ class UnitCopy:
         self._image: Image | None = None
         self._spent = Spent()
         self._receiving = Receiving(self, around.data, self._spent, around.clock_ms)
-        self._opening = Opening(job, layout, around, self._reached, self._delivery_failed, self._spent, self._happened)
+        self._opening = Opening(
+            job, layout, around, self._reached, failed=self._delivery_failed, spent=self._spent, happened=self._happened
+        )
         self._attempt = self._rebuilds = self._restored_batch = 0
         self._restored_from_ms = self._missing_ms = -math.inf
         self._takeover: Takeover | None = None
         self._gaps: dict[str, int] = {}
+        self._run_from = partial(Running, job, layout, around=around, gaps=self._gaps, spent=self._spent)
         self._code = code_of(job, layout, around)
 
     # -- events from outside ------------------------------------------------------------------------------------------
@@ -146,11 +149,11 @@ class UnitCopy:
             self._spent.replay_ms = self._takeover.phases.get("replay")
             self._happened("unit-active", phases=self._takeover.phases)
             self._takeover = None
-        if self._gaps and now_ms - self._missing_ms >= MISSING_MS and (missing := running.missing):
+        if self._gaps and now_ms - self._missing_ms >= MISSING_MS and (missing := running.intake.inputs.missing):
             self._missing_ms = now_ms
             self._happened("frames-missing", f"Kafka has lost them, their writer sends them again: {missing}")
-        running.publish_end()
-        if running.finished:
+        running.publisher.publish_end()
+        if running.checkpoints.finished:
             self._handle(lifecycle.Finished())
         return bool(worked)
 
@@ -188,8 +191,7 @@ class UnitCopy:
         self._attempt += 1  # of two restores the later one counts
         image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
         self._restored_from_ms = self._around.clock_ms()
-        restore = restoring(self._job, self._layout, self._around, image, self._code)
-        self._run(restore, self._restored, "restoring")
+        self._run(restoring(self._job, self._layout, self._around, image, self._code), self._restored, "restoring")
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
@@ -206,8 +208,8 @@ class UnitCopy:
 
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None
-        self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around,
-                               self._gaps, self._spent, self._code.build, self._takeover is not None)  # fmt: skip
+        core, build, took_over = self.core, self._code.build, self._takeover is not None
+        self.running = self._run_from(self._rebuilt, core.flags, epoch=core.epoch, build=build, took_over=took_over)
         self._rebuilt = None
         self._around.control.add(self, self.running.control_positions())
         self._receive()
@@ -254,10 +256,8 @@ class UnitCopy:
         self._opening.close()
 
     def _read_decisions(self) -> None:
-        def read() -> None:
-            self._handle(lifecycle.StillCommits() if self.core.flags.commit else lifecycle.CommitsNoMore())
-
-        self._around.read_decisions(read)
+        said: dict[bool, lifecycle.Event] = {True: lifecycle.StillCommits(), False: lifecycle.CommitsNoMore()}
+        self._around.read_decisions(lambda: self._handle(said[self.core.flags.commit]))
 
     def _drop_image(self) -> None:
         self._attempt += 1

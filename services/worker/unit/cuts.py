@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
 
-from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import Marker
 from holdfast.services.worker.core.edges import EdgeCounts
 from holdfast.services.worker.host.job import JobView
@@ -20,17 +18,7 @@ from holdfast.services.worker.sources.cut_trimmer import CutTrimmer
 from holdfast.services.worker.sources.missing import Missing
 from holdfast.services.worker.sources.retention_watch import RetentionWatch
 from holdfast.services.worker.unit.intake import Intake
-
-
-class CutsOwner(Protocol):
-    """A copy at work. commits: it leads, and its outputs are open."""
-
-    flags: Flags
-
-    @property
-    def batch(self) -> int: ...
-    @property
-    def commits(self) -> bool: ...
+from holdfast.services.worker.unit.view import CopyView
 
 
 class Cuts:
@@ -40,23 +28,24 @@ class Cuts:
         unit: of the copy.
         acked: the marker up to which its inputs may be trimmed.
         edges: counts of its inputs.
+        leads: true if the copy does, and its outputs are open; asked beside the turns, too.
     """
 
     def __init__(
         self,
-        of: CutsOwner,
         job: JobView,
         unit: str,
         intake: Intake,
         around: HostServices,
         acked: Callable[[], Marker | None],
         edges: EdgeCounts,
+        leads: Callable[[], bool],
     ) -> None:
-        self._of, self._job, self._intake = of, job, intake
+        self._job, self._intake = job, intake
         self._missing = Missing(around.log, around.restores, job.plan.job)
-        self.trimmer = CutTrimmer(job, unit, intake.cutter.log, around, leads=lambda: of.commits)
+        self.trimmer = CutTrimmer(job, unit, intake.cutter.log, around, leads=leads)
         self.retention = RetentionWatch(
-            job, unit, intake.cutter, around, acked=acked, leads=lambda: of.commits, record_bytes=edges.mean_bytes
+            job, unit, intake.cutter, around, acked=acked, leads=leads, record_bytes=edges.mean_bytes
         )
 
     def taken(self) -> list[tuple[str, str, dict[int, int], int | None]]:
@@ -66,26 +55,25 @@ class Cuts:
         at_risk = self.retention.records()
         return [(*one, at_risk.get(one[0])) for one in self._intake.cutter.done()]
 
-    def ask_due_ms(self, now_ms: float) -> float:
+    def ask_due_ms(self, seen: CopyView) -> float:
         """The time to ask for records that are cut and do not come."""
-        return self._missing.next_deadline if self._here else math.inf
+        return self._missing.next_deadline if self._waits(seen) else math.inf
 
-    def ask(self, now_ms: float) -> None:
+    def ask(self, seen: CopyView) -> None:
         """Asks for them."""
-        if self._here:
-            batch = self._of.batch + 1
-            self._missing.look(batch, lambda: self._intake.lacking(batch, self._of.commits), now_ms)
+        if self._waits(seen):
+            batch = seen.batch + 1
+            self._missing.look(batch, lambda: self._intake.lacking(batch, seen.commits), seen.now_ms)
 
-    def due_ms(self, now_ms: float) -> float:
+    def due_ms(self, seen: CopyView) -> float:
         """The time at which a cut is due, as of the last turn's proposals."""
-        return now_ms + self._intake.cutter.wait_ms if self._of.flags.commit else math.inf
+        return seen.now_ms + self._intake.cutter.wait_ms if seen.flags.commit else math.inf
 
-    def propose(self, now_ms: float) -> None:
+    def propose(self, seen: CopyView) -> None:
         """Proposes what is due, also while the outputs are being opened: the cut log decides, not they."""
-        if self._of.flags.commit:
+        if seen.flags.commit:
             self._job.check_dead_letters()
-            self._intake.cutter.propose(now_ms)
+            self._intake.cutter.propose(seen.now_ms)
 
-    @property
-    def _here(self) -> bool:
-        return bool(self._intake.feeds) and self._of.flags.process
+    def _waits(self, seen: CopyView) -> bool:
+        return bool(self._intake.feeds) and seen.flags.process

@@ -118,7 +118,7 @@ class Outputs:
     @property
     def takes_tentative(self) -> bool:
         """Rows that are made on a fork can leave."""
-        return self.open and self.delivery.takes_tentative
+        return self.open and not self.delivery.ahead.full
 
     def _send(self, batch: int, sent: Sequence[Sent]) -> None:
         self.outbox.send(batch, sent)

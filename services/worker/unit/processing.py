@@ -80,7 +80,7 @@ class Processing:
     ) -> None:
         self._limit_mb, self._build = job.most_mb, build
         self._spans = job.spans_of(layout.unit.name)
-        self._layout, self._store, self._intake, self._outputs = layout, store, intake, outputs
+        self._layout, self.store, self.intake, self.outputs = layout, store, intake, outputs
         self._spent = spent
         spent.edges.restore(marker.counts if marker else {})
         self.batch = 0 if marker is None else marker.b
@@ -96,7 +96,7 @@ class Processing:
     @property
     def ready(self) -> bool:
         """The next batch is here, with what users' code awaits for it, and its outputs have room."""
-        if self.ended or not self._intake.ready(self.batch + 1) or self._outputs.full or self.held is not None:
+        if self.ended or not self.intake.ready(self.batch + 1) or self.outputs.full or self.held is not None:
             return False
         return self.answers.ready(self.batch + 1)
 
@@ -111,11 +111,11 @@ class Processing:
         """
         self._check_size()
         if self._unit is None:
-            self._unit = Unit(self._layout, self._store, self._watermarks, self._build)
+            self._unit = Unit(self._layout, self.store, self._watermarks, self._build)
         batch = self.batch + 1
         self.showing.begins()
         began_ns = 0 if self._spans is None else self._spans.now_ns()
-        walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs, raised, self.answers.known(batch))
+        walked = walk(self._unit, batch, self.intake.feeds, self.intake.inputs, raised, self.answers.known(batch))
         if raised is None and walked.produced.raised:
             self.held = walked, began_ns
             return False
@@ -128,8 +128,8 @@ class Processing:
     def pass_over(self) -> int:
         """Takes the next batch, which is ready, and does nothing with it; how many records it brought."""
         self.batch += 1
-        edges, skipped = pass_over(self.batch, self._intake.feeds, self._intake.inputs), 0
-        sources = {feed.task.operator.name for feed in self._intake.feeds.values()}
+        edges, skipped = pass_over(self.batch, self.intake.feeds, self.intake.inputs), 0
+        sources = {feed.task.operator.name for feed in self.intake.feeds.values()}
         for edge, (records, size) in edges.items():
             self._spent.edges.take(edge, records, size)
             self.counts["records"] += records if edge in sources else 0
@@ -154,20 +154,20 @@ class Processing:
         self.showing.done(batch, walked)
         self._count(walked)
         self._count_edges(walked)
-        self._outputs.take(batch, walked.produced, walked.dead, send, self.counts.get(SKIPPED, 0))
+        self.outputs.take(batch, walked.produced, walked.dead, send, self.counts.get(SKIPPED, 0))
         if self._spans is not None:
-            self._spans.did(batch, began_ns, walked, self._outputs.outbox.epoch, self._outputs.open)
-        return bool(walked.rows or walked.dead or self._store.changed)
+            self._spans.did(batch, began_ns, walked, self.outputs.outbox.epoch, self.outputs.open)
+        return bool(walked.rows or walked.dead or self.store.changed)
 
     def _check_size(self) -> None:
         """By the mean size of an entry, known since the first checkpoint: no batch is slower for it."""
         if self._limit_mb is None:
             return
-        size = self._spent.entry.of(self._store.keys)
+        size = self._spent.entry.of(self.store.keys)
         if size > self._limit_mb * MIB:
             raise TooLarge(
                 f"the state of unit {self._layout.unit.name} takes {size / MIB:.1f} MiB "
-                f"({plural(self._store.keys, 'key')}), more than memory_limit_mb {self._limit_mb} allows: give the "
+                f"({plural(self.store.keys, 'key')}), more than memory_limit_mb {self._limit_mb} allows: give the "
                 "job a higher limit, or a smaller state "
                 "by shorter windows or more tasks, and submit it again"
             )
@@ -199,8 +199,8 @@ class Processing:
         self._spent.edges.restore(marker.counts)
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
         self._over = self._is_over()
-        self._intake.skip(marker)
-        self._outputs.adopt(marker)
+        self.intake.skip(marker)
+        self.outputs.adopt(marker)
 
     def moment(self, raised: int, holds: tuple[bool, int | None]) -> Moment:
         """A marker's statements about the unit as of its batch.
@@ -212,16 +212,16 @@ class Processing:
         return Moment(
             batch=self.batch,
             watermarks=dict(self.watermarks),
-            positions=self._intake.inputs.positions(),
-            cuts=self._intake.cutter.as_of(self.batch),
-            counts=self.counts | self._spent.edges.counts() | {KEYS: self._store.keys},
+            positions=self.intake.inputs.positions(),
+            cuts=self.intake.cutter.as_of(self.batch),
+            counts=self.counts | self._spent.edges.counts() | {KEYS: self.store.keys},
             ended=self.ended,
             leap=self.leap,
-            position=self._outputs.delivery.delivered,
+            position=self.outputs.delivery.delivered,
             raised=raised,
-            kept=self._outputs.retained,
+            kept=self.outputs.retained,
             holds=holds,
-            seen=self._intake.seen(),
+            seen=self.intake.seen(),
         )
 
     @property
@@ -244,7 +244,7 @@ class Processing:
     @property
     def leap(self) -> Leap | None:
         """The record that moved a source's watermark furthest."""
-        return widest([self._leap, *(feed.leap for feed in self._intake.feeds.values())])
+        return widest([self._leap, *(feed.leap for feed in self.intake.feeds.values())])
 
     @property
     def late_dropped(self) -> dict[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from holdfast.schemas.checkpoints import Marker, Position
 from holdfast.schemas.progress import Progress, encode
@@ -15,6 +14,7 @@ from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.steps import Steps
+from holdfast.services.worker.unit.view import CopyView
 
 PROGRESS_MS, SELDOM_PROGRESS_MS = 100.0, 300.0
 """Least time between two publications, and while batches are far apart: every worker reads what each one publishes. The
@@ -28,9 +28,8 @@ class ProgressPublisher:
 
     Args:
         unit: its name.
-        steps: are timed from one publication to the next.
-        cutter: of its source tasks.
-        commits: true if the copy leads: without that it publishes nothing, and with it all that it has done.
+
+    steps: are timed from one publication to the next.
     """
 
     def __init__(
@@ -41,26 +40,24 @@ class ProgressPublisher:
         processing: Processing,
         checkpoints: Checkpoints,
         outputs: Outputs,
-        steps: Steps,
         cutter: Cutter,
-        commits: Callable[[], bool],
     ) -> None:
-        self._commits = commits
         self._unit, self._partition, self._published = unit, Partition(job.topics.progress, 0), around.progress
         self._cut_log, self._job = job.topics.cuts, job
-        self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
+        self._processing, self._checkpoints, self._outputs = processing, checkpoints, outputs
+        self.steps = Steps(around.clock_ms, around.cpu_ms)
         self._last_ms = around.clock_ms()
         self._batch = self._looked = -1
         self._kept: dict[str, int] = {}
         self._cutter = cutter
         self._arrival, self._over, self._rests = (0, 0), False, 0
 
-    def due_ms(self, now_ms: float) -> float:
-        """The time to publish: never, if the last batch has been published, and what readers have not acknowledged."""
-        if not self._commits():
+    def due_ms(self, seen: CopyView) -> float:
+        """The time to publish: never without `commit`, or once all that the copy has done is published."""
+        if not seen.commits:
             return math.inf
         if self._cutter.log.rests > self._rests:
-            return now_ms  # somebody waits for the checkpoints of all units
+            return seen.now_ms  # somebody waits for the checkpoints of all units
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
         published &= self._arrival[0] >= self._cutter.arrived()[0]
         return math.inf if published else self._next_ms
@@ -72,10 +69,10 @@ class ProgressPublisher:
         done_now = self._processing.batch > self._looked
         return self._last_ms + (SELDOM_PROGRESS_MS if done_now else 2 * SELDOM_PROGRESS_MS)
 
-    def look(self, now_ms: float) -> None:
+    def look(self, seen: CopyView) -> None:
         """Publishes if that is due."""
-        if now_ms >= self.due_ms(now_ms):
-            self.publish(now_ms)
+        if seen.now_ms >= self.due_ms(seen):
+            self.publish(seen.now_ms)
         self._looked = self._processing.batch
 
     def swept(self, marker: Marker, now_ms: float) -> None:
@@ -90,7 +87,7 @@ class ProgressPublisher:
         self._arrival, self._rests = (progress.arrived, progress.arrived_ms), progress.rests
         self._cutter.arrivals.published()
         self._append(progress)
-        self._steps.restart()
+        self.steps.restart()
 
     def publish_end(self) -> None:
         """Publishes once, if it is so, that the unit has ended, with `commit` or without: the author of the last marker
@@ -118,8 +115,8 @@ class ProgressPublisher:
             late=done.counts["late"],
             dead=done.counts["dead"] + self._outputs.delivery.too_large,
             lost=done.counts["lost"],
-            step_ms=round(self._steps.longest_ms, 3),
-            step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
+            step_ms=round(self.steps.longest_ms, 3),
+            step_cpu_ms=round(self.steps.longest_cpu_ms, 3),
             ended=marker is not None and marker.ended,
             late_dropped=done.late_dropped,
             leap=done.leap,

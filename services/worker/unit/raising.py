@@ -6,8 +6,7 @@ Source: PROTOCOL 3. What to do next is decided in core/raising.py. A unit whose 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from holdfast.schemas import cuts
 from holdfast.schemas.assignments import Flags
@@ -15,49 +14,40 @@ from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.cuts import Leads, Raised, TaskRaised
 from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.errors import Divergence, StateCorrupted, TooManyDeadLetters
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.worker.core.raising import RaisingView, Step, next_step
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
-from holdfast.services.worker.sources.cutter import Cutter
-from holdfast.services.worker.unit.checkpoints import Checkpoints
-from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
-from holdfast.services.worker.unit.turns import Turns
 
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _HINT = "run the same versions of the code and its libraries everywhere, and submit the job again"
 
 
-class RaisingOwner(Protocol):
-    """A copy at work."""
-
-    turns: Turns
-    checkpoints: Checkpoints
-
-    def batch_done(self, active: bool) -> None:
-        """The batch that was held is done. active: what `Processing.let_go` returns."""
-        ...
-
-
 class Raising:
-    """Raising of one copy's code, from a restored image on. marker: that of the image."""
+    """Raising of one copy's code, from a restored image on.
+
+    Args:
+        marker: that of the image.
+        log: the unit's checkpoint log.
+        stir: called when there is news.
+    """
 
     def __init__(
         self,
-        of: RaisingOwner,
         job: JobView,
         layout: UnitLayout,
         marker: Marker | None,
-        cutter: Cutter,
         processing: Processing,
-        outputs: Outputs,
+        log: CheckpointLog,
         around: HostServices,
+        stir: Callable[[], None],
     ) -> None:
-        self._of, self._job, self._unit, self._around = of, job, layout.unit.name, around
-        self._cutter, self._processing, self._outputs = cutter, processing, outputs
+        self._job, self._unit, self._around, self._log, self._stir = job, layout.unit.name, around, log, stir
+        self._cutter, self._processing, self._outputs = processing.intake.cutter, processing, processing.outputs
         self._on = self._unit in job.raising_units
         self._partition = Partition(job.topics.cuts, 0)
         self._strict = job.plan.spec.get("on_divergence") != "continue"
@@ -125,8 +115,10 @@ class Raising:
         """The time at which there is something to do."""
         return now_ms if self._on and next_step(self._sight())[0] is not Step.WAIT else math.inf
 
-    def look(self, now_ms: float) -> None:
-        """Does all that can be done now.
+    def look(self) -> bool | None:
+        """Does what can be done now, up to the end of the batch that was held; returns what `Processing.let_go` does.
+
+        Returns None if no batch has ended: then nothing more is to do.
 
         Raises:
             StateCorrupted: the copy did a batch otherwise than the cut log says.
@@ -134,7 +126,11 @@ class Raising:
             TooManyDeadLetters: a batch has more of them than a record can say.
         """
         while self._on and (found := next_step(self._sight()))[0] is not Step.WAIT:
+            if found[0] is Step.CONTINUE:
+                self._proposed = False
+                return self._processing.let_go(self._flags.send)
             self._do(*found)
+        return None
 
     # -- what it does -------------------------------------------------------------------------------------------------
 
@@ -152,7 +148,7 @@ class Raising:
             opened=self._outputs.open,
             sent=self._outputs.sent,
             out=0 if held is None else self._out,
-            marker=self._of.checkpoints.checkpointer.log.last_b,
+            marker=self._log.last_b,
             strict=self._strict,
             held=0 if held is None else batch,
             found=self._processing.raised,
@@ -202,11 +198,8 @@ class Raising:
         elif step is Step.LET_OUT:
             self._holds = False
             self._outputs.let_out(self._flags.send)
-        elif step is Step.PROPOSE:
-            self._propose()
         else:
-            self._proposed = False
-            self._of.batch_done(self._processing.let_go(self._flags.send))
+            self._propose()
 
     def _hold(self) -> None:
         self._holds = True
@@ -235,6 +228,6 @@ class Raising:
                 self._proposed = False
             elif self._announced == record.id:
                 self._announced = None
-            self._of.turns.stir()
+            self._stir()
 
         self._around.appender.append(self._partition, data, done=appended)

@@ -66,12 +66,12 @@ class Receiving:
         """After a turn: partitions may have joined, be of another topic, or be too busy."""
         if self._on:
             self._rewire(running)
-            if running.suspended and (overfed := running.overfed()):
+            if running.suspended and (overfed := running.intake.overfed()):
                 self._leave(overfed, now_ms)
 
     def look_back(self, running: Running, now_ms: float) -> None:
         """At `return_ms`: returns, unless it still holds what it left with. Then no checkpoint has come since."""
-        if running.overfed():
+        if running.intake.overfed():
             self.return_ms = now_ms + RETURN_MS
         else:
             self._return(running)

@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from holdfast.schemas.plans import UnitPlan
 from holdfast.services.worker.core.latency import Latency
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.unit.outputs import Outputs
-
-
-class ResultsOwner(Protocol):
-    """A copy at work."""
-
-    @property
-    def batch(self) -> int:
-        """The last one processed."""
-        ...
-
-    @property
-    def commits(self) -> bool:
-        """True if it leads, and its outputs are open."""
-        ...
+from holdfast.services.worker.unit.view import CopyView
 
 
 class ResultWaits:
-    """Waits for results at one copy, from a restored image on; it does nothing at a unit that delivers nothing."""
+    """Waits for results at one copy, from a restored image on; it does nothing at a unit that delivers nothing.
+
+    began: the batch of the image.
+    """
 
     def __init__(
-        self, of: ResultsOwner, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: HostServices
+        self, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: HostServices, began: int
     ) -> None:
-        self._of, self._job, self._outputs, self._around = of, job, outputs, around
-        self._latency = Latency(spent, of.batch) if unit.delivers else None
+        self._job, self._outputs, self._around = job, outputs, around
+        self._latency = Latency(spent, began) if unit.delivers else None
         self._sources = job.cutting_units
 
-    def look(self, now_ms: float) -> None:
+    def look(self, seen: CopyView) -> None:
         """After the other tasks of a turn. A batch is out once it is processed and its rows are committed."""
         if self._latency is None:
             return
-        if not self._of.commits:
+        if not seen.commits:
             self._latency.stop()
             return
-        batch = self._of.batch
+        batch = seen.batch
         out = self._outputs.delivery.committed(batch)
         just_now = self._latency.processed(batch) and out == batch
         ago_ms = 0.0 if just_now else max(0.0, self._around.clock_ms() - self._outputs.delivery.committed_ms)

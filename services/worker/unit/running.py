@@ -6,7 +6,7 @@ By its flags a copy processes, cuts, checkpoints and trims, or applies another's
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import Marker
@@ -27,14 +27,15 @@ from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.cuts import Cuts
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.policy_view import PolicyView
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.publishing import ProgressPublisher
 from holdfast.services.worker.unit.raising import Raising
 from holdfast.services.worker.unit.result_waits import ResultWaits
 from holdfast.services.worker.unit.skipping import Skipping
-from holdfast.services.worker.unit.steps import Steps
 from holdfast.services.worker.unit.tentative import TentativeLine
-from holdfast.services.worker.unit.turns import Task, Turns, Watched, never
+from holdfast.services.worker.unit.turns import Task, Turns, Watched, by_time, never
+from holdfast.services.worker.unit.view import CopyView
 
 SLICE_MS = 5.0
 
@@ -60,46 +61,67 @@ class Running:
         self._awaits_control: bool | None = None
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around=around, spent=spent, failed=self._stir)
-        self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
-        self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job, build)
-        unit, done, now = layout.unit.name, self._processing, around.clock_ms()
-        refuse: Callable[..., None] = lambda *told: self._refuse(self.checkpoints.partition, *told)  # noqa: E731
-        self.began, self._steps, self.showing = self.batch, Steps(around.clock_ms, around.cpu_ms), done.showing
-        self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
-        self.cuts = Cuts(self, job, unit, self.intake, around, self.checkpoints.held, spent.edges)
-        told = (job, unit, around, done, self.checkpoints, self.outputs, self._steps, self.intake.cutter)
-        self._publisher = ProgressPublisher(*told, lambda: self.commits)
-        self._waits = ResultWaits(self, job, layout.unit, spent, self.outputs, around)
-        self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
-        self._answering = done.answers = Answering(self, job, layout, intake=self.intake, around=around)
-        self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
-        self._line = TentativeLine(self, job, layout, self._processing, self.outputs, around)
-        self.turns = Turns(self._tasks(), self._watched())
+        self.intake = Intake(job, layout, rebuilt, around, refuse=self._refuse, gaps=gaps)
+        done = self._processing = Processing(
+            layout, self.store, rebuilt.marker, self.intake, outputs=self.outputs, spent=spent, job=job, build=build
+        )
+        unit, self.began, self.showing, cutter = layout.unit.name, done.batch, done.showing, self.intake.cutter
+        self.checkpoints = Checkpoints(self, job, layout, rebuilt, store=self.store, around=around, spent=spent)
+        self.policy_view = PolicyView(self, self.checkpoints, job, layout, spent=spent)
+        self.cuts = Cuts(
+            job, unit, self.intake, around, acked=self.checkpoints.held, edges=spent.edges, leads=lambda: self.commits
+        )
+        self.publisher = ProgressPublisher(
+            job, unit, around, done, checkpoints=self.checkpoints, outputs=self.outputs, cutter=cutter
+        )
+        self._waits = ResultWaits(job, layout.unit, spent, self.outputs, around=around, began=self.began)
+        log = self.checkpoints.checkpointer.log
+        self.raising = Raising(job, layout, rebuilt.marker, done, log=log, around=around, stir=self._stir)
+        self._answering = done.answers = Answering(job, layout, done, around, stir=self._stir)
+        self._skipping = Skipping(job, unit, done, self.checkpoints, around=around, moment=self.moment, stir=self._stir)
+        self._line = TentativeLine(job, layout, done, around)
+        self.turns = Turns(self._tasks(), self._watched(), self._view)
+        self._answering.place(flags)
+        self._skipping.place(flags.commit, took_over)
         self.raising.place(epoch, flags)
+        around.checkpoints.join(self._key, self.policy_view)
 
     # -- its turns ----------------------------------------------------------------------------------------------------
 
     def _tasks(self) -> tuple[Task, ...]:
         """All that a copy does, in the order of a turn."""
+        checks, cuts = self.checkpoints, self.cuts
         return (
-            Task("see whether a topic in doubt is the same", never, self.intake.settle_doubts),
-            Task("see at which rows code raised", self.raising.due_ms, self.raising.look),
-            Task("deliver what has waited long enough", lambda _: self.outputs.delivery.look_ms, self.outputs.look),
-            Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look),
-            Task("ask what users' code awaits", self._answering.due_ms, self._answering.look),
-            Task("process", self._process_due, self._process),
+            Task("see whether a topic in doubt is the same", never, by_time(self.intake.settle_doubts)),
+            Task("see at which rows code raised", by_time(self.raising.due_ms), self._look_at_raising, changes=True),
+            Task(
+                "deliver what has waited long enough",
+                lambda _: self.outputs.delivery.look_ms,
+                by_time(self.outputs.look),
+                changes=True,
+            ),
+            Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look, changes=True),
+            Task("ask what users' code awaits", by_time(self._answering.due_ms), by_time(self._answering.look)),
+            Task("process", self._process_due, self._process, changes=True),
             Task("work without what is out", self._line.due_ms, self._line.look),
-            Task("ask for records that are cut and do not come", self.cuts.ask_due_ms, self.cuts.ask),
-            Task("cut", self.cuts.due_ms, self.cuts.propose),
-            Task("checkpoint", self._checkpoint_due, self._checkpoint),
-            Task("trim", lambda _: self.checkpoints.trim_due_ms() if self.commits else math.inf, self._trim),
-            Task("trim the cut log", self.cuts.trimmer.due_ms, self.cuts.trimmer.look),
-            Task("see what retention keeps", self.cuts.retention.due_ms, self.cuts.retention.look),
-            Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
-            Task("hold what comes too fast", never, lambda _: self.intake.hold(self.batch + 1, self.suspended)),
+            Task("ask for records that are cut and do not come", cuts.ask_due_ms, cuts.ask),
+            Task("cut", cuts.due_ms, cuts.propose),
+            Task("checkpoint", checks.due_ms, self._checkpoint, changes=True),
+            Task("trim", checks.trim_due_ms, checks.trim),
+            Task("trim the cut log", by_time(cuts.trimmer.due_ms), by_time(cuts.trimmer.look)),
+            Task("see what retention keeps", by_time(cuts.retention.due_ms), by_time(cuts.retention.look)),
+            Task("apply another copy's checkpoint", checks.apply_due_ms, checks.apply, changes=True),
+            Task("hold what comes too fast", never, lambda seen: self.intake.hold(seen.batch + 1, seen.suspended)),
             Task("measure how long results take", never, self._waits.look),
-            Task("publish progress", self._publisher.due_ms, self._publisher.look),
-            Task("end if a frame could not be delivered", never, self.outputs.look_at_frames),
+            Task("publish progress", self.publisher.due_ms, self.publisher.look),
+            Task("end if a frame could not be delivered", never, by_time(self.outputs.look_at_frames)),
+        )
+
+    def _view(self, now_ms: float) -> CopyView:
+        commits, flags, processing = self.commits, self.flags, self._processing
+        skips = self._skipping.holds(commits)
+        return CopyView(
+            now_ms, flags, processing.batch, commits, undecided=processing.held is not None or skips, skips=skips
         )
 
     def _watched(self) -> tuple[Watched, ...]:
@@ -136,11 +158,14 @@ class Running:
         """Takes a chunk of any partition that it reads."""
         self._awaits_control = None
         if chunk.partition == self.checkpoints.partition:
-            with self._steps.step():
+            with self.publisher.steps.step():
                 for message in chunk.messages:
                     self.checkpoints.read(message.offset(), message.value() or b"")
             self.turns.stir()
-        elif self._line.offered(self.intake.offer(chunk, self.batch), chunk.partition):
+            return
+        news = self.intake.offer(chunk, self.batch)
+        works = self.flags.process or self.flags.commit or self.intake.urgent
+        if works and (news or self._line.hears(chunk.partition)):
             self.turns.stir()
 
     def doubts(self, partition: Partition, cause: str) -> bool:
@@ -148,10 +173,6 @@ class Running:
         if doubtful := self.intake.doubts(partition, cause):
             self.turns.stir()
         return doubtful
-
-    def overfed(self) -> set[Partition]:
-        """Inputs that a suspended copy beside a busy input need not be offered any more."""
-        return self.intake.overfed() if self.suspended else set()
 
     def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
         self._around.refusals.refuse(partition, offset, cause, self.job.plan.job)
@@ -164,6 +185,7 @@ class Running:
         self.turns.stir()
         before, self.flags = self.flags, flags
         self.outputs.outbox.epoch = epoch
+        self._answering.place(flags)
         self.raising.place(epoch, flags)
         self._skipping.place(flags.commit, flags.commit and not before.commit and not before.process)
         if before.commit and not flags.commit:
@@ -206,24 +228,9 @@ class Running:
         return self.checkpoints.marker
 
     @property
-    def missing(self) -> str:
-        """Frames that Kafka has lost, and whose writers have yet to send them again; empty if there are none."""
-        return self.intake.inputs.missing
-
-    @property
-    def finished(self) -> bool:
-        """The end is processed, its marker valid, and the unit goes back to no earlier one."""
-        return self.checkpoints.finished
-
-    @property
     def suspended(self) -> bool:
         """True if it processes nothing until its flags change."""
         return not self.flags.process
-
-    @property
-    def stopped(self) -> str:
-        """Why the job continues only when a person says so; or empty."""
-        return self.intake.cutter.stopped
 
     @property
     def waits(self) -> str:
@@ -256,17 +263,18 @@ class Running:
     @property
     def data_wait(self) -> bool:
         """A batch is ready to be processed."""
-        return self.flags.process and self._processing.ready and not self._skipping.holds
+        return self.flags.process and self._processing.ready and not self._skipping.holds(self.commits)
 
-    def _process_due(self, now_ms: float) -> float:
-        return self.checkpoints.next_batch_ms(now_ms) if self.data_wait else math.inf
+    def _process_due(self, seen: CopyView) -> float:
+        return self.checkpoints.next_batch_ms(seen) if self.data_wait else math.inf
 
-    def _process(self, now_ms: float) -> None:
+    def _process(self, seen: CopyView) -> None:
         began_ms = done_ms = self._around.clock_ms()  # other copies have had their part of this turn
-        while self.data_wait and self.checkpoints.next_batch_ms(now_ms) <= now_ms:
+        while self.data_wait and self.checkpoints.next_batch_ms(seen) <= seen.now_ms:
             active = self._processing.do_next(self.flags.send, self.raising.known(self.batch + 1))
-            if not self.undecided:
-                self.batch_done(active)
+            seen = self._view(seen.now_ms)
+            if not seen.undecided:
+                self._batch_done(active)
             done_ms = self._around.clock_ms()
             if done_ms - began_ms > SLICE_MS:
                 break
@@ -274,13 +282,17 @@ class Running:
         if self.ended:
             self.outputs.delivery.hurry()
         self._spent.process_ms += done_ms - began_ms
-        self.raising.look(now_ms)
+        self._look_at_raising(seen)
 
-    def batch_done(self, active: bool) -> None:
+    def _look_at_raising(self, _: CopyView) -> None:
+        while (active := self.raising.look()) is not None:
+            self._batch_done(active)
+
+    def _batch_done(self, active: bool) -> None:
         """active: it brought rows, made any, or changed the state."""
         self.checkpoints.batch_done(still=not active)
         if self.job.judged:
-            self.job.read_progress(self._publisher.progress())
+            self.job.read_progress(self.publisher.progress())
         self.job.did(self.layout.unit.name, self.checkpoints.holding.line, self.batch)
         if active:
             self.job.spaces(self.batch, self._around.clock_ms())
@@ -290,38 +302,31 @@ class Running:
     @property
     def undecided(self) -> bool:
         """The state holds a batch that is not done, as code raised in it, or lacks some that are to be skipped."""
-        return self._processing.held is not None or self._skipping.holds
+        return self._processing.held is not None or self._skipping.holds(self.commits)
 
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
-    def _checkpoint_due(self, now_ms: float) -> float:
-        return self.checkpoints.due_ms(now_ms, self.commits)
-
-    def _checkpoint(self, now_ms: float) -> None:
+    def _checkpoint(self, seen: CopyView) -> None:
         writer = self.checkpoints.checkpointer.writer
-        if not self.commits:
+        if not seen.commits:
             writer.work()  # what was valid when `commit` went has still to be settled
-        elif writer.flushing or self._checkpoint_due(now_ms) <= now_ms:
-            with self._steps.step():
-                self.checkpoints.begin(now_ms)
+        elif writer.flushing or self.checkpoints.due_ms(seen) <= seen.now_ms:
+            with self.publisher.steps.step():
+                self.checkpoints.begin(seen, self.moment)
                 writer.work()
                 if writer.flushing:
-                    writer.flushed(self.outputs.acknowledged(self.batch))
+                    writer.flushed(self.outputs.acknowledged(seen.batch))
 
     def moment(self) -> Moment:
         """A marker's statements about it as of its batch."""
         return self._processing.moment(self.raising.followed, self.checkpoints.holding.at(self.batch))
-
-    def _trim(self, now_ms: float) -> None:
-        if self.commits:
-            self.checkpoints.trim(now_ms)
 
     def acked(self, marker: Marker, kind: Kind) -> None:
         """Its own marker was read back as valid. A refresh is published when it suits: nobody waits for it."""
         self._skipping.acked(marker)
         self.marked(marker)
         if kind is Kind.SWEEP and self.commits:
-            self._publisher.swept(marker, self._around.clock_ms())
+            self.publisher.swept(marker, self._around.clock_ms())
 
     def marked(self, marker: Marker) -> None:
         """Forgets what lies at or below the marker: it can be read from the checkpoint log."""
@@ -329,7 +334,7 @@ class Running:
         self.intake.inputs.forget_hashes(marker.b)
         self.intake.cutter.forget(marker.b)
         self.raising.reached(marker)
-        self.job.read_progress(self._publisher.progress())
+        self.job.read_progress(self.publisher.progress())
 
     def jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: continue from there."""
@@ -338,12 +343,8 @@ class Running:
         self._skipping.reached(marker)
         self.marked(marker)
 
-    def publish_end(self) -> None:
-        """The end is processed and its marker valid: if so, that is published once."""
-        self._publisher.publish_end()
-
     def close(self) -> None:
         """Others may read what it holds back, and its worker schedules no checkpoint of it any more."""
         self._line.end()
         self.intake.let_go()
-        self.checkpoints.close()
+        self._around.checkpoints.leave(self._key)

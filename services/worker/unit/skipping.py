@@ -9,9 +9,9 @@ fact, for those who compute the job again.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
-from typing import Protocol
 
 from holdfast.schemas import cuts
 from holdfast.schemas.checkpoints import Marker
@@ -23,10 +23,8 @@ from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.unit.checkpoints import Checkpoints
-from holdfast.services.worker.unit.intake import Intake
-from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
-from holdfast.services.worker.unit.turns import Turns
+from holdfast.services.worker.unit.view import CopyView
 
 SLICE_MS = 5.0
 MOST_BATCHES = 2_048
@@ -42,56 +40,42 @@ class Phase(Enum):
     NOTING = "the fact is on its way to the cut log"
 
 
-class SkippingOwner(Protocol):
-    """A copy at work."""
-
-    turns: Turns
-    intake: Intake
-    outputs: Outputs
-    checkpoints: Checkpoints
-
-    @property
-    def commits(self) -> bool: ...
-    def moment(self) -> Moment: ...
-
-
 class Skipping:
     """Skipping by one copy, from a restored image on.
 
     Args:
-        marker: that of the image.
-        took_over: the copy leads the unit, as of now, and did nothing before.
+        moment: a marker's statements about the copy as of its batch.
+        stir: called when there is news.
     """
 
     def __init__(
         self,
-        of: SkippingOwner,
         job: JobView,
         unit: str,
-        marker: Marker | None,
         processing: Processing,
+        checkpoints: Checkpoints,
         around: HostServices,
-        took_over: bool,
+        moment: Callable[[], Moment],
+        stir: Callable[[], None],
     ) -> None:
-        self._of, self._job, self._unit, self._around = of, job, unit, around
-        self._intake, self._processing, self._outputs = of.intake, processing, of.outputs
-        self._checkpointer = of.checkpoints.checkpointer
+        self._job, self._unit, self._around, self._moment, self._stir = job, unit, around, moment, stir
+        self._intake, self._processing = processing.intake, processing
+        self._checkpointer, marker = checkpoints.checkpointer, checkpoints.marker
         self._on = unit in job.skipping_units
         self._unnoted = None if marker is None else marker.gap
-        self._phase = Phase.PASSING if self._on and took_over else Phase.DONE
+        self._phase = Phase.DONE
         self._target: int | None = None
         self._records = self._after = 0
         self._lost = False
 
-    @property
-    def holds(self) -> bool:
-        """No batch is to be done now."""
-        return self._phase is not Phase.DONE or (self._unnoted is not None and self._of.commits)
+    def holds(self, commits: bool) -> bool:
+        """True if no batch is to be done now. commits: the copy leads, and its outputs are open."""
+        return self._phase is not Phase.DONE or (self._unnoted is not None and commits)
 
     # -- what happens to it -------------------------------------------------------------------------------------------
 
     def place(self, commit: bool, took_over: bool) -> None:
-        """The flags have changed."""
+        """The flags have changed. took_over: the copy leads the unit, as of now, and did nothing before."""
         if self._on and took_over and self._phase is Phase.DONE:
             self._phase, self._target = Phase.PASSING, None
         elif not commit and self._phase in (Phase.PASSING, Phase.MARKING):
@@ -110,23 +94,23 @@ class Skipping:
 
     # -- its part of a turn -------------------------------------------------------------------------------------------
 
-    def due_ms(self, now_ms: float) -> float:
+    def due_ms(self, seen: CopyView) -> float:
         """The time at which there is something to do."""
         if self._phase is Phase.DONE and self._unnoted is None and not self._lost:
             return math.inf
-        if self._lost or self._beaten or (self._unnoted is not None and self._of.commits):
-            return now_ms
-        able = self._of.commits and self._intake.cutter.caught_up and self._checkpointer.resting
+        if self._lost or self._beaten or (self._unnoted is not None and seen.commits):
+            return seen.now_ms
+        able = seen.commits and self._intake.cutter.caught_up and self._checkpointer.resting
         if self._phase is not Phase.PASSING or not able:
             return math.inf
-        return now_ms if self._reached or self._intake.ready(self._processing.batch + 1) else math.inf
+        return seen.now_ms if self._reached or self._intake.ready(self._processing.batch + 1) else math.inf
 
-    def look(self, now_ms: float) -> None:
+    def look(self, seen: CopyView) -> None:
         """Takes batches and does nothing with them; behind the last one its marker follows.
 
         Raises StateCorrupted if another copy's checkpoint came first: then that is where the copy begins.
         """
-        if self.due_ms(now_ms) > now_ms:
+        if self.due_ms(seen) > seen.now_ms:
             return
         if self._lost or self._beaten:
             raise StateCorrupted("batches were skipped, and the checkpoint log has decided otherwise")
@@ -140,7 +124,7 @@ class Skipping:
                 self._target = self._processing.batch
                 break
             self._records += self._processing.pass_over()
-            if self._around.clock_ms() - now_ms > SLICE_MS:
+            if self._around.clock_ms() - seen.now_ms > SLICE_MS:
                 return
         if self._reached:
             self._end()
@@ -162,7 +146,7 @@ class Skipping:
         Nothing under a policy whose global checkpoints a rollback may go back to: what was skipped would be in them.
         """
         self._after, self._records = self._processing.batch, 0
-        known = max(self._outputs.delivery.delivered, self._job.processed(self._unit))
+        known = max(self._processing.outputs.delivery.delivered, self._job.processed(self._unit))
         replays = self._job.held is not None or known > self._after + MOST_BATCHES
         self._target = self._after if replays else max(known, self._after)
 
@@ -170,11 +154,13 @@ class Skipping:
         upto = self._processing.batch
         if upto == self._after:
             self._phase = Phase.DONE
-            self._of.turns.stir()
+            self._stir()
             return
-        gap = Gap(self._unit, self._after, upto, min(self._outputs.delivery.delivered, upto), records=self._records)
+        gap = Gap(
+            self._unit, self._after, upto, min(self._processing.outputs.delivery.delivered, upto), records=self._records
+        )
         self._phase = Phase.MARKING
-        self._checkpointer.writer.begin(replace(self._of.moment(), gap=gap), Kind.SWEEP)
+        self._checkpointer.writer.begin(replace(self._moment(), gap=gap), Kind.SWEEP)
 
     def _note(self, gap: Gap, then: Phase) -> None:
         """The fact; appended again if Kafka may have lost it. then: what follows."""
@@ -185,6 +171,6 @@ class Skipping:
                 self._note(gap, then)
             else:
                 self._phase = then
-                self._of.turns.stir()
+                self._stir()
 
         self._around.appender.append(Partition(self._job.topics.cuts, 0), cuts.encode(gap), done=noted)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from typing import Protocol
 
 from holdfast.schemas import formats
-from holdfast.schemas.assignments import Flags
 from holdfast.schemas.heartbeats import LINE
 from holdfast.schemas.topics import Partition
 from holdfast.services.diagnostics.logger import get_logger
@@ -20,15 +18,13 @@ from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_above
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.state.forked import ForkedStore
-from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.core.tentative import Do, LineState, LineView, State
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.tentative_rows import Ahead
-from holdfast.services.worker.unit.intake import Intake
-from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.tentative_code import LineCode
+from holdfast.services.worker.unit.view import CopyView
 
 MAX_FORK_KEYS = 1_000_000
 """Held by a fork; then the line ends for this outage."""
@@ -36,38 +32,13 @@ MAX_FORK_KEYS = 1_000_000
 _log = get_logger()
 
 
-class LineOwner(Protocol):
-    """A copy at work."""
-
-    flags: Flags
-    intake: Intake
-    store: StateStore
-
-    @property
-    def batch(self) -> int: ...
-    @property
-    def commits(self) -> bool: ...
-    @property
-    def undecided(self) -> bool: ...
-    @property
-    def data_wait(self) -> bool: ...
-
-
 class TentativeLine:
     """The line of one copy, from a restored image on."""
 
-    def __init__(
-        self,
-        of: LineOwner,
-        job: JobView,
-        layout: UnitLayout,
-        processing: Processing,
-        outputs: Outputs,
-        around: HostServices,
-    ) -> None:
-        self._of, self._job, self._unit_name = of, job, layout.unit.name
+    def __init__(self, job: JobView, layout: UnitLayout, processing: Processing, around: HostServices) -> None:
+        self._job, self._unit_name = job, layout.unit.name
         self._code, self._traces = LineCode(job, layout, around), around.doing.traces
-        self._processing, self._outputs = processing, outputs
+        self._processing, self._intake, self._outputs = processing, processing.intake, processing.outputs
         self._able = self._unit_name in job.tentative and self._unit_name in job.forking
         under = below(job.layouts) if self._able else {}
         self._above = frozenset(name for name, units in under.items() if self._unit_name in units)
@@ -79,51 +50,49 @@ class TentativeLine:
 
     # -- what happens to it -------------------------------------------------------------------------------------------
 
-    def offered(self, news: bool, partition: Partition) -> bool:
-        """True if what came makes a turn due: for the line each frame of another unit may."""
-        of = self._of
-        works = of.flags.process or of.flags.commit or of.intake.urgent
-        return works and (news or (self._state.state is not State.OFF and partition in of.intake.inputs))
+    def hears(self, partition: Partition) -> bool:
+        """True if each frame of the partition makes a turn due: for the line it may."""
+        return self._state.state is not State.OFF and partition in self._intake.inputs
 
     def end(self) -> None:
         """The fork is no view of the state any more, or nobody needs the line."""
         self._drop_fork()
         self._code.close()
-        self._of.intake.inputs.end_line()
+        self._intake.inputs.end_line()
         self._state.state = State.OFF
 
     # -- its part of a turn -------------------------------------------------------------------------------------------
 
-    def due_ms(self, now_ms: float) -> float:
+    def due_ms(self, seen: CopyView) -> float:
         if self._state.state is State.OFF:
-            return now_ms if self._out() not in ("", self._state.banned) and self._leads else math.inf
-        sight = self._sight()
-        if self._state.state is State.FORKED and sight.stands and sight.ahead:
-            return now_ms
-        return self._state.due_ms(sight, now_ms)
+            return seen.now_ms if self._out() not in ("", self._state.banned) and self._leads(seen) else math.inf
+        line = self._line_view(seen)
+        if self._state.state is State.FORKED and line.stands and line.ahead:
+            return seen.now_ms
+        return self._state.due_ms(line, seen.now_ms)
 
-    def look(self, now_ms: float) -> None:
+    def look(self, seen: CopyView) -> None:
         """Does one batch at most: stable ones come first."""
         if not self._able or (self._state.state is State.OFF and not self._out()):
             return
-        match self._state.look(self._sight(), now_ms):
+        match self._state.look(self._line_view(seen), seen.now_ms):
             case Do.LISTEN:
-                self._of.intake.inputs.begin_line(self._of.batch)
+                self._intake.inputs.begin_line(seen.batch)
                 self._code.start(self._ban)
             case Do.FORK:
-                self._fork = ForkedStore(self._of.store)
-                self._unit, self._forked_at = self._processing.forked(self._fork, self._code.build), self._of.batch
-                self._process()
+                self._fork = ForkedStore(self._processing.store)
+                self._unit, self._forked_at = self._processing.forked(self._fork, self._code.build), seen.batch
+                self._process(seen.batch)
             case Do.PROCESS:
-                self._process()
+                self._process(seen.batch)
             case Do.JOIN:
                 self._drop_fork()
-                self._of.intake.inputs.passed(self._of.batch)
+                self._intake.inputs.passed(seen.batch)
             case Do.END:
                 self.end()
             case Do.NOTHING:
                 if self._state.state is State.LISTENS:
-                    self._of.intake.inputs.passed(self._of.batch)
+                    self._intake.inputs.passed(seen.batch)
 
     def _drop_fork(self) -> None:
         if self._fork is not None:
@@ -139,21 +108,19 @@ class TentativeLine:
             return ""
         return " ".join(f"{name}.{one.number}" for name, one in sorted(out.items()) if name in self._above)
 
-    def _sight(self) -> LineView:
-        of = self._of
+    def _line_view(self, seen: CopyView) -> LineView:
         on = self._state.state is not State.OFF and self._code.ready and self._outputs.takes_tentative
-        done = max(self._state.done, of.batch)
-        next = of.intake.inputs.following(done, self._writers()) if on else None
-        behind = self._fork is not None and next is not None and next > done + 1 and of.batch > self._forked_at
+        done = max(self._state.done, seen.batch)
+        next = self._intake.inputs.following(done, self._writers()) if on else None
+        behind = self._fork is not None and next is not None and next > done + 1 and seen.batch > self._forked_at
         void = behind or (self._fork is not None and self._fork.void)
-        return LineView(self._leads, self._out(), of.batch, not of.data_wait, ahead=next is not None, void=void)
+        stands = not (seen.flags.process and self._processing.ready and not seen.skips)
+        return LineView(self._leads(seen), self._out(), seen.batch, stands, ahead=next is not None, void=void)
 
-    @property
-    def _leads(self) -> bool:
+    def _leads(self, seen: CopyView) -> bool:
         """The copy may fork. Rows are final up to the position: a fork before it would make them tentative again."""
-        of = self._of
-        works = of.commits and of.flags.process and of.flags.send and not of.undecided and not self._processing.ended
-        return works and of.batch >= self._outputs.delivery.delivered
+        works = seen.commits and seen.flags.process and seen.flags.send and not seen.undecided
+        return works and not self._processing.ended and seen.batch >= self._outputs.delivery.delivered
 
     def _writers(self) -> Mapping[Partition, Set[int]]:
         """By partition, the writers that nobody waits for."""
@@ -161,15 +128,16 @@ class TentativeLine:
         if out != self._absent[0]:
             units = silent(directly_above(self._job.layouts), self._job.forking, out)
             senders = self._job.senders
-            inputs = self._of.intake.inputs
+            inputs = self._intake.inputs
             found = {one: {n for n, unit in senders.get(one, {}).items() if unit in units} for one in inputs}
             self._absent = out, found
         return self._absent[1]
 
-    def _process(self) -> None:
+    def _process(self, stable: int) -> None:
+        """stable: the last batch that the copy itself has done."""
         assert self._unit is not None
         assert self._fork is not None
-        inputs, absent = self._of.intake.inputs, self._writers()
+        inputs, absent = self._intake.inputs, self._writers()
         batch = inputs.following(self._state.done, absent)
         if batch is None:
             return
@@ -181,7 +149,7 @@ class TentativeLine:
             self._ban(f"{type(error).__name__}: {error}")
             return
         finally:
-            self._traces.runs(key, self._of.batch + 1)
+            self._traces.runs(key, stable + 1)
         if len(self._fork) > MAX_FORK_KEYS:
             self._ban(f"its fork holds {plural(len(self._fork), 'key')}")
             return

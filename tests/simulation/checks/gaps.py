@@ -116,7 +116,7 @@ def gap_not_noted() -> AbstractContextManager[object]:
 
     def note(self: Any, gap: Gap, then: Phase) -> None:
         self._phase, self._unnoted = then, None
-        self._of.turns.stir()
+        self._stir()
 
     return mock.patch.object(Skipping, "_note", note)
 
@@ -125,8 +125,8 @@ def gap_of_another_copy_not_noted() -> AbstractContextManager[object]:
     """A copy that skips batches and dies before it has noted that leaves it to nobody."""
     true = Skipping.due_ms
 
-    def due_ms(self: Any, now_ms: float) -> float:
+    def due_ms(self: Any, seen: Any) -> float:
         self._unnoted = None
-        return true(self, now_ms)
+        return float(true(self, seen))
 
     return mock.patch.object(Skipping, "due_ms", due_ms)

@@ -12,14 +12,14 @@ from holdfast.schemas.assignments import Change, CheckpointPolicy
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.policies import planned
-from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.policy_view import PolicyView
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
 
 WITHOUT_REPLAY = ("active-standby", "active-replication")
 
 
-def unfollowed(written: Iterable[Written], plans: Iterable[Plan], copies: Iterable[Checkpoints]) -> list[str]:
+def unfollowed(written: Iterable[Written], plans: Iterable[Plan], copies: Iterable[PolicyView]) -> list[str]:
     """Violations once all is well: copies under another policy than the one in force, policies that cannot be.
 
     plans: of jobs that run.
@@ -44,7 +44,7 @@ def unfollowed(written: Iterable[Written], plans: Iterable[Plan], copies: Iterab
     return found
 
 
-def _elsewhere(force: dict[str, CheckpointPolicy], copies: Iterable[Checkpoints]) -> Iterator[str]:
+def _elsewhere(force: dict[str, CheckpointPolicy], copies: Iterable[PolicyView]) -> Iterator[str]:
     for copy in copies:
         policy = force.get(copy._job.plan.generation)
         if policy is not None and copy._job.checkpoint != policy:

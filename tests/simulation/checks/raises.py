@@ -82,10 +82,8 @@ def rows_skipped_without_a_record() -> AbstractContextManager[object]:
     def known(self: Raising, batch: int) -> Mapping[str, TaskRaised] | None:
         return None
 
-    def let_go(self: Any, now_ms: float) -> None:
-        if self._processing.held is not None:
-            self._of.batch_done(self._processing.let_go(self._flags.send))
-        true(self, now_ms)
+    def let_go(self: Any) -> bool | None:
+        return self._processing.let_go(self._flags.send) if self._processing.held is not None else true(self)
 
     true = Raising.look
     return mock.patch.multiple(Raising, known=known, look=let_go)

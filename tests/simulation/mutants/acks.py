@@ -27,4 +27,4 @@ def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: A
 def ack_without_a_marker(true: Any, self: ProgressPublisher) -> Any:
     """Acknowledges what is processed."""
     done = self._processing
-    return structs.replace(true(self), acked=done.batch, positions=tuple(done._intake.inputs.positions()))
+    return structs.replace(true(self), acked=done.batch, positions=tuple(done.intake.inputs.positions()))

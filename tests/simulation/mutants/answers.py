@@ -18,12 +18,12 @@ def own_answer_taken() -> Iterator[None]:
     take, append = Answering._take, Answering._append
 
     def leading(self: Answering) -> None:
-        flags = self._of.flags
-        self._of.flags = structs.replace(flags, commit=flags.process)
+        flags = self._flags
+        self._flags = structs.replace(flags, commit=flags.process)
         try:
             take(self)
         finally:
-            self._of.flags = flags
+            self._flags = flags
 
     def own(self: Answering, record: Answered, one: _Asked | None = None) -> None:
         append(self, record, one)

@@ -20,7 +20,7 @@ from holdfast.services.worker.checkpoint.policies.policy import UnitView
 from holdfast.services.worker.checkpoint.policies.synchronous import Synchronous
 from holdfast.services.worker.checkpoint.policies.whole_worker import WholeWorker
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.policy_view import PolicyView
 
 
 def aligned_elsewhere() -> AbstractContextManager[object]:
@@ -39,12 +39,12 @@ def aligned_without_holding() -> AbstractContextManager[object]:
 
 def two_captures_at_once() -> AbstractContextManager[object]:
     """A capture begins while another one of the worker is written."""
-    return mock.patch.object(Checkpoints, "capturing", property(lambda self: False))
+    return mock.patch.object(PolicyView, "capturing", property(lambda self: False))
 
 
 def minimum_interval_ignored() -> AbstractContextManager[object]:
     """A unit is captured again as soon as its worker is idle."""
-    return mock.patch.object(Checkpoints, "min_interval_ms", property(lambda self: 0))
+    return mock.patch.object(PolicyView, "min_interval_ms", property(lambda self: 0))
 
 
 def captured_while_data_wait() -> AbstractContextManager[object]:
@@ -54,12 +54,12 @@ def captured_while_data_wait() -> AbstractContextManager[object]:
 
 def maximum_interval_ignored() -> AbstractContextManager[object]:
     """A unit waits for idle time, or for its backup, for ever."""
-    return mock.patch.object(Checkpoints, "max_interval_ms", property(lambda self: 10**9))
+    return mock.patch.object(PolicyView, "max_interval_ms", property(lambda self: 10**9))
 
 
 def confirmation_ignored() -> AbstractContextManager[object]:
     """A unit is in the capture queue again as soon as its run is valid, whether its backup has pasted it or not."""
-    return mock.patch.object(Checkpoints, "confirmed", property(lambda self: True))
+    return mock.patch.object(PolicyView, "confirmed", property(lambda self: True))
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def ticks_of_all() -> AbstractContextManager[object]:
 
 def two_captures_a_tick() -> AbstractContextManager[object]:
     """Under `synchronous` the timer ticks twice as often."""
-    return mock.patch.object(Checkpoints, "interval_ms", property(lambda self: self._job.checkpoint.interval_ms // 2))
+    return mock.patch.object(PolicyView, "interval_ms", property(lambda self: self._job.checkpoint.interval_ms // 2))
 
 
 def swept_before_trimmed() -> AbstractContextManager[object]:

@@ -21,7 +21,7 @@ def trimmed_to_what_was_processed() -> AbstractContextManager[object]:
     """Once consumed, as the paper says: a standby, a move or a rebuild begins at the newest marker, behind that."""
 
     def newest(self: ProgressPublisher, marker: Marker) -> tuple[Position, ...]:
-        return tuple(self._processing._intake.inputs.positions()) if self._job.only_sources_retain else ()
+        return tuple(self._processing.intake.inputs.positions()) if self._job.only_sources_retain else ()
 
     return mock.patch.object(ProgressPublisher, "_newest", newest)
 

@@ -62,7 +62,7 @@ def line_works_though_nothing_is_out() -> AbstractContextManager[object]:
 
     def writers(self: TentativeLine) -> Any:
         found = true_writers(self)
-        return found if true_out(self) else {one: {0} for one in self._of.intake.inputs}
+        return found if true_out(self) else {one: {0} for one in self._intake.inputs}
 
     return mock.patch.multiple(TentativeLine, _out=out, _writers=writers)
 

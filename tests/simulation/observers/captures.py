@@ -18,7 +18,7 @@ from holdfast.services.worker.checkpoint.policies.idle_minmax import IdleMinMax
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
 from holdfast.services.worker.process.loop import Worker
-from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.policy_view import PolicyView
 from holdfast.services.worker.unit.running import Running
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
@@ -39,7 +39,7 @@ class Seen:
     overdue: a capture could begin, and the last one is longer ago than its policy allows; a unit at rest is not.
     """
 
-    of: Checkpoints
+    of: PolicyView
     terms: CheckpointPolicy
     leads: bool
     ended: bool
@@ -53,7 +53,7 @@ class Seen:
 
     @classmethod
     def at(cls, running: Running, now_ms: float) -> Seen:
-        own, terms = running.checkpoints, running.job.checkpoint
+        own, runs, terms = running.policy_view, running.checkpoints.checkpointer, running.job.checkpoint
         ready = running.commits and own.batches > 0 and own.resting
         return cls(
             own,
@@ -64,8 +64,8 @@ class Seen:
             own.captured_ms,
             own.captured_batch,
             0 if running.marker is None else running.marker.b,
-            own.checkpointer.writer.phase.value == "encoding",
-            running._spent.applies + own.checkpointer.applier.waiting,
+            runs.writer.phase.value == "encoding",
+            running._spent.applies + runs.applier.waiting,
             ready and late(terms, own.captured_ms, now_ms) and not (own.still and terms.policy in TIMED),
         )
 
@@ -108,8 +108,8 @@ class Asked(Scheduler):
             self._captures.pasted(unit, units)
         return applies
 
-    def _here(self) -> dict[str, Checkpoints]:
-        return cast(dict[str, Checkpoints], self._units)
+    def _here(self) -> dict[str, PolicyView]:
+        return cast(dict[str, PolicyView], self._units)
 
 
 class Captures:
@@ -138,22 +138,22 @@ class Captures:
             if was.leads and now[unit].leads:
                 self._look(unit, was, now[unit], before, now)
 
-    def chosen(self, unit: str, units: dict[str, Checkpoints]) -> None:
+    def chosen(self, unit: str, units: dict[str, PolicyView]) -> None:
         """An idle policy has the unit captured, neither because it has ended nor as the maximum interval is over."""
         waiting = [name for name, one in units.items() if one._of.data_wait]
         if waiting:
             self._note(f"not idle: {unit} was captured while data waited for {', '.join(waiting)}")
         of = units[unit]
         backup = of._job.backup(of._name)
-        if of.marker is not None and backup is not None and of._job.followed(of._name):
-            self.claims.append(Claim(unit, backup, of.marker.b, self._now_us()))
+        if of._checkpoints.marker is not None and backup is not None and of._job.followed(of._name):
+            self.claims.append(Claim(unit, backup, of._checkpoints.marker.b, self._now_us()))
 
-    def swept(self, unit: str, of: Checkpoints, now_ms: float) -> None:
+    def swept(self, unit: str, of: PolicyView, now_ms: float) -> None:
         """A sweep of the unit begins."""
         if wrong := swept_early(of, now_ms):
             self._note(f"{wrong}: {unit}")
 
-    def pasted(self, unit: str, units: dict[str, Checkpoints]) -> None:
+    def pasted(self, unit: str, units: dict[str, PolicyView]) -> None:
         """An idle policy has a message of the unit pasted."""
         of = units[unit]
         since_ms = of.waiting_since_ms
@@ -186,7 +186,7 @@ class Captures:
 
     def _look_at_entry(self, own: str, now: dict[str, Seen]) -> None:
         """Checks that units captured as one entry have one backup."""
-        scheduler = next((one.of._scheduler for one in now.values()), None)
+        scheduler = next((one.of._checkpoints._scheduler for one in now.values()), None)
         made = () if scheduler is None else scheduler._made.get(IdleMinMax.name, ())
         policy = next((one for one in made if isinstance(one, IdleMinMax)), None)
         assert policy is not None or not made, "a policy that is not found would not be checked"

@@ -8,7 +8,7 @@ their output was trimmed, or after so many intervals. A unit that has ended capt
 from __future__ import annotations
 
 from holdfast.schemas.assignments import CheckpointPolicy
-from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.policy_view import PolicyView
 
 TICKING = ("synchronous", "whole-worker")
 TIMED = (*TICKING, "individual")
@@ -32,14 +32,14 @@ def early(terms: CheckpointPolicy, before_ms: float, captured_ms: float) -> str:
     return ""
 
 
-def swept_early(unit: Checkpoints, now_ms: float) -> str:
+def swept_early(unit: PolicyView, now_ms: float) -> str:
     """Fault of a sweep of a unit that has not ended; looked at before it begins. One that rests is swept at once."""
     if unit.rests:
         return ""
     since_ms, interval_ms = now_ms - unit.swept_ms, unit._job.checkpoint.interval_ms
     if since_ms < interval_ms:
         return f"interval: swept {since_ms:.0f} ms after its last sweep, and not {interval_ms}"
-    waits = not unit.sinkmost and not unit._trimmer.output_trimmed
+    waits = not unit.sinkmost and not unit.output_trimmed
     if waits and since_ms < UNTRIMMED_INTERVALS * interval_ms:
         return f"sweep order: swept {since_ms:.0f} ms after its last sweep, and its output was not trimmed since"
     return ""

@@ -232,7 +232,7 @@ class History:
         running = [plan for plan in made if admitted.ended(plan.generation) is None]
         workers = (one.worker for one in self.cluster.workers() if one.alive and one.worker is not None)
         copies = (copy.running for worker in workers for copy in worker._copies.here.values())
-        here = [one.checkpoints for one in copies if one is not None]
+        here = [one.policy_view for one in copies if one is not None]
         self.unfollowed = policies.unfollowed(self.cluster.broker.written, running, here)
         return not self.unfollowed
 

@@ -14,9 +14,10 @@ from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore, bytes_of, decode_value
 from holdfast.services.worker.checkpoint import parts, pieces, unit_image
-from holdfast.services.worker.checkpoint.checkpointer import Checkpointer
+from holdfast.services.worker.checkpoint.checkpointer import Checkpointer, RunListener
 from holdfast.services.worker.checkpoint.policies.policy import Kind
-from holdfast.services.worker.checkpoint.writer import Moment
+from holdfast.services.worker.checkpoint.unit_image import UnitImage
+from holdfast.services.worker.checkpoint.writer import Moment, WrittenLog
 from holdfast.services.worker.core.spent import Spent
 
 KEYS = 1_000
@@ -67,18 +68,15 @@ class Unit:
         self.table = self.store.table("t")
         ticks: Iterator[float] = (number * pieces.PIECE_MS for number in count())
         self.checkpointer = Checkpointer(
-            Partition("checkpoints", 0),
-            CheckpointLog(),
-            self.store,
-            0,
-            Author(author),
-            self.log,  # type: ignore[arg-type]
-            lambda: next(ticks),
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
+            WrittenLog(
+                Partition("checkpoints", 0),
+                CheckpointLog(),
+                Author(author),
+                self.log,  # type: ignore[arg-type]
+                lambda: next(ticks),
+            ),
+            UnitImage(self.store, 0),
+            RunListener(nothing, nothing, nothing, nothing),
             Spent(),
         )
 

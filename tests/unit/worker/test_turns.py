@@ -75,3 +75,14 @@ def test_a_value_counts_as_news_only_while_somebody_waits_for_it() -> None:
 
 def test_people_can_ask_what_is_due_when() -> None:
     assert Copy().turns.agenda(0) == [("report", 100), ("trim", 500), ("hold", math.inf)]
+
+
+def test_a_task_behind_one_that_changes_the_copy_gets_a_new_view() -> None:
+    done, seen = [0], list[int]()
+
+    def process(_: int) -> None:
+        done[0] += 1
+
+    tasks = (Task("before", never, seen.append), Task("process", never, process, changes=True))
+    Turns((*tasks, Task("behind", never, seen.append)), view=lambda _: done[0]).take(0)
+    assert seen == [0, 1]

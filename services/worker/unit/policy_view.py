@@ -1,0 +1,187 @@
+"""The view of a copy that the checkpoint policies have. Each value is looked up when it is read."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from holdfast.services.kernel.plans.layout import UnitLayout
+from holdfast.services.worker.checkpoint.policies.sweep import FEW_BATCHES
+from holdfast.services.worker.core.checkpointing import Phase
+from holdfast.services.worker.core.spent import Spent
+from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.unit.checkpoints import Checkpoints
+
+
+class CopyAtWork(Protocol):
+    """A copy with an image, asked between its turns, too, as policies look at all units of a worker."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def suspended(self) -> bool: ...
+    @property
+    def commits(self) -> bool: ...
+    @property
+    def data_wait(self) -> bool: ...
+    @property
+    def undecided(self) -> bool: ...
+
+
+class PolicyView:
+    """Implements UnitView, which says what each value means."""
+
+    def __init__(
+        self, of: CopyAtWork, checkpoints: Checkpoints, job: JobView, layout: UnitLayout, spent: Spent
+    ) -> None:
+        self._of, self._checkpoints, self._job, self._spent = of, checkpoints, job, spent
+        self._name, self._protection = layout.unit.name, checkpoints.protection
+        self.sinkmost = not any(task.outputs for task in layout.tasks)
+
+    @property
+    def policy(self) -> str:
+        return self._job.checkpoint.policy
+
+    @property
+    def interval_ms(self) -> int:
+        return self._job.checkpoint.interval_ms
+
+    @property
+    def min_interval_ms(self) -> int:
+        return self._job.checkpoint.min_interval_ms
+
+    @property
+    def max_interval_ms(self) -> int:
+        return self._job.checkpoint.max_interval_ms
+
+    @property
+    def merge_ms(self) -> float:
+        return self._job.checkpoint.merge_ms
+
+    @property
+    def every_batches(self) -> int:
+        return self._job.checkpoint.every_batches
+
+    @property
+    def swept_ms(self) -> float:
+        return self._checkpoints.swept_ms
+
+    @property
+    def captured_ms(self) -> float:
+        return self._checkpoints.captured_ms
+
+    @property
+    def captured_batch(self) -> int:
+        return self._checkpoints.captured_batch
+
+    @property
+    def batch(self) -> int:
+        return self._of.batch
+
+    @property
+    def batches(self) -> int:
+        return self._of.batch - (0 if self._checkpoints.marker is None else self._checkpoints.marker.b)
+
+    @property
+    def rests(self) -> bool:
+        return self._of.batch == self._job.rests
+
+    @property
+    def sparse(self) -> bool:
+        few = self._job.spacing.seldom and self._of.batch - self._checkpoints.swept_batch < FEW_BATCHES
+        return few and not self._job.bound.set
+
+    @property
+    def still(self) -> bool:
+        return self._checkpoints.still and self._checkpoints.marker is not None
+
+    @property
+    def changed(self) -> int:
+        return self._checkpoints.store.changed
+
+    @property
+    def output_trimmed(self) -> bool:
+        return self._checkpoints.trimmer.output_trimmed
+
+    @property
+    def ended(self) -> bool:
+        return self._of.ended
+
+    @property
+    def followed(self) -> bool:
+        return self._job.followed(self._name)
+
+    @property
+    def leads(self) -> bool:
+        return self._of.commits
+
+    @property
+    def resting(self) -> bool:
+        return self._checkpoints.checkpointer.resting and not self._of.undecided
+
+    @property
+    def capturing(self) -> bool:
+        return self._checkpoints.checkpointer.writer.phase is Phase.ENCODING
+
+    @property
+    def confirmed(self) -> bool:
+        return self._checkpoints.marker is None or self._protection.confirmed(self._checkpoints.marker.b)
+
+    @property
+    def primary(self) -> str:
+        return self._protection.primary
+
+    @property
+    def backup(self) -> str:
+        return self._protection.backup
+
+    @property
+    def load(self) -> float:
+        return self._protection.load if self.leads else self._protection.led_load
+
+    @property
+    def replay_ms(self) -> float:
+        return self._protection.replay_ms if self.leads else self._protection.led_replay_ms
+
+    @property
+    def gain_ms(self) -> float:
+        return self._protection.gain_ms
+
+    @property
+    def paste_ms(self) -> float:
+        return self._protection.paste_ms(self.capture_ms) if self.leads else self.apply_ms
+
+    @property
+    def capture_ms(self) -> float:
+        return self._checkpoints.checkpointer.writer.capture_ms
+
+    @property
+    def apply_ms(self) -> float:
+        return self._checkpoints.checkpointer.applier.apply_ms
+
+    @property
+    def processed_ms(self) -> float:
+        return self._spent.process_ms
+
+    @property
+    def waiting(self) -> int:
+        return self._checkpoints.checkpointer.applier.waiting
+
+    @property
+    def waiting_since_ms(self) -> float:
+        applies = self._checkpoints.checkpointer.applies(self._of.batch, suspended=self._of.suspended)
+        return self._checkpoints.checkpointer.applier.since_ms if applies else math.inf
+
+    @property
+    def data_wait(self) -> bool:
+        return self._of.data_wait
+
+    @property
+    def recovery_ms(self) -> float:
+        """This copy's part of R_u: schemas/costs.py."""
+        if self.leads:
+            return self._protection.replay_ms
+        mean_ms = self._spent.apply_ms / self._spent.applies if self._spent.applies else 0.0
+        return self.waiting * mean_ms if self._of.suspended else 0.0
