@@ -13,7 +13,6 @@ from holdfast.services.cli.terminal import note, print_raw
 from holdfast.services.kernel.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from holdfast.schemas.plans import OperatorPlan
     from holdfast.services.log.protocol import Message
 
 
@@ -41,29 +40,32 @@ def results(
     from holdfast.services.kernel.dataflow.sink_records import CLOSING, FINAL, TENTATIVE, RowsOf
     from holdfast.services.view.losses import dropped_as_late, why_late
     from holdfast.services.view.reading import named_job, read_jobs, read_progress
-    from holdfast.services.view.rows import rows_of, sink_of, sinks_of
-    from holdfast.services.view.tailing import read_topic
+    from holdfast.services.view.rows import rows_of, sinks_of
+    from holdfast.services.view.tailing import read_topics
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)
         plan = view.plan(named_job(view, job).generation)
         if plan is None:
             raise CommandFailed(f"job {job} has no results: it was not admitted", f"`holdfast status {job}` says why")
-        sinks = sinks_of(plan, query)
-        if follow or until_idle is not None:
-            sinks = [sink_of(plan, query)]  # one topic is waited for
-        wanted = (FINAL, TENTATIVE, CLOSING) if tentative else (FINAL,)
-
-        def rows(sink: OperatorPlan) -> Iterator[bytes]:
-            topic, ours = str(sink.params["topic"]), RowsOf(plan.job, plan.generation, sink.params["query"])
+        sinks = {str(one.params["topic"]): one for one in sinks_of(plan, query)}
+        for topic, sink in sinks.items():
             if topic not in door.present:
                 raise CommandFailed(f"topic {topic}, to which query {sink.params['query']} writes, is gone")
-            written = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
-            for partition, message in written:
-                for row in rows_of(sink, message.value()) if ours.status(message.headers()) in wanted else ():
-                    yield _with_meta(row, partition, message, keyed=tentative) if meta or tentative else row
+        wanted = (FINAL, TENTATIVE, CLOSING) if tentative else (FINAL,)
 
-        shown = chain.from_iterable(map(rows, sinks))
+        ours = {topic: RowsOf(plan.job, plan.generation, sink.params["query"]) for topic, sink in sinks.items()}
+
+        def rows(topics: list[str]) -> Iterator[bytes]:
+            present = {topic: door.present[topic] for topic in topics}
+            for home, message in read_topics(door.log, present, follow=follow, until_idle_s=until_idle):
+                if ours[home.topic].status(message.headers()) not in wanted:
+                    continue
+                for row in rows_of(sinks[home.topic], message.value()):
+                    yield _with_meta(row, home.index, message, keyed=tentative) if meta or tentative else row
+
+        waits = follow or until_idle is not None  # for all topics at once; else one is read after the other
+        shown = chain.from_iterable(map(rows, [[*sinks]] if waits else [[topic] for topic in sinks]))
         for row in islice(shown, limit):
             print_raw(row)
         read_progress(door, view, plan)

@@ -1,9 +1,9 @@
-"""Tailing: the committed records of a topic from its start, to its present end, until nothing comes, or for ever."""
+"""Tailing: the committed records of topics from their start, to its present end, until nothing comes, or for ever."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.late.expecting import Expecting
@@ -22,16 +22,30 @@ def read_topic(
     until_idle_s: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[int, Message]]:
+    """(partition, record) of one topic. See read_topics."""
+    found = read_topics(log, {topic: partitions}, follow=follow, until_idle_s=until_idle_s, clock=clock)
+    return ((partition.index, message) for partition, message in found)
+
+
+def read_topics(
+    log: Log,
+    topics: Mapping[str, int],
+    *,
+    follow: bool = False,
+    until_idle_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[tuple[Partition, Message]]:
     """(partition, record) in the order of each partition.
 
     Args:
+        topics: with the number of their partitions.
         follow: for ever. until_idle_s: until nothing came for so long, and what was there at the call has;
             it goes before `follow`. Without either, the end is where each partition ended at the call.
 
     Raises:
         Retriable: what was there at the call does not come.
     """
-    wanted = [Partition(topic, index) for index in range(partitions)]
+    wanted = [Partition(topic, index) for topic, partitions in topics.items() for index in range(partitions)]
     ends = log.offsets(wanted, "end")
     positions = log.offsets(wanted, "start")
     reader = log.reader("tail")
@@ -49,7 +63,7 @@ def read_topic(
                 for message in chunk.messages:
                     positions[chunk.partition] = message.offset() + 1
                     if follow or until_idle_s is not None or message.offset() < ends[chunk.partition]:
-                        yield chunk.partition.index, message
+                        yield chunk.partition, message
                 if chunk.end is not None:
                     positions[chunk.partition] = max(positions[chunk.partition], chunk.end)
     finally:

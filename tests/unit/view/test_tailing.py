@@ -8,7 +8,7 @@ from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Chunk, Reader
-from holdfast.services.view.tailing import read_topic
+from holdfast.services.view.tailing import read_topic, read_topics
 
 ROWS = Partition("rows", 0)
 IDLE_S = 1.0
@@ -56,3 +56,18 @@ def test_a_topic_of_which_kafka_gives_nothing_is_not_waited_for_without_end() ->
     with pytest.raises(Retriable, match="its end is not reached"):
         list(read_topic(log, ROWS.topic, 1, clock=lambda: log.now_s))
     assert log.now_s < 60
+
+
+def test_topics_that_are_followed_are_shown_as_their_records_come_none_after_the_other() -> None:
+    log = Slow(empty_polls=0)
+    log.create([TopicSpec("more", 2)])
+    appender = log.appender("test")
+    appender.append(Partition("more", 1), b"4")
+    shown = read_topics(log, {"rows": 1, "more": 2}, follow=True, clock=lambda: log.now_s)
+    found = [next(shown) for _ in range(4)]
+    for home in (Partition("more", 0), ROWS):
+        appender.append(home, home.topic.encode())
+        found.append(next(shown))
+    values = [(home.topic, message.value()) for home, message in found]
+    assert sorted(values[:4]) == [("more", b"4"), ("rows", b"1"), ("rows", b"2"), ("rows", b"3")]
+    assert values[4:] == [("more", b"more"), ("rows", b"rows")]
