@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bench.measures.beside_count import BesideCount
 from bench.measures.carried import carried
 from bench.measures.checkpoint import checkpoint
 from bench.measures.choosing import choosing
@@ -103,9 +104,15 @@ MEASURES = (
     ),
     Measure(
         "sessions",
-        "count and mean by key in sessions of 20 records, with a gap of 3 s; 1,000 keys",
-        Throughput(jobs.SESSIONS, keys=1_000, burst=20_000, pause_ms=5_000),
-        {"records_per_s": at_least(150_000)},
+        "count and mean by key in sessions of 20 records, with a gap of 3 s; 1,000 keys; beside count-1k",
+        BesideCount(Throughput(jobs.SESSIONS, keys=1_000, burst=20_000, pause_ms=5_000)),
+        {"records_per_s": at_least(150_000), "over_count": at_least(0.29)},
+    ),
+    Measure(
+        "as-of",
+        "each row of a stream with the newest row of another one as of its time; 1,000 keys; beside count-1k",
+        BesideCount(Throughput(jobs.AS_OF, keys=1_000, topics=("", "-right"))),
+        {"records_per_s": at_least(100_000), "over_count": at_least(0.19)},
     ),
     Measure(
         "join",

@@ -78,6 +78,16 @@ operators:
   both: {join: {left: bought, right: paid, "on": [user], within_s: 60}}
 queries: {pairs: {input: both, sink: {topic: $topic-out}}}
 """)
+AS_OF = Template("""
+name: bench-$name
+sources:
+  left: {topic: $topic, fields: {user: string, amount: int, at: timestamp}, event_time: at, unit: ms}
+  right: {topic: $topic-right, fields: {user: string, amount: int, at: timestamp}, event_time: at, unit: ms}
+operators:
+  prices: {select: [user, "amount AS price", at], input: right}
+  valued: {asof_join: {left: left, right: prices, "on": [user]}}
+queries: {valued: {input: valued, sink: {topic: $topic-out}}}
+""")
 CHAIN = Template(
     _EVENTS
     + """
