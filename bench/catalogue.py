@@ -10,6 +10,7 @@ from bench.measures.beside_count import BesideCount
 from bench.measures.carried import carried
 from bench.measures.checkpoint import checkpoint
 from bench.measures.choosing import choosing
+from bench.measures.code import code
 from bench.measures.cold import cold
 from bench.measures.console import console
 from bench.measures.console_memory import console_memory
@@ -176,7 +177,7 @@ MEASURES = (
         "carried",
         "a savepoint and updates of a job with 1,000,000 keys at 2,000 records/s: how long it takes nothing in",
         carried,
-        {"submit_from_s": at_most(30)},
+        {"savepoint_and_restore_s": at_most(30)},
         alone=True,
         standard=False,
     ),
@@ -185,6 +186,31 @@ MEASURES = (
         "updates of a job with 100,000 keys at 2,000 records/s: how long its sink is silent, and that no row is amiss",
         Updates(jobs.EACH, KEYS, counted=True),
         {"silence_ms": at_most(1000)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "updates-stateless",
+        "the same of a job without state, at 2,000 records/s of which a fifth is delivered",
+        Updates(jobs.FILTER, 0, counted=False),
+        {"silence_ms": at_most(300)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "updates-doubled",
+        "the same of the job with 100,000 keys, whose tasks are doubled and halved in turn: state is split and merged",
+        Updates(jobs.SPLIT, KEYS, counted=True, parallel=(1, 2)),
+        {"silence_ms": at_most(1000)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "code",
+        "records/s through users' code, beside the same that asks for the time of day, and that awaits answers",
+        code,
+        {"clock_cpu_over_plain": at_most(1.2)},
+        workers=0,
         alone=True,
         standard=False,
     ),

@@ -15,7 +15,6 @@ from holdfast.services.client.saving import begin_with, save
 from holdfast.services.client.submitting import submit
 from holdfast.services.client.updating import update
 from holdfast.services.planning.loading import load
-from holdfast.services.view.door import Door, Whereabouts
 from holdfast.services.view.reading import read_jobs
 
 RATE_PER_S = 2_000
@@ -33,11 +32,13 @@ def carried(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, keys, start))
         with feeder:
             job.watch(2.0)
-            door = _now(cluster)
+            door = cluster.door()
+            began = time.monotonic()
             saved = save(door, job.plan, cluster.folder / "saved", PATIENCE_S)
+            savepoint_s = time.monotonic() - began
             took, plan = [], job.plan
             for _ in range(max(scale.rounds, 1)):
-                done = update(_now(cluster), plan, raw, Start("", ""), PATIENCE_S)
+                done = update(cluster.door(), plan, raw, Start("", ""), PATIENCE_S)
                 took.append(done.took_s)
                 found = read_jobs(door).plan(done.submitted.generation)
                 assert found is not None
@@ -50,13 +51,9 @@ def carried(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     return {
         "savepoint_silence_s": round(saved.silence_s or 0.0, 2),
         "savepoint_mib": round(saved.bytes / 2**20, 1),
+        "savepoint_s": round(savepoint_s, 2),
         "submit_from_s": round(from_s, 2),
+        "savepoint_and_restore_s": round(savepoint_s + from_s, 2),
         "update_silence_s": round(statistics.median(took), 2),
         "max_update_silence_s": round(max(took), 2),
     }
-
-
-def _now(cluster: BenchCluster) -> Door:
-    """The cluster as it is, with the topics of the job."""
-    where = Whereabouts(cluster.folder, "", cluster.topics.prefix, True)
-    return Door(cluster.log, cluster.topics, cluster.log.topics(), where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from string import Template
 
@@ -20,39 +21,42 @@ from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import Partition
 from holdfast.services.client.updating import Updated, update
 from holdfast.services.planning.loading import load
-from holdfast.services.view.door import Door, Whereabouts
 from holdfast.services.view.reading import read_jobs
 
 RATE_PER_S, KEYS, PATIENCE_S, CALM_S = 2_000, 100_000, 300.0, 2.0
 ROWS_S, LOOK_S = 60.0, 1.0
-ROUNDS_OF_EACH = 3
-"""Updates for each round of the scale: 9 by default."""
+OF_ROUNDS = 10, 3
+"""Updates by rounds of the scale: 10 by default, 3 with --quick."""
 
 
 class Updates:
-    """Updates of one job, one after the other. counted: each row says how many of its key came so far."""
+    """Updates of one job, one after the other. counted: each row says how many of its key came so far.
 
-    def __init__(self, job: Template, keys: int, *, counted: bool) -> None:
-        self._job, self._keys, self._counted = job, keys, counted
+    parallel: numbers of tasks that the job has in turn.
+    """
+
+    def __init__(self, job: Template, keys: int, *, counted: bool, parallel: Sequence[int] = (1,)) -> None:
+        self._job, self._keys, self._counted, self._parallel = job, keys, counted, parallel
 
     def __call__(self, cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         topic, start = f"bench-{name}", int(now_ms())
         cluster.create(topic)
         cluster.preload(topic, self._keys, max(self._keys, 1), lambda _: start)
-        text = self._job.substitute(tasks=1, name=name, topic=topic)
-        raw = load(jobs.unprotected(text), "bench.yaml").as_plain()
+        texts = (self._job.substitute(tasks=1, name=name, topic=topic, parallel=count) for count in self._parallel)
+        raw = [load(jobs.unprotected(text), "bench.yaml").as_plain() for text in texts]
         done, silences = list[Updated](), list[float]()
-        with cluster.running(self._job, topic, name=name) as job:
-            job.await_records(self._keys)
+        with cluster.running(self._job, topic, name=name, parallel=self._parallel[0]) as job:
+            job.await_records(self._keys) if self._keys else job.await_running()
             feeder = Feeder(
                 cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, max(self._keys, 1), start)
             )
             with feeder:
                 job.watch(CALM_S)
                 plan = job.plan
-                for _ in range(scale.rounds * ROUNDS_OF_EACH):
+                most, of = OF_ROUNDS
+                for number in range(1, 1 + scale.rounds * most // of):
                     since = cluster.log.offsets([Partition(f"{topic}-out", 0)], "end")
-                    done.append(update(_now(cluster), plan, raw, Start("", ""), PATIENCE_S))
+                    done.append(update(cluster.door(), plan, raw[number % len(raw)], Start("", ""), PATIENCE_S))
                     time.sleep(CALM_S)  # rows come again
                     silences.append(_silence_s(cluster, since))
                     plan = _plan(cluster, done[-1])
@@ -90,12 +94,6 @@ def _rows(cluster: BenchCluster, topic: str) -> list[dict[str, object]]:
 
 
 def _plan(cluster: BenchCluster, done: Updated) -> Plan:
-    found = read_jobs(_now(cluster)).plan(done.submitted.generation)
+    found = read_jobs(cluster.door()).plan(done.submitted.generation)
     assert found is not None
     return found
-
-
-def _now(cluster: BenchCluster) -> Door:
-    """The cluster as it is, with the topics of the job."""
-    where = Whereabouts(cluster.folder, "", cluster.topics.prefix, True)
-    return Door(cluster.log, cluster.topics, cluster.log.topics(), where)

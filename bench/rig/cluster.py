@@ -27,6 +27,7 @@ from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Log
 from holdfast.services.node.machine.cluster_files import ClusterFiles
 from holdfast.services.planning.loading import load
+from holdfast.services.view.door import Door, Whereabouts
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000
@@ -74,6 +75,11 @@ class BenchCluster:
         Measured: with a request for each of 1,000 records a second it takes a third of a core, and a quarter at Kafka.
         """
         return KafkaAppender(Cluster(self.bootstrap_servers), f"bench-{name}", LINGER_MS)
+
+    def door(self) -> Door:
+        """The cluster as it is now, for what commands do."""
+        where = Whereabouts(self.folder, "", self.topics.prefix, True)
+        return Door(self.log, self.topics, self.log.topics(), where)
 
     # -- processes ----------------------------------------------------------------------------------------------------
 

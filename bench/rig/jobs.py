@@ -33,6 +33,28 @@ operators: {count: {aggregate: {n: "count()", total: "sum(amount)"}, key: [user]
 queries: {counts: {input: count, sink: {topic: $topic-out}}}
 """
 )
+SPLIT = Template(
+    _EVENTS
+    + """
+operators:
+  count:
+    {aggregate: {n: "count()", total: "sum(amount)"}, key: [user], input: events, emit: each, parallelism: $parallel}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+"""
+)
+
+
+def _of_code(text: str) -> Template:
+    """A job with an operator of this package."""
+    return Template(
+        f"{_EVENTS}operators: {{given: {{{text}, input: events}}}}\n"
+        "queries: {given: {input: given, sink: {topic: $topic-out}}}\n"
+    )
+
+
+PLAIN = _of_code('python: "bench.rig.code:Passing"')
+CLOCK = _of_code('python: "bench.rig.code:Passing", clock: true')
+ASK = _of_code('python: "bench.rig.code:Asking", ask: {}')
 FILTER = Template(
     _EVENTS
     + """
