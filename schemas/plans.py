@@ -189,7 +189,7 @@ class Seed(msgspec.Struct, frozen=True):
     rests: it begins paused, as that one was, until somebody resumes it. waits: its copies stand by, with state as of
     before the batch, until a plan that follows this one says where the job begins. switched: offset in `jobs.submit` of
     the command that asked for that plan; -1: none did. given_up: the plan that follows says that the job never begins,
-    and why.
+    and why. proven_after: batches after which the update counts as proven healthy; 0: nobody has said how many.
     """
 
     topic: str
@@ -205,6 +205,7 @@ class Seed(msgspec.Struct, frozen=True):
     waits: bool = False
     switched: Whole = -1
     given_up: str = ""
+    proven_after: Count = 0
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):

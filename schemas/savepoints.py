@@ -79,6 +79,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     replaces: generation of the job of that name that is to end for it, if the pause at offset `paused` of `jobs.submit`
     still holds it then; empty: none. rests: that one was paused before, and the job begins paused. waits: the job
     stands by until a command `switch` names what has changed since. behind: offset in the topic where that begins.
+    proven_after: batches after which an update counts as proven healthy; 0: nobody has said how many.
     """
 
     topic: str
@@ -91,6 +92,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     rests: bool = False
     waits: bool = False
     behind: Count = 0
+    proven_after: Count = 0
 
 
 FIELD = "from_savepoint"

@@ -111,6 +111,9 @@ def status_parts(found: JobStatus) -> Iterator[Any]:
     yield from said(found.unprotected, len(found.units))
     if found.checkpoint is not None:
         yield f"checkpoints: {found.checkpoint}"
+    if found.trial is not None:
+        back = "" if found.trial.over else f"; `holdfast update {found.job} --back` returns"
+        yield f"update: {found.trial}{back}"
     columns = ("unit", "worker", "state", "processed", "acked", "watermark", "records", "late", "dead", "lost")
     rows = [
         (

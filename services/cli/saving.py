@@ -115,6 +115,10 @@ def update(
     drop_state: DropState = None,
     reread: Reread = None,
     renamed: Renamed = None,
+    proven_after: Annotated[
+        int,
+        typer.Option("--proven-after", min=0, metavar="BATCHES", help="With so many --back returns no more; 0: ever."),
+    ] = 0,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait.")] = 120.0,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
@@ -124,8 +128,11 @@ def update(
 
     The job is held at one batch while its state is carried over; then it ends, and the next one begins behind that
     batch. If the cluster refuses the new job, the former one continues. `--dry-run` says what is kept and changes
-    nothing. `--back` undoes the last update in the same way: what was delivered since stays, and counts.
+    nothing. `--back` undoes the last update in the same way: what was delivered since stays, and counts. It does so
+    until the update has processed as many batches as `--proven-after` said; `holdfast status` counts them.
     """
+    from msgspec import structs
+
     from holdfast.services.cli.jobs import refuse
     from holdfast.services.cli.whereabouts import allowed, connected, patience_with
     from holdfast.services.client.job_files import read_job
@@ -139,7 +146,7 @@ def update(
     from holdfast.services.planning.carrying import carried, problems
     from holdfast.services.planning.loading import interpret
 
-    start = carrying(drop_state, reread, renamed)
+    start = structs.replace(carrying(drop_state, reread, renamed), proven_after=proven_after)
     if back == (file is not None):
         raise CommandFailed("name the new job file, or say --back", "`holdfast update --help`", USAGE)
     try:

@@ -15,7 +15,9 @@ from typing import Any
 from msgspec import structs
 
 from holdfast.schemas.plans import Plan
+from holdfast.schemas.progress import decode
 from holdfast.schemas.savepoints import FIELD, Start
+from holdfast.schemas.topics import Partition
 from holdfast.services.client.followed_state import FollowedState
 from holdfast.services.client.holding import Held, Holding
 from holdfast.services.client.replacing import OnCluster, Replacing
@@ -23,8 +25,10 @@ from holdfast.services.client.saving import manifest_of, new_id
 from holdfast.services.client.submitting import Submitted
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.late.jobs import read_admitted
+from holdfast.services.log.late.last_words import last_words
 from holdfast.services.log.late.savepoints import Upload
 from holdfast.services.view.door import Door
+from holdfast.services.view.trial import trial_of
 
 FEW_BATCHES = 1
 """A job that has cut no more has no state that is worth the way ahead."""
@@ -140,8 +144,11 @@ class _Update:
 def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:
     """The generation that the job has replaced, and how it takes over: each operator under the name that it had there.
 
-    Raises CommandFailed.
+    Raises CommandFailed, also if the update is proven healthy.
     """
+    if (trial := trial_of(plan, _processed(door, plan))) is not None and trial.over:
+        hint = f"`holdfast update {plan.job} JOB.yaml` takes any file, the former one too"
+        raise CommandFailed(f"{plan.job}@{plan.generation} is {trial}, and stays", hint)
     former = None
     if plan.seed is not None and plan.seed.replaces:
         former = read_admitted(door.log, door.topics).plan(plan.seed.replaces)
@@ -150,3 +157,13 @@ def undone(door: Door, plan: Plan, start: Start) -> tuple[Plan, Start]:
         return former, structs.replace(start, renamed=back | start.renamed)
     message = f"{plan.job}@{plan.generation} has replaced no other one, as far as the cluster remembers"
     raise CommandFailed(message, f"`holdfast update {plan.job} JOB.yaml` takes the former file")
+
+
+def _processed(door: Door, plan: Plan) -> list[int]:
+    """The newest batch of each unit, as far as it has published one."""
+    partition = Partition(door.topics.job(plan.job, plan.generation).progress, 0)
+    names = [unit.name for unit in plan.units]
+    known = dict.fromkeys(names, 0)
+    for one in (decode(value or b"") for value in last_words(door.log, partition, names)):
+        known[one.unit] = max(known.get(one.unit, 0), one.processed)
+    return [known[name] for name in names]

@@ -55,6 +55,7 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
         replaces=start.replaces,
         rests=start.rests,
         waits=start.waits,
+        proven_after=start.proven_after,
     )
 
 

@@ -44,6 +44,7 @@ from holdfast.services.view.lines import (
 from holdfast.services.view.losses import once_each
 from holdfast.services.view.protection import unprotected
 from holdfast.services.view.sharing import unserved
+from holdfast.services.view.trial import trial_of
 
 SILENT_MS = 1000
 """A worker not heard for so long is shown as silent."""
@@ -237,6 +238,7 @@ class ClusterView:
             tentative={} if plan is None or job.state in OVER else self._costs.tentative(plan, self._changes(plan)),
             corrected={} if plan is None or job.state in OVER else self._costs.corrected(plan, self._changes(plan)),
             retention=() if plan is None or job.state in OVER else self.retention(plan),
+            trial=None if plan is None else trial_of(plan, (unit.processed for unit in units)),
             checkpoint=None if plan is None else policy_line(self.policy(plan), self.complete(plan)),
         )
 

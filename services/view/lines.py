@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.schemas.leaps import Leap
 from holdfast.schemas.plans import QueryState
+from holdfast.services.view.trial import Trial
 
 
 class JobLine(msgspec.Struct, frozen=True):
@@ -148,6 +149,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     corrected: keys of tentative rows that final rows have replaced or that were withdrawn, by query that had some, as
         the leaders of its sinks' units count them.
     unprotected: units without a standby, by the reason (services/view/protection.py).
+    trial: of the update that made this generation; null: there was none, or nobody has said how many batches prove it.
     """
 
     job: str
@@ -177,6 +179,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     tentative: dict[str, Uncorrected] = {}
     corrected: dict[str, int] = {}
     unprotected: dict[str, tuple[str, ...]] = {}
+    trial: Trial | None = None
 
     def state_of(self, query: QueryState) -> str:
         """The state of one of its queries, in words."""

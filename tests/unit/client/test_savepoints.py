@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdfast import Job
 from holdfast.schemas import commands
@@ -418,13 +419,17 @@ def test_updates_lose_and_double_nothing_whatever_ends_amid_them(undisturbed: di
     feed(site, 80, 90)
     former, start = undone(site.door, site.plan, NOWHERE)
     assert start.renamed == {"totals": "sums"}
-    site.update(former.spec, start)
+    site.update(former.spec, structs.replace(start, proven_after=10))
+    assert undone(site.door, site.plan, NOWHERE)[0].seed is not None, "it is on trial"
     assert site.plan.seed is not None
     assert set(site.plan.seed.kept) == {"given", "late", "totals", "hourly"}
     feed(site, 90, 100)
     assert site.rows() == {query: undisturbed[query] for query in SMALL["queries"]}
     report = replay(site.cluster.log, site.door.topics, "flights")
     assert report.exact
+    site.run.advance(12)
+    with pytest.raises(CommandFailed, match="is proven healthy: 10 batches processed since the update, and stays"):
+        undone(site.door, site.plan, NOWHERE)
     seen |= {name for name in site.cluster.log.topics() if ".savepoints." in name}
     assert seen == {site.plan.seed.topic if site.plan.seed else ""}, "those of former generations went with them"
 
