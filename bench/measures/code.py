@@ -14,7 +14,7 @@ KEYS = 1_000
 
 
 def code(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """One after the other, in one cluster whose worker may load code of this package."""
+    """Measures one after the other, in one cluster whose worker may load code of this package."""
     cluster.start(1, {"HOLDFAST_PLUGINS": "bench"})
     await_format(cluster.door())
     found = {
