@@ -19,6 +19,7 @@ from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 from holdfast.services.worker.sources.feed import Feed
+from holdfast.services.worker.sources.upstream import Upstream
 from holdfast.services.worker.sources.user_topic import SourceFeed
 
 MAX_INPUT_BYTES, MAX_INPUT_BATCHES = 64 * 1024 * 1024, 2_048
@@ -31,7 +32,7 @@ class Intake:
 
     Args:
         refuse: called with partition, offset and cause of a record that is no frame.
-        gaps: by partition's name, the offset up to which frames are known to be lost.
+        gaps: by partition's name, the offset up to which frames are known to be lost. leads: true if the copy does.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Intake:
         around: HostServices,
         refuse: Callable[[Partition, int, object], None],
         gaps: Mapping[str, int],
+        leads: Callable[[], bool],
     ) -> None:
         self._job, self._around = job, around
         self._raises = layout.unit.name in job.raising_units | job.asking_units
@@ -60,6 +62,7 @@ class Intake:
         self._beginnings: dict[Partition, tuple[str, dict[Partition, int] | Exception | None]] = {}
         self._answers = 0
         self._held: set[Partition] = set()
+        self._upstream = Upstream(job.plan.job, layout.unit.name, around, leads)
 
     # -- where it reads -----------------------------------------------------------------------------------------------
 
@@ -166,7 +169,10 @@ class Intake:
                 self._stale = {one for one, lives in self._feeding.items() if now.get(one) != lives}
         elif chunk.partition not in self._stale:
             # What was read of a topic that was replaced, or from where nobody reads on, is no record.
-            for feed in self._fed.get(chunk.partition, ()):
+            feeds = self._fed.get(chunk.partition, ())
+            if any(isinstance(feed, SourceFeed) for feed in feeds):
+                self._upstream.look(chunk)
+            for feed in feeds:
                 feed.offer(chunk, self._around.clock_ms())
         return True
 

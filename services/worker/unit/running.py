@@ -61,7 +61,7 @@ class Running:
         self._awaits_control: bool | None = None
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around=around, spent=spent, failed=self._stir)
-        self.intake = Intake(job, layout, rebuilt, around, refuse=self._refuse, gaps=gaps)
+        self.intake = Intake(job, layout, rebuilt, around, refuse=self._refuse, gaps=gaps, leads=lambda: self.commits)
         done = self._processing = Processing(
             layout, self.store, rebuilt.marker, self.intake, outputs=self.outputs, spent=spent, job=job, build=build
         )
