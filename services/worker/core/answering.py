@@ -25,17 +25,16 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AnsweringView:
-    """A copy's view of one task of the next batch.
+    """A copy's view of one task of the next batch, which is here and brings rows, and the cut log holds no answer.
 
     leads: it has `commit` and processes. announced: its announcement is read back; announcing: it is on its way.
-    lacks: the batch is here, brings rows, and the cut log holds no answer. busy: calls, or a proposal, are under way.
+    busy: calls, or a proposal, are under way.
     made: all calls are answered. failures: attempts that have failed. again_ms: when the next one is due.
     """
 
     leads: bool
     announced: bool
     announcing: bool
-    lacks: bool
     busy: bool
     made: bool
     failures: int
@@ -46,7 +45,7 @@ class AnsweringView:
 
 
 def next_step(sight: AnsweringView) -> Step:
-    if not sight.leads or not sight.lacks or sight.busy:
+    if not sight.leads or sight.busy:
         return Step.WAIT
     if not sight.announced:
         return Step.WAIT if sight.announcing else Step.ANNOUNCE

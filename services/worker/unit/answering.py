@@ -173,7 +173,6 @@ class Answering:
             leads=self._led,
             announced=self._heard,
             announcing=self._announced is not None,
-            lacks=True,
             busy=one.busy,
             made=one.questions is not None and not one.questions.open,
             failures=one.failures,

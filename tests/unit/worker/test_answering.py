@@ -15,7 +15,7 @@ from holdfast.services.worker.core.answering import AnsweringView, Step, next_st
 from holdfast.services.worker.unit.answering import MOST_BYTES, PART_BYTES
 
 ASKS = AnsweringView(
-    leads=True, announced=True, announcing=True, lacks=True, busy=False, made=False, failures=0, again_ms=0, now_ms=1,
+    leads=True, announced=True, announcing=True, busy=False, made=False, failures=0, again_ms=0, now_ms=1,
     retries=2, on_error="dead-letter",
 )  # fmt: skip
 
@@ -25,7 +25,6 @@ ASKS = AnsweringView(
     [
         ({}, Step.ASK),
         ({"leads": False}, Step.WAIT),
-        ({"lacks": False}, Step.WAIT),
         ({"busy": True}, Step.WAIT),
         ({"announced": False, "announcing": False}, Step.ANNOUNCE),
         ({"announced": False}, Step.WAIT),
