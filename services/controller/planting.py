@@ -8,7 +8,7 @@ has a first run with most of its state, and gets a second one with the rest when
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -48,9 +48,10 @@ class Planting:
     def base(self, topics: JobTopics, plan: Plan) -> None:
         """Returns once every unit has its first checkpoint."""
         assert plan.seed is not None
-        every = ((one, _checkpoints(topics, one)) for one in unit_layouts(plan, topics).values())
-        empty = [(one, partition) for one, partition in every if not self._read(plan, partition).begun]
-        beds = [_Bed(one, partition, self._author.next()) for one, partition in empty]
+        layouts = {_checkpoints(topics, one): one for one in unit_layouts(plan, topics).values()}
+        known = self._read(plan, layouts)
+        empty = [partition for partition in layouts if not known[partition].begun]
+        beds = [_Bed(layouts[partition], partition, self._author.next()) for partition in empty]
         batch = STANDING_BY if plan.stands_by else plan.seed.batch
         self._plant(topics, plan, beds, base_of(self._log, plan.seed.topic), batch)
 
@@ -61,9 +62,9 @@ class Planting:
         """
         assert plan.seed is not None
         beds = list[_Bed]()
-        for layout in unit_layouts(plan, topics).values():
-            partition = _checkpoints(topics, layout)
-            last = self._read(plan, partition).log.last
+        layouts = {_checkpoints(topics, one): one for one in unit_layouts(plan, topics).values()}
+        for partition, known in self._read(plan, layouts).items():
+            layout, last = layouts[partition], known.log.last
             if last is None:
                 raise StateCorrupted(f"{layout.unit.name} stood by without a checkpoint")
             if last.b < plan.seed.batch:
@@ -92,20 +93,24 @@ class Planting:
             appender.flush(FLUSH_S)
         finally:
             appender.close()
-        if plan.stands_by:
-            for bed in beds:  # within the pause only what is new is to be read
-                self._read(plan, bed.partition)
+        if plan.stands_by:  # within the pause only what is new is to be read
+            self._read(plan, [bed.partition for bed in beds])
 
-    def _read(self, plan: Plan, partition: Partition) -> _Planted:
-        """The log of a unit that has no leader yet, as it is now."""
-        known = self._known.setdefault(plan.generation, {}).setdefault(partition, _Planted())
-        known.trimmed |= self._log.offsets([partition], "start")[partition] > 0
-        if not known.trimmed:
-            for message in self._log.scan(partition, known.next):
-                known.next = message.offset() + 1
-                with suppress(msgspec.DecodeError):
-                    known.log.read(message.offset(), checkpoints.decode(message.value() or b""))
-        return known
+    def _read(self, plan: Plan, partitions: Collection[Partition]) -> dict[Partition, _Planted]:
+        """The logs of units that have no leader yet, as they are now. One request asks where all of them begin."""
+        of_job, starts = self._known.setdefault(plan.generation, {}), self._log.offsets(partitions, "start")
+        for partition in partitions:
+            known = of_job.setdefault(partition, _Planted())
+            known.trimmed |= starts[partition] > 0
+            if not known.trimmed:
+                self._scan(partition, known)
+        return {partition: of_job[partition] for partition in partitions}
+
+    def _scan(self, partition: Partition, known: _Planted) -> None:
+        for message in self._log.scan(partition, known.next):
+            known.next = message.offset() + 1
+            with suppress(msgspec.DecodeError):
+                known.log.read(message.offset(), checkpoints.decode(message.value() or b""))
 
 
 @dataclass(slots=True)
