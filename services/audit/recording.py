@@ -136,49 +136,46 @@ def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
     return found
 
 
-def gaps(log: Log, recording: Recording) -> dict[str, list[Gap]]:
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Statements of the cut log, besides cuts, about what a replay repeats."""
+
+    raised: WhereRaised
+    """Places at which users' code raised. A unit has committed only what was decided."""
+    answers: Callable[[str, int], Mapping[str, Answer]]
+    """Answers that users' code awaited, by unit and batch."""
+    gaps: dict[str, list[Gap]]
     """Gaps of units, in order: precision `gap`."""
-    found: dict[str, dict[int, Gap]] = {unit: {} for unit in skipping_units(recording.plan)}
-    if not found:
-        return {}
-    partition = Partition(recording.topics.cuts, 0)
-    for offset, record in scan_cuts(log, partition, recording.base.upto):
-        if not isinstance(record, Gap) or offset in recording.skipped.get(partition, ()):
+
+
+def decisions(log: Log, recording: Recording) -> Decisions:
+    """The decisions of a recording, by one scan of the cut log; none where the job can have none."""
+    plan, partition = recording.plan, Partition(recording.topics.cuts, 0)
+    named, asks, raises, skips = asking(plan), asking_units(plan), may_raise(plan), skipping_units(plan)
+    operators = (one for one in plan.operators if one.name in named)
+    answers = Answers({task_name(one.name, index) for one in operators for index in range(one.parallelism)})
+    fold, raised = of_plan(plan, recording.base), dict[tuple[str, int], Mapping[str, TaskRaised]]()
+    gaps: dict[str, dict[int, Gap]] = {unit: {} for unit in skips}
+    skipped = recording.skipped.get(partition, ())
+    for offset, record in scan_cuts(log, partition, recording.base.upto) if asks or raises or skips else ():
+        if offset in skipped:
             continue
-        if record.unit in found and record.after < record.upto:
-            found[record.unit][record.after] = record
-    return {unit: [known[after] for after in sorted(known)] for unit, known in found.items() if known}
-
-
-def answers(log: Log, recording: Recording) -> Callable[[str, int], Mapping[str, Answer]]:
-    """Answers that users' code awaited, by unit and batch, as the cut log says."""
-    named, units = asking(recording.plan), asking_units(recording.plan)
-    operators = (one for one in recording.plan.operators if one.name in named)
-    tasks = {task_name(one.name, index) for one in operators for index in range(one.parallelism)}
-    found, partition = Answers(tasks), Partition(recording.topics.cuts, 0)
-    skipped = recording.skipped.get(partition, ())
-    for offset, record in scan_cuts(log, partition, recording.base.upto) if units else ():
-        if offset not in skipped and isinstance(record, Answered):
-            found.read(record)
-    return lambda unit, batch: found.of(batch) if unit in units else {}
-
-
-def where_raised(log: Log, recording: Recording) -> WhereRaised:
-    """Places at which users' code raised, as the cut log says. A unit has committed only what was decided."""
-    if not may_raise(recording.plan):
-        return lambda unit, batch: None
-    partition = Partition(recording.topics.cuts, 0)
-    fold, known = of_plan(recording.plan, recording.base), dict[tuple[str, int], Mapping[str, TaskRaised]]()
-    skipped = recording.skipped.get(partition, ())
-    for offset, record in scan_cuts(log, partition, recording.base.upto):
-        if offset not in skipped and fold.read(offset, record) and isinstance(record, Raised):
-            known[record.unit, record.batch] = record.tasks
+        if isinstance(record, Gap) and record.unit in gaps and record.after < record.upto:
+            gaps[record.unit][record.after] = record
+        elif isinstance(record, Answered) and asks:
+            answers.read(record)
+        if raises and fold.read(offset, record) and isinstance(record, Raised):
+            raised[record.unit, record.batch] = record.tasks
 
     def where(unit: str, batch: int) -> Mapping[str, TaskRaised] | None:
         leading = fold.leading(unit)
         if leading is None:
             return None
         decided = batch <= max(leading.batch, recording.committed.get(unit, 0))
-        return known.get((unit, batch), {} if decided else None)
+        return raised.get((unit, batch), {} if decided else None)
 
-    return where
+    return Decisions(
+        where,
+        lambda unit, batch: answers.of(batch) if unit in asks else {},
+        {unit: [known[after] for after in sorted(known)] for unit, known in gaps.items() if known},
+    )

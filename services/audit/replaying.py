@@ -18,7 +18,7 @@ from holdfast.services.audit.begun import Begun, begun, stored
 from holdfast.services.audit.comparing import Counts, Difference
 from holdfast.services.audit.computing import Outcome, Replay, Taken
 from holdfast.services.audit.delivered import Found
-from holdfast.services.audit.recording import Recording, answers, find, gaps, where_raised
+from holdfast.services.audit.recording import Recording, decisions, find
 from holdfast.services.audit.settling import Settling
 from holdfast.services.audit.taken_in import Cuts, Sources
 from holdfast.services.kernel.errors import CommandFailed, Divergence
@@ -90,8 +90,9 @@ def replay(
     else:
         run = Replay(recording.plan, recording.topics, first=first)
     settling = Settling(recording.plan, recording.base)
-    run.raised, run.answers = where_raised(log, recording), answers(log, recording)
-    run.skip(gaps(log, recording))
+    said = decisions(log, recording)
+    run.raised, run.answers = said.raised, said.answers
+    run.skip(said.gaps)
     compared = 0
     late, lost = Counter[str](), Counter[str]()
     with (
