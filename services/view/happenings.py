@@ -26,6 +26,8 @@ TOGETHER_MS = 5_000
 """Time within which the effects of a worker's death on units come, also once some of them are back on it."""
 GIVEN_UP_MS = 60_000
 """A unit of which nothing was heard for so long is not waited for any more."""
+SHOWN_MS = 50.0
+"""A shorter time without protection would be shown as 0.0 s."""
 _COPIES = re.compile(r"\(([^()]*)\)$")
 _SILENT = frozenset({Sign.PRIMARY_SILENT.value, Sign.PRIMARY_GIVEN_UP.value})
 _FAILURES, _LOSSES = ({one.value for one in signs} for signs in (FAILURES, LOSSES))
@@ -93,7 +95,8 @@ class Failure:
         if self.standbys:
             parts.append(f"standby of {', '.join(name(unit) for unit in sorted(self.standbys))}")
         if self.protected_ms is not None:
-            parts.append(f"all protected again after {self.protected_ms / 1000:.1f} s")
+            after = f"after {self.protected_ms / 1000:.1f} s" if self.protected_ms >= SHOWN_MS else "at once"
+            parts.append(f"all protected again {after}")
         return Happening(self.time_ms, "failure", f"{parts[0]}: {'; '.join(parts[1:])}")
 
 

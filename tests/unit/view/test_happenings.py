@@ -66,6 +66,12 @@ def test_a_kill_is_one_line_with_the_silence_of_each_unit() -> None:
     assert [one.kind for one in found] == ["job-admitted", "failure"]
 
 
+def test_a_silence_that_was_over_at_once_says_so() -> None:
+    over = Event(12_300, "protected-again", worker="worker-1", phases_ms={"instability": 20.0})
+    found = told([*begun(), *killed(10_000)[:-1], over], "flights")
+    assert str(found[-1]) == LINE.replace("after 2.3 s", "at once")
+
+
 def test_the_units_of_all_jobs_are_named_with_their_jobs() -> None:
     (line,) = [one for one in told([*begun(), *killed(10_000)]) if one.kind == "failure"]
     assert "flights/a-0 silent for 96 ms" in line.text
