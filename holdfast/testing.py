@@ -47,6 +47,8 @@ __all__ = ["JobRun", "run_job"]
 QUIET_TURNS = 120
 """Turns without work, a millisecond each, after which only rows that wait for their commit are under way. Fewer than
 between two batches of a job at rest."""
+CHECK_EVERY_TURNS = 200
+"""Turns after which it is looked whether a copy has failed."""
 MOST_STEPS = 100
 """Turns in which time passes, however much."""
 
@@ -210,9 +212,12 @@ class JobRun:
         self._cluster.check_copies()
 
     def _until_quiet(self) -> None:
-        quiet = 0
+        quiet = turns = 0
         while quiet < QUIET_TURNS:
             quiet = 0 if self._cluster.turn() else quiet + 1
+            turns += 1
+            if turns % CHECK_EVERY_TURNS == 0:  # where a job has failed, recovery and its worker are never quiet
+                self._cluster.check_copies()
 
     def _check_runs(self) -> None:
         if self._ended:

@@ -95,6 +95,8 @@ def test_the_job_ends_or_waits_for_ever_as_on_error_says() -> None:
     failing.feed("given", rows("a"), for_ms=10)
     with pytest.raises(LocalRunFailed, match="asked 3 times, ConnectionError: the service is away"):
         failing.finish()
+    with pytest.raises(LocalRunFailed, match="asked 3 times"):
+        failing.advance(300)
     Service.begin()
     Service.away = 9
     run = JobRun(job(on_error="retry"))
