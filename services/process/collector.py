@@ -42,6 +42,12 @@ class Collector:
         self._whole_s = clock_s()
         self._left_s: float | None = None
 
+    @classmethod
+    def of_process(cls) -> Collector:
+        """A collector that looks through nothing of what the start of the process has made."""
+        gc.freeze()
+        return cls()
+
     def left(self) -> None:
         """A copy was closed."""
         if self._left_s is None:

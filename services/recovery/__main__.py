@@ -6,7 +6,6 @@ Source: PROTOCOL 1 and 8. Any number of them run at once; each acts only on what
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import time
@@ -90,8 +89,7 @@ async def run(settings: RecoverySettings) -> int:
     app = make_app(group, settings.kafka, client_settings(), kinds, agents.read, agents.passed, gate(log))
     listen(app, log, "heartbeats", {beats: nexts[beats]}, agents.read)
 
-    gc.freeze()
-    collector = Collector()
+    collector = Collector.of_process()
 
     async def turn() -> None:
         health.turned()

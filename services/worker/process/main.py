@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 import signal
 import sys
@@ -53,8 +52,7 @@ def main() -> int:
     restrict(settings.allow)
     from_folder(settings.allow)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.freeze()
-    collector = Collector()
+    collector = Collector.of_process()
     ending = Ending(settings.leave_s)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
