@@ -20,6 +20,7 @@ class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     too_large: so many rows were too large for their sink's topic until then, and went to the dead letters instead.
     tentative: the last batch of which tentative rows were published. since: where in the sinks' topics those tentative
     rows begin that are not closed; empty: all are.
+    staged: by sink task, the files that count with this record and may not be in their folder yet.
     """
 
     unit: str
@@ -28,6 +29,7 @@ class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     too_large: Count = msgspec.field(default=0, name="aside")
     tentative: Count = 0
     since: tuple[Position, ...] = ()
+    staged: dict[str, str] = {}
 
     @property
     def order(self) -> tuple[int, int]:

@@ -241,14 +241,31 @@ class Source(JobPart):
         return self
 
 
+def _folder(value: str) -> str:
+    if not value.startswith("/") or ".." in value.split("/"):
+        raise PydanticCustomError("folder", "not an absolute path without ..")
+    return value
+
+
+class ParquetFiles(JobPart):
+    """A folder of Parquet files to which a query's rows go, exactly once."""
+
+    path: Annotated[Text, AfterValidator(_folder)]
+    """The folder, an absolute path that means the same on every worker and lies in one of HOLDFAST_FILES."""
+    partition_by: Annotated[list[Text], Field(max_length=8)] = Field(default=[])
+    """Columns whose values name folders, as Hive has them: carrier=UA/origin=EWR/. The files lack these columns."""
+
+
 class Sink(JobPart):
-    """The topic to which a query's rows go, exactly once."""
+    """The topic, or the files, to which a query's rows go, exactly once."""
 
     topic: Topic = ""
     """The user's topic."""
     topics: Annotated[list[Topic], Field(min_length=1)] | None = None
     """Several topics in place of one, of which each row goes to the one that topic_by gives. Each is a query of its
     own, under the name of this one and of the topic, and all are written in one transaction."""
+    parquet: ParquetFiles | None = None
+    """Files in place of a topic."""
     topic_by: Text | None = None
     """A column, or an expression, whose text names the topic of a row, one of topics; a row for which it gives another
     text, or null, is a dead letter."""
@@ -290,20 +307,29 @@ class Sink(JobPart):
     """Partitions with which `--create-topics` makes it; null: as many as the query's tasks."""
     commit_interval_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 0
     """Time between two transactions of the query's unit, the smallest of its queries: rows gather meanwhile, and go
-    earlier once 32 MiB wait or the job ends; 0: one for every batch that has rows."""
+    earlier once 32 MiB wait or the job ends; 0: one for every batch that has rows, and of Parquet files, of which each
+    transaction makes some, one in 10,000 ms."""
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A sink without these settings is written as releases that do not have them write it."""
         written: dict[str, Any] = plain(self)
-        newer = ("record", "key_format", "key_schema_id", "topics", "topic_by", "field_numbers")
+        newer = ("record", "key_format", "key_schema_id", "topics", "topic_by", "field_numbers", "parquet")
         added = ("headers", "delete_when", "subject", "schema_id", *newer)
         left_out = {name: one for name, one in written.items() if name not in added or one not in ({}, None)}
-        return {name: one for name, one in left_out.items() if name != "subject_strategy" or one != "topic"}
+        defaults = {("subject_strategy", "topic"), ("topic", "")}
+        return {name: one for name, one in left_out.items() if not isinstance(one, str) or (name, one) not in defaults}
+
+    @property
+    def places(self) -> list[str]:
+        """Topics, or the folder of files."""
+        return [self.parquet.path] if self.parquet is not None else self.topics or [self.topic]
 
     @model_validator(mode="after")
     def _to_somewhere(self) -> Sink:
-        if not self.topic and self.topics is None:
+        if self.parquet is not None and (self.topic or self.topics is not None):
+            raise PydanticCustomError("two_sinks", "are given, and a topic, too: a query each, of the same input")
+        if not self.topic and self.topics is None and self.parquet is None:
             raise PydanticCustomError("no_sink_topic", "is missing")
         if self.topic and self.topics is not None:
             raise PydanticCustomError("two_sink_topics", "are given, and a topic, too: name all in topics")

@@ -35,6 +35,16 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: dict[str, str]
     row_key: tuple[str, ...] = ()
 
+    @property
+    def folder(self) -> str:
+        """Folder of a sink whose rows go to files; empty of any other operator."""
+        return str(self.params.get("parquet", {}).get("path", "")) if self.kind == "sink" else ""
+
+    @property
+    def written_topic(self) -> str:
+        """Topic that a sink writes; empty of any other operator."""
+        return str(self.params["topic"]) if self.kind == "sink" else ""
+
 
 class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     """Operator `producer` feeds input `slot` of `consumer`.

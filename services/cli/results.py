@@ -48,7 +48,10 @@ def results(
         plan = view.plan(named_job(view, job).generation)
         if plan is None:
             raise CommandFailed(f"job {job} has no results: it was not admitted", f"`holdfast status {job}` says why")
-        sinks = {str(one.params["topic"]): one for one in sinks_of(plan, query)}
+        found = sinks_of(plan, query)
+        if folder := next((one.folder for one in found if one.folder), ""):
+            raise CommandFailed(f"query {query} writes files, no topic: its rows are in {folder}")
+        sinks = {str(one.params["topic"]): one for one in found}
         for topic, sink in sinks.items():
             if topic not in door.present:
                 raise CommandFailed(f"topic {topic}, to which query {sink.params['query']} writes, is gone")

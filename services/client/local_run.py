@@ -47,7 +47,8 @@ def complete(spec: JobSpec) -> JobSpec:
         source["topic"] = source["topic"] or f"source.{name}"
         source.pop("topics", None)  # the rows of a file stand for those of all
     for name, query in plain["queries"].items():
-        query["sink"] = query["sink"] or Sink(topic=f"query.{name}").model_dump(mode="json")
+        if not (query["sink"] or {}).get("topic"):  # also in place of files, which are a cluster's to write
+            query["sink"] = Sink(topic=f"query.{name}").model_dump(mode="json")
     return JobSpec.model_validate(plain)
 
 

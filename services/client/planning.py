@@ -63,7 +63,7 @@ def missing_topics(
         if source.topic is not None and "*" not in source.topic
     }
     for query in spec.queries.values():
-        if query.sink is not None:
+        if query.sink is not None and query.sink.topic:
             # Spark takes seconds to describe an operator's output, and so its readers' tasks: ask once.
             own = query.sink.partitions or partitions or tasks.get(query.sink.topic, 1)
             wanted[query.sink.topic] = own

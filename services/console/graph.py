@@ -116,7 +116,7 @@ _ORDER = ("bad", "warn", "busy", "good", "calm")
 
 def _kind(one: OperatorPlan) -> str:
     if one.kind in ("source", "sink"):
-        return f"{one.kind} · {_cut(str(one.params.get('topic', '')), 16)}"
+        return f"{one.kind} · {_cut(one.folder or str(one.params.get('topic', '')), 16)}"
     window = one.params.get("window")
     return f"{one.kind} · window" if window else one.kind
 

@@ -94,6 +94,11 @@ class NoRegistry(HoldfastError):
     """Records name schemas, and this process can ask no registry for them: a person sets or installs what it lacks."""
 
 
+class NoFolder(HoldfastError):
+    """Rows go to files in a folder that this process may not write, or that is another one than before: a person sets
+    or mounts what it lacks."""
+
+
 class SchemaChanged(HoldfastError):
     """Records name a schema that does not give the fields of their source: stop, and let a person decide."""
 

@@ -183,6 +183,7 @@ class Settings(LogSettings):
         description="of the Schema Registry for records of avro and json-schema; several, comma separated",
     )
     plugins: str = Field("", description="modules that operators may come from, comma separated")
+    files: str = Field("", description="folders in which jobs may write files, separated by colons; empty: none")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")
     spark_executor_memory: str = Field("1g", description="memory of each of its executors, with a Spark master")

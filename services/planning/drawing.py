@@ -67,7 +67,7 @@ def _said(spec: JobSpec, name: str) -> tuple[str, str, str]:
         return "operator", name, spec.operators[name].kind
     query = next(one for one in spec.queries if sink_name(one) == name)
     sink = spec.queries[query].sink
-    return "query", query, "query" if sink is None else f"query to {', '.join(sink.topics or [sink.topic])}"
+    return "query", query, "query" if sink is None else f"query to {', '.join(sink.places)}"
 
 
 def _short(text: str) -> str:

@@ -80,6 +80,7 @@ _AT: dict[str, Location] = {
     "csv_quote": ("quote",),
     "no_sink_topic": ("topic",),
     "two_sink_topics": ("topics",),
+    "two_sinks": ("parquet",),
     "sink_topic_by": ("topic_by",),
     "join_between": ("between",),
     **{f"window_{name}": (name,) for name in Window.model_fields},

@@ -18,6 +18,7 @@ from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.planning import (
+    files,
     hosting,
     parallelism,
     replicating,
@@ -95,7 +96,8 @@ def _drafted(
 ) -> _Draft:
     """found: problems that are known already."""
     spec = checked.spec
-    problems = [*checked.problems, *user_topics.conflicts(spec, names.prefix), *parallelism.problems(checked)]
+    problems = [*checked.problems, *user_topics.conflicts(spec, names.prefix), *files.shared(spec)]
+    problems += parallelism.problems(checked)
     if topics is not None:
         problems += user_topics.absences(spec, checked.graph, topics)
     if checked.problems or found:
@@ -129,7 +131,9 @@ class _Draft:
         self.edges: tuple[Edge, ...] = edges(found, self.tasks, self._fused.inside(found), names)
         self.units = tuple(units.unit_plans(checked, self.tasks, self._fused.groups))
         self.sink_partitions = {
-            user_topics.sink_topic(self._spec, query): self._sink_partitions(query) for query in self._spec.queries
+            topic: self._sink_partitions(query)
+            for query in self._spec.queries
+            if (topic := user_topics.sink_topic(self._spec, query))
         }
         self._tentative = tentative.having(asked, self.units)
         self._schemes = {name: units.scheme_of(checked, name) for name in operators(self._spec)}
@@ -189,8 +193,9 @@ class _Draft:
             "topic": topic,
             "format": "json" if sink is None else sink.format,
             "key": "json" if sink is None else sink.key,
-            "partitions": self.sink_partitions[topic],
-            "commit_interval_ms": 0 if sink is None else sink.commit_interval_ms,
+            "partitions": self.sink_partitions.get(topic, 1),
+            "commit_interval_ms": 0 if sink is None else files.commit_interval_ms(sink),
+            **({} if sink is None or sink.parquet is None else {"parquet": sink.parquet.model_dump(mode="json")}),
             **({"tentative": True} if query in self._tentative else {}),
             **({"headers": dict(sink.headers)} if sink is not None and sink.headers else {}),
             **({} if sink is None or sink.schema_id is None else {"schema_id": sink.schema_id}),
@@ -234,6 +239,7 @@ class _Draft:
     def warnings(self) -> Iterator[str]:
         yield from self._fused.warnings
         yield from tentative.warnings(self._asked, self.units)
+        yield from files.warnings(self._spec, self.units)
         named = {name for name in self._schemes if units.asked_for(self._spec, name)}
         yield from hosting.warnings(self._checked, self._schemes, named, self.tasks)
         if self._topics is not None:

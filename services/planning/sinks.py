@@ -22,6 +22,7 @@ from holdfast.services.kernel.expressions.parsing import ExpressionError, compil
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import suggest
+from holdfast.services.planning import files
 from holdfast.services.planning.graph import sink_name
 
 RESERVED = ("batch", "status", "query", "job", SKIPPED, "fidelity", "unit", "watermark", "replay-of")
@@ -33,6 +34,9 @@ def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
     for query, one in spec.queries.items():
         if sink_name(query) == name and one.sink is not None:
             path = f"queries.{query}.sink"
+            if one.sink.parquet is not None:
+                yield from files.problems(path, one.sink, rows)
+                continue
             yield from _key_problems(f"{path}.key", one.input, one.sink, rows)
             yield from _header_problems(f"{path}.headers", one.sink, rows)
             yield from _deletion_problems(f"{path}.delete_when", one.input, one.sink, rows)

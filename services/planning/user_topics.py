@@ -20,7 +20,9 @@ def source_topic(spec: JobSpec, name: str) -> str:
 
 
 def sink_topic(spec: JobSpec, query: str) -> str:
-    """The topic of a query; in a local run a query without sink gets one of its own name."""
+    """The topic of a query; empty where its rows go to files. In a local run a query without sink gets one of its own
+    name.
+    """
     sink = spec.queries[query].sink
     return sink.topic if sink is not None else f"query.{query}"
 
@@ -30,7 +32,7 @@ def named(spec: JobSpec) -> set[str]:
     read = {source.topic for source in spec.sources.values() if source.topic}
     read |= {one for source in spec.sources.values() for one in source.topics or () if "*" not in one}
     sinks = [query.sink for query in spec.queries.values() if query.sink is not None]
-    return read | {one for sink in sinks for one in sink.topics or [sink.topic]}
+    return read | {one for sink in sinks for one in sink.topics or [sink.topic] if one}
 
 
 def conflicts(spec: JobSpec, prefix: str) -> Iterator[Problem]:
@@ -38,7 +40,7 @@ def conflicts(spec: JobSpec, prefix: str) -> Iterator[Problem]:
     read = {source_topic(spec, name): name for name in spec.sources}
     written: dict[str, str] = {}
     for name, query in spec.queries.items():
-        if query.sink is None:
+        if query.sink is None or not query.sink.topic:
             continue
         topic, path = query.sink.topic, f"queries.{name}.sink.topic"
         if topic in read:
@@ -80,7 +82,7 @@ def absences(spec: JobSpec, graph: Graph, topics: Mapping[str, int]) -> Iterator
         if query.sink is None:
             message = "is missing: on a cluster a query writes a topic"
             yield Problem(f"queries.{name}.sink", message, "add `sink: {topic: ...}`")
-        elif query.sink.topic not in topics:
+        elif query.sink.topic and query.sink.topic not in topics:
             create = "`holdfast submit --create-topics` creates it"
             message = f"there is no topic '{query.sink.topic}'"
             yield Problem(f"queries.{name}.sink.topic", message, _hint(query.sink.topic, topics, create))
@@ -94,5 +96,6 @@ def _hint(topic: str, topics: Mapping[str, int], create: str) -> str:
 def partition_warnings(spec: JobSpec, topics: Mapping[str, int]) -> Iterator[str]:
     """A topic that is there keeps its partitions."""
     for name, query in spec.queries.items():
-        if query.sink is not None and query.sink.partitions not in (None, topics.get(query.sink.topic)):
-            yield f"queries.{name}.sink.partitions: topic {query.sink.topic} has {topics.get(query.sink.topic)}"
+        sink = query.sink
+        if sink is not None and sink.topic and sink.partitions not in (None, topics.get(sink.topic)):
+            yield f"queries.{name}.sink.partitions: topic {sink.topic} has {topics.get(sink.topic)}"

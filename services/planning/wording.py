@@ -139,6 +139,7 @@ _MESSAGES: dict[str, Callable[[ErrorDetails], Words]] = {
         f"{_shown(error['input'])} is {error['msg']}",
         did_you_mean(str(error["input"]), METADATA) or f"one of {', '.join(METADATA)}",
     ),
+    "folder": lambda error: (f"{_shown(error['input'])} is {error['msg']}", "such as /data/delays"),
     "start": lambda error: (f"{_shown(error['input'])} is {error['msg']}", 'such as "2026-01-31T12:00:00Z"'),
 }
 

@@ -440,7 +440,7 @@ def natural(name: str) -> list[str | int]:
 
 
 def _sink_topics(plan: Plan) -> set[str]:
-    return {one.params["topic"] for one in plan.operators if one.kind == "sink"}
+    return {topic for one in plan.operators if (topic := one.written_topic)}
 
 
 def policy_line(policy: CheckpointPolicy, complete: int = -1) -> PolicyLine:

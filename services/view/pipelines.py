@@ -87,7 +87,7 @@ def _read(plan: Plan) -> dict[str, None]:
 
 
 def _written(plan: Plan) -> dict[str, None]:
-    return dict.fromkeys(one.params["topic"] for one in plan.operators if one.kind == "sink")
+    return dict.fromkeys(topic for one in plan.operators if (topic := one.written_topic))
 
 
 def _by_topic(jobs: Iterator[tuple[JobLine, Mapping[str, None]]]) -> dict[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 
 from holdfast.schemas import commands, commits, dead_letters
@@ -53,19 +54,24 @@ class SparkCluster(LocalCluster):
         scheme: str = "passive",
         horizon_s: float = 3600,
         beside: dict[str, Any] | None = None,
+        folder: Path | None = None,
         **more: Any,
     ) -> None:
         """Submits one whose query reads the last operator. horizon_s: for how long its cuts are kept. beside: other
-        sources than the flights.
+        sources than the flights. folder: to which the same rows go as files.
         """
         self.log.create([TopicSpec(f"in-{name}", 2), TopicSpec(f"out-{name}", 1)])
         source = {"topic": f"in-{name}", "fields": FIELDS, "event_time": "time", **more}
+        written = {"input": list(operators)[-1], "sink": {"parquet": {"path": str(folder), "partition_by": ["origin"]}}}
         spec = interpret({
             "name": name,
             "replay_horizon_s": horizon_s,
             "sources": {"flights": source, **(beside or {})},
             "operators": operators,
-            "queries": {"q": {"input": list(operators)[-1], "sink": {"topic": f"out-{name}"}}},
+            "queries": {
+                "q": {"input": list(operators)[-1], "sink": {"topic": f"out-{name}"}},
+                **({} if folder is None else {"files": written}),
+            },
             "fault_tolerance": {"default": {"scheme": scheme}},
         })  # fmt: skip
         self.submit(commands.encode(spec.as_plain()))
@@ -120,16 +126,24 @@ SELECT number, kg, time FROM flights LEFT JOIN bags ON number = of AND at BETWEE
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where jobs of the cluster may write files."""
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, files: Path) -> Iterator[SparkCluster]:
     environment = {"HOLDFAST_PLUGINS": "tests.support.heavy", "HOLDFAST_LEAVE_S": "120", "SPARK_SUBMIT_OPTS": BRIEFLY}
+    environment["HOLDFAST_FILES"] = str(files)
     with running(SparkCluster(tmp_path_factory.mktemp("cluster"), environment, DEADLINE_S)) as cluster:
         yield cluster
 
 
 def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_closes_every_window(
-    cluster: SparkCluster,
+    cluster: SparkCluster, files: Path
 ) -> None:
-    cluster.job("killed", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
+    folder = files / "killed"
+    cluster.job("killed", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}}, folder=folder)
     cluster.await_state("killed", "running")
     for round in range(2):
         before = cluster.delivered("killed")
@@ -140,6 +154,9 @@ def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_close
     cluster.await_taken_in("killed", 10_000)
     cluster.drain("killed")
     assert windows(cluster.rows("out-killed")) == hourly(range(10_000))
+    found = pl.read_parquet(folder / "*" / "*.parquet", hive_partitioning=True)
+    starts = pl.col("window_start").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+    assert windows(found.with_columns(starts).to_dicts()) == hourly(range(10_000))
 
 
 def test_a_topic_is_joined_with_what_an_operator_gives_exactly_while_the_driver_is_killed(

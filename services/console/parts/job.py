@@ -87,7 +87,7 @@ def _queries(job: LiveJob) -> Node:
     rows = []
     for one in job.status.queries:
         sink = sinks.get(one.query)
-        topic = "" if sink is None else str(sink.params["topic"])
+        topic = "" if sink is None else sink.folder or sink.written_topic
         latency = latencies.get(one.query)
         rows.append([
             link(one.query, f"/jobs/{job.line.job}/results/{one.query}", "link strong"),

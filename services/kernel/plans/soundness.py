@@ -66,6 +66,13 @@ def _of_operator(one: OperatorPlan) -> Iterator[str]:
             yield f"sink {one.name}: names no topic or no query"
         if not isinstance(one.params.get("partitions"), int):
             yield f"sink {one.name}: does not say how many partitions its topic has"
+        if "parquet" in one.params and not _is_folder(one.params["parquet"]):
+            yield f"sink {one.name}: does not say its folder, or by which columns its files lie there"
+
+
+def _is_folder(given: Any) -> bool:
+    by = given.get("partition_by", []) if isinstance(given, dict) else None
+    return isinstance(by, list) and all(isinstance(one, str) for one in by) and isinstance(given.get("path"), str)
 
 
 def _of_edge(plan: Plan, edge: Edge, operators: dict[str, OperatorPlan]) -> Iterator[str]:

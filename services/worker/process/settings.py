@@ -32,6 +32,7 @@ class WorkerSettings(HostSettings):
         description="send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the like say "
         "where to",
     )
+    files: str = Field("", description="folders in which jobs may write files, separated by colons; empty: none")
     state_dir: Path = Field(
         Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
     )

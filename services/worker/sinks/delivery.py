@@ -22,9 +22,10 @@ from holdfast.services.kernel.errors import HoldfastError, Indefinite, InvalidRe
 from holdfast.services.log.protocol import Log, Rows, Transactor
 from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
-from holdfast.services.worker.sinks.portions import Batch, Portion
+from holdfast.services.worker.sinks.portions import Batch, Portion, topics_of
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals, gone
+from holdfast.services.worker.sinks.staged_files import StagedFiles
 from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 
 MAX_WAITING_BATCHES = 64
@@ -48,6 +49,7 @@ class Delivery:
         portion: what goes in one transaction; that of the delivery before, if there was one.
         refusals: what failed deliveries have shown; of the delivery before, if there was one.
         tentative: the sinks of queries with tentative results.
+        files: of the sinks that write no topic.
     """
 
     takes_rows = True
@@ -69,9 +71,10 @@ class Delivery:
         portion: Portion | None = None,
         refusals: Refusals | None = None,
         tentative: Mapping[str, OperatorPlan] = MappingProxyType({}),
+        files: StagedFiles | None = None,
     ) -> None:
         self._log, self._blocking, self._topics, self._unit = log, blocking, topics, unit
-        self._position = Partition(topics.delivered, partition)
+        self._files, self._position = files or StagedFiles(), Partition(topics.delivered, partition)
         self._positions, self._failed = positions, failed
         self._meter, self._portion = meter, portion or Portion()
         self._refusals = refusals or Refusals()
@@ -84,11 +87,9 @@ class Delivery:
         self._began_ms, self._bytes, self._upto, self._hurried = -math.inf, 0, 0, False
         self._waiting: deque[Batch] = deque()
         self._under_way: list[Batch] = []
-        self._closed = self._looking = False
-        self._patience_ms = FIRST_LOOK_MS
-        self.waits, self.again_ms = "", math.inf
+        self._closed, self._looking, self._patience_ms = False, False, FIRST_LOOK_MS
+        self.waits, self.again_ms, self.committed_ms = "", math.inf, 0.0
         self.epoch = self.delivered = self.too_large = self.transactions = self.rows = 0
-        self.committed_ms = 0.0
 
     def prepare(self) -> None:
         """Connects, and reads the position once so that its way is known: `open` need not."""
@@ -193,6 +194,7 @@ class Delivery:
         position = self._positions.last()
         if position is not None:
             self.ahead.restore(position)
+        self._files.open({} if position is None else position.staged)
         return transactor, position
 
     def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
@@ -258,15 +260,17 @@ class Delivery:
     def _measured_commit(self) -> tuple[int, int]:
         assert self._transactor is not None
         rows, too_large = self._rows.of(self._under_way)
+        staged = self._files.stage(self._under_way, self._meter)
         try:
             closing = self.ahead.closing(self._under_way, rows)
             self._transactor.commit([*rows, *closing, self._position_rows(self._under_way[-1].number, too_large)])
         except InvalidRecord as error:
-            raise self._rows.too_large(error, self._sink_topics()) from error
+            raise self._rows.too_large(error, topics_of(self._under_way)) from error
         except (Retriable, Indefinite) as error:
-            self._refusals.judge(error, self._log, self._sink_topics())
+            self._refusals.judge(error, self._log, topics_of(self._under_way))
             raise
-        return sum(len(one.values) for one in rows), too_large
+        self._files.publish()
+        return staged + sum(len(one.values) for one in rows), too_large
 
     # -- topics that are gone -----------------------------------------------------------------------------------------
 
@@ -297,7 +301,7 @@ class Delivery:
         """Missing topics among those of the batches under way; while Kafka does not answer, none is known to be
         missing.
         """
-        topics = self._sink_topics()
+        topics = topics_of(self._under_way)
         return gone(topics, self._log.describe(topics))
 
     def _committed(self, outcome: Any) -> None:
@@ -317,8 +321,7 @@ class Delivery:
         self.committed_ms = self._clock_ms()
         rows, too_large = outcome
         self._refusals.forget()
-        self.rows += rows
-        self.too_large += too_large
+        self.rows, self.too_large = self.rows + rows, self.too_large + too_large
         self._next()
 
     def _not_committed(self, error: Exception) -> None:
@@ -327,17 +330,13 @@ class Delivery:
         """
         now_ms = self._clock_ms()
         pause_ms = self._refusals.failed(error, self.delivered, now_ms)
-        topics = ", ".join(self._sink_topics())
+        topics = ", ".join([*topics_of(self._under_way), *self._files.places])
         if not isinstance(error, Refused):
             self._fail(error)
         elif (over := self._refusals.over(self._under_way[0].number, topics)) is not None:
             self._fail(over)
         else:
             self._refused, self.again_ms = error, now_ms + pause_ms
-
-    def _sink_topics(self) -> list[str]:
-        """Topics of the batches under way."""
-        return sorted({sink.task.operator.params["topic"] for batch in self._under_way for sink in batch.sinks})
 
     def _fail(self, error: Exception) -> None:
         if not self._closed:
@@ -346,5 +345,6 @@ class Delivery:
 
     def _position_rows(self, batch: int, too_large: int) -> Rows:
         """The position behind the transaction that is under way. too_large: rows of it that are dead-lettered."""
-        record = encode_delivered(self.ahead.position(batch, self.epoch, self.too_large + too_large))
+        position = self.ahead.position(batch, self.epoch, self.too_large + too_large)
+        record = encode_delivered(self._files.named_in(position))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

@@ -18,6 +18,7 @@ from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import InvalidRecord, Refused, Retriable
 from holdfast.services.log.protocol import Log, Rows
 from holdfast.services.log.record_sizes import CLIENT_BYTES, largest
+from holdfast.services.worker.sinks.folder_names import split_unnamed
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.refusals import Refusals
@@ -49,10 +50,14 @@ class FittingRows:
         for batch in batches:
             letters = list(batch.dead)
             for sink in batch.sinks:
-                kept, large = self._split(self._sink_rows(sink, batch), sink.task.operator, batch.number)
+                operator, kept = sink.task.operator, None
+                if operator.folder:
+                    large = split_unnamed(sink, batch.number)[1]
+                else:
+                    kept, large = self._split(self._sink_rows(sink, batch), operator, batch.number)
                 if large and not self.dead_letters:
                     raise InvalidRecord(large[0].reason)
-                rows.append(kept)
+                rows += [] if kept is None else [kept]
                 letters += large
                 too_large += len(large)
             rows += self._dead_rows(letters)

@@ -53,6 +53,10 @@ class Meter:
         """Rows of a sink, which are not looked at one by one."""
         self._written[sink] += size_about(values)
 
+    def wrote_bytes(self, sink: str, size: int) -> None:
+        """Rows of a sink of files."""
+        self._written[sink] += size
+
     def tentative(self, query: str, rows: OpenRows, before: OpenRows) -> None:
         """Tentative rows of a query behind a transaction, and before it."""
         known = self._spent.tentative.get(query, TentativeCounts())

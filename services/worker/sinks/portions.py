@@ -7,7 +7,7 @@ that has fallen behind the largest transaction is never through by then: all of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -38,6 +38,11 @@ class Batch(NamedTuple):
     def size(self) -> int:
         """Bytes, about."""
         return sum(int(sink.rows.estimated_size()) for sink in self.sinks) + 1_000 * len(self.dead)
+
+
+def topics_of(batches: Iterable[Batch]) -> list[str]:
+    """Topics to which rows of the batches go."""
+    return sorted({one.task.operator.written_topic for batch in batches for one in batch.sinks} - {""})
 
 
 class Portion:

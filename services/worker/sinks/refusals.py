@@ -121,7 +121,7 @@ class Refusals:
         if self._refusals < MOST_REFUSALS:
             return None
         return InvalidRecord(
-            f"batch {batch} cannot be delivered to {topics}: Kafka refused it {plural(self._refusals, 'time')}. "
+            f"batch {batch} cannot be delivered to {topics}: it was refused {plural(self._refusals, 'time')}. "
             f"The last answer: {self._cause}"
         )
 

@@ -68,17 +68,17 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
 
 def stands_for(letter: DeadLetter, value: bytes) -> bool:
     """True if the letter is there in place of a row with this value."""
-    return letter == _with_content(letter, value)
+    return letter == with_content(letter, value)
 
 
 def _letter(topic: str, value: bytes, limit: int, origin: str, batch: int) -> DeadLetter:
     whose = "its max.message.bytes" if limit < CLIENT_BYTES else "16 MiB is the most that holdfast writes"
     size = plural(len(value), "byte")
     reason = f"a row of {size} is more than topic {topic} takes: {limit:,} ({whose}; MSG_SIZE_TOO_LARGE)"
-    return _with_content(DeadLetter(origin, reason, batch), value)
+    return with_content(DeadLetter(origin, reason, batch), value)
 
 
-def _with_content(letter: DeadLetter, value: bytes) -> DeadLetter:
+def with_content(letter: DeadLetter, value: bytes) -> DeadLetter:
     """The letter with the value, as text if it is text."""
     try:
         row, raw, kept = value.decode()[:ROW_BYTES], b"", ROW_BYTES

@@ -18,6 +18,7 @@ from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Portion
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
+from holdfast.services.worker.sinks.staged_files import StagedFiles
 
 
 class Opening:
@@ -96,6 +97,7 @@ class Opening:
             portion=self._portion,
             refusals=self.refusals,
             tentative=tentative_sinks(self._layout),
+            files=StagedFiles.of(self._layout, self._job.topics),
         )
         delivery.ahead.happened = self._happened
         return delivery
@@ -122,7 +124,7 @@ def tentative_sinks(layout: UnitLayout) -> dict[str, OperatorPlan]:
 
 def written(layout: UnitLayout, topics: JobTopics) -> list[str]:
     """Topics that the unit's transactions write."""
-    sinks = {task.operator.params["topic"] for task in layout.tasks if task.operator.kind == "sink"}
+    sinks = {topic for task in layout.tasks if (topic := task.operator.written_topic)}
     return [*sorted(sinks), topics.delivered, topics.dead_letters]
 
 

@@ -11,5 +11,8 @@ from tests.support.struck import Struck, struck_cluster
 
 @pytest.fixture(scope="package")
 def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
-    with struck_cluster(tmp_path_factory.mktemp("cluster"), recoveries=2) as cluster:
-        yield cluster
+    folder = tmp_path_factory.mktemp("cluster")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HOLDFAST_FILES", str(folder / "files"))
+        with struck_cluster(folder, recoveries=2) as cluster:
+            yield cluster

@@ -1,0 +1,24 @@
+"""Folders in which this process may write files of jobs: a job file names any, the owner of the worker allows some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.services.kernel.errors import NoFolder
+
+VARIABLE = "HOLDFAST_FILES"
+_allowed: list[Path] = []
+
+
+def allow(folders: str) -> None:
+    """Allows these folders, and what lies in them, in place of those before. folders: paths, separated by colons."""
+    _allowed[:] = [Path(one).resolve() for one in folders.split(":") if one]
+
+
+def checked(path: str) -> Path:
+    """The folder, with links followed. Raises NoFolder: jobs may not write there."""
+    folder = Path(path).resolve()
+    if any(folder.is_relative_to(one) for one in _allowed):
+        return folder
+    may = f"{VARIABLE} names {', '.join(map(str, _allowed))}" if _allowed else f"{VARIABLE} names none"
+    raise NoFolder(f"jobs may not write to {path} here: {may}; start the workers with {VARIABLE}={path}")

@@ -1,0 +1,109 @@
+"""Sinks of one unit whose rows go to files: staged before a transaction, published behind it.
+
+The transaction in Kafka decides: its position record names the staged files, so they count exactly when the position
+does. A copy that takes over reads the position and publishes what it names. Source: PROTOCOL 9, docs/decisions/0241.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import polars as pl
+from msgspec import structs
+
+from holdfast.schemas.delivered import Delivered
+from holdfast.schemas.topics import JobTopics
+from holdfast.services.kernel.errors import Refused, Retriable
+from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
+from holdfast.services.worker.sinks import folders
+from holdfast.services.worker.sinks.folder_names import split_unnamed
+from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.parquet_folder import ParquetFolder
+from holdfast.services.worker.sinks.portions import Batch
+
+PAUSE_S = 1.0
+"""Before the outputs are opened again where the folder did not let us."""
+
+
+class StagedFiles:
+    """Files of one delivery. Blocks.
+
+    staged: by sink task, the token of the files that are written aside for the transaction under way.
+
+    Args:
+        tasks: sinks with a folder. owner: job and generation.
+        pause: waits so many seconds.
+    """
+
+    def __init__(
+        self, tasks: Sequence[TaskLayout] = (), owner: str = "", pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._tasks = {task.name: task.operator for task in tasks}
+        self._owner, self._pause = owner, pause
+        self._folders: dict[str, ParquetFolder] = {}
+        self.staged: dict[str, str] = {}
+
+    @staticmethod
+    def of(layout: UnitLayout, topics: JobTopics) -> StagedFiles:
+        return StagedFiles([one for one in layout.tasks if one.operator.folder], f"{topics.job}.{topics.generation}")
+
+    def open(self, staged: Mapping[str, str]) -> None:
+        """Publishes the files that the last position names, and removes what nobody has committed.
+
+        Raises:
+            NoFolder: this process may not write there, or it is another folder than before.
+            Retriable: the folder does not let us.
+        """
+        for name, sink in self._tasks.items():
+            folder = folders.checked(sink.folder)
+            by = sink.params["parquet"].get("partition_by", [])
+            self._folders[name] = ParquetFolder(folder, f"{self._owner}.{name}", sink.fields, by)
+            try:
+                self._folders[name].finish(staged.get(name, ""))
+            except OSError as error:
+                self._pause(PAUSE_S)
+                raise Retriable(f"folder {sink.folder}: {error}") from error
+
+    def stage(self, batches: Sequence[Batch], meter: Meter) -> int:
+        """Writes the rows aside, and gives their number. Raises Refused: the folder does not let us."""
+        self.staged = {}
+        if not self._tasks:
+            return 0
+        found = dict[str, list[pl.DataFrame]]()
+        for batch in batches:
+            for sink in batch.sinks:
+                if sink.task.name in self._tasks and (rows := split_unnamed(sink, batch.number)[0].rows).height:
+                    found.setdefault(sink.task.name, []).append(rows)
+        first, last = batches[0].number, batches[-1].number
+        token = f"{last}-{secrets.token_hex(8)}"
+        for name, frames in found.items():
+            with self._refusing(name):
+                size = self._folders[name].stage(token, first, last, frames)
+            meter.wrote_bytes(self._tasks[name].name, size)
+            self.staged[name] = token
+        return sum(one.height for frames in found.values() for one in frames)
+
+    def publish(self) -> None:
+        """The transaction is committed. Raises Refused: the next opening publishes the rest."""
+        for name, token in self.staged.items():
+            with self._refusing(name):
+                self._folders[name].publish(token)
+        self.staged = {}
+
+    def named_in(self, position: Delivered) -> Delivered:
+        """The position, with the files that are staged for its transaction."""
+        return structs.replace(position, staged=self.staged)
+
+    @contextmanager
+    def _refusing(self, task: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pl.exceptions.ComputeError) as error:
+            raise Refused(f"folder {self._tasks[task].folder}: {error}") from error
+
+    @property
+    def places(self) -> list[str]:
+        return sorted({one.folder for one in self._tasks.values()})
