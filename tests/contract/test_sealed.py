@@ -1,4 +1,8 @@
-"""A sealed log is a Log: the contract holds with a seal on every record, in memory and on Kafka."""
+"""A sealed log is a Log: the contract holds with a seal on every record, in memory and on Kafka.
+
+On Kafka with --long: in each run the contract of the log below holds there, and test_seal.py has a cluster with a
+secret.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ class Everything(ClusterTopics):
         return True
 
 
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])])
 def log(request: pytest.FixtureRequest) -> Iterator[Log]:
     keyring = Keyring(["a secret of the contract"])
     if request.param == "memory":

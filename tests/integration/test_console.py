@@ -157,10 +157,14 @@ def test_a_takeover_is_watched_from_the_kill_to_the_new_standby(
     viewer.sees("tr", leader)
 
 
+@pytest.mark.long
 def test_a_takeover_is_watched_from_the_stall_to_the_switch_back(
     cluster: LocalCluster, viewer: Viewer, job: str
 ) -> None:
-    """The unit is under hybrid since its scheme was changed: whoever was only silent leads again."""
+    """The unit is under hybrid since its scheme was changed: whoever was only silent leads again.
+
+    In each run: the takeover above is watched, and struck/test_failover.py has a stall and its switch back.
+    """
     unit = cluster.asked("units", job)[0]
     assert unit["scheme"] == "hybrid"
     leader = next(one["worker"] for one in unit["copies"] if one["role"] == "primary")

@@ -215,9 +215,10 @@ def test_a_job_is_submitted_by_one_command(containers: Containers) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "process",
+        # The next test but one strikes a process; test_cut_off.py cuts one off, without containers.
+        pytest.param("process", marks=pytest.mark.long),
         "container",
-        "cut-off",
+        pytest.param("cut-off", marks=pytest.mark.long),
         pytest.param("paused", marks=pytest.mark.long),
         pytest.param("throttled", marks=pytest.mark.long),
     ],
@@ -250,7 +251,8 @@ def test_jobs_continue_without_the_controller_and_without_one_of_two_recovery_re
         running.until(lambda service=service: project.healthy(service), f"{service} is back")  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("broker", [BROKERS[0], *(pytest.param(one, marks=pytest.mark.long) for one in BROKERS[1:])])
+@pytest.mark.long  # test_brokers.py kills one of three in each run
+@pytest.mark.parametrize("broker", BROKERS)
 def test_a_job_continues_when_any_of_three_brokers_is_killed(running: Struck, broker: str) -> None:
     """Switches meanwhile are printed and do no harm: on a busy machine Kafka answers some workers much later than
     others. That none is suspected while the only broker is away is held by struck/test_failover.py."""

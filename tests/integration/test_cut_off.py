@@ -25,7 +25,8 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
     [
         ("switched", (), 300.0),
         pytest.param("promoted", (), 1.5, marks=pytest.mark.long),
-        ("unheard", (THERE,), 300.0),
+        # A worker that nobody hears is in each run of scenario/test_failures.py.
+        pytest.param("unheard", (THERE,), 300.0, marks=pytest.mark.long),
         pytest.param("deaf", (BACK,), 300.0, marks=pytest.mark.long),
     ],
 )

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.kafka]
 UNIT = "totals-0"
 KEPT = 20
 """Of the last records of a partition, for forgeries."""
-PAUSE_S = 0.1
+PAUSE_S = 0.3
 """Between two rounds of forgeries: without it the stranger takes a processor."""
 
 

@@ -159,6 +159,7 @@ def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_close
     assert windows(found.with_columns(starts).to_dicts()) == hourly(range(10_000))
 
 
+@pytest.mark.long  # the kill above holds drivers, test_spark_in_memory.py the join of a source with an operator
 def test_a_topic_is_joined_with_what_an_operator_gives_exactly_while_the_driver_is_killed(
     cluster: SparkCluster,
 ) -> None:

@@ -37,10 +37,6 @@ fault_tolerance:
   checkpoint: {{policy: {policy}}}
 """
 STEPS, STEP = 10, 200
-UNLIKE = ("aligned", "whole-worker")
-"""Policies that stop more than one copy, or mark by number of batch. The others differ in when they capture: the next
-test takes a job through each, and tests/scenario/test_checkpoint_policies.py switches to a standby under each.
-"""
 
 
 def markers(cluster: LocalCluster, job: str) -> dict[str, list[Marker]]:
@@ -77,11 +73,12 @@ def counted(fed: list[Order]) -> dict[object, tuple[object, object]]:
     return {shop: (count[shop], total[shop]) for shop in count}
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [pytest.param(one, marks=() if one in UNLIKE else pytest.mark.long) for one in POLICIES if one != DEFAULT],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("policy", [one for one in POLICIES if one != DEFAULT])
 def test_a_job_stays_exact_under_every_policy_though_a_worker_is_killed(cluster: LocalCluster, policy: str) -> None:
+    """In each run the next test takes a job through each, and tests/scenario/test_checkpoint_policies.py switches to a
+    standby under each.
+    """
     name = f"by-{policy}"
     cluster.log.create([TopicSpec(f"{name}-in", 2), TopicSpec(f"{name}-out", 1)])
     cluster.submit(commands.encode(load(JOB.format(name=name, policy=policy), "job.yaml").as_plain()))

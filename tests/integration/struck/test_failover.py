@@ -99,14 +99,16 @@ def rolled_back(struck: Struck, epoch: int) -> bool:
     return any(one.endswith(Move.SWITCH_BACK.value) for one in struck.reasons(UNIT, epoch))
 
 
-@pytest.mark.parametrize("point", ["commit", *(pytest.param(one, marks=pytest.mark.long) for one in ("cut", "marker"))])
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["commit", "cut", "marker"])
 def test_a_primary_wakes_after_its_promotion_with_something_in_hand_and_does_no_harm(
     struck: Struck, point: str
 ) -> None:
     """It froze just before it would have committed a transaction, proposed a cut, or written a marker.
 
-    Only Kafka fences a transaction; a cut and a marker of a zombie are refused in the same way on a log in memory
-    (tests/scenario/test_two_copies.py) and in the simulation.
+    Only Kafka fences a transaction: in each run the next test wakes a primary that froze before its commit. A cut and
+    a marker of a zombie are refused in the same way on a log in memory (tests/scenario/test_two_copies.py) and in the
+    simulation.
     """
     with running(struck, tolerant("hybrid", fail_stop_s=1.5), f"zombie-{point}") as job:
         unit = "events-0" if point == "cut" else UNIT
@@ -153,8 +155,12 @@ def test_no_reader_waits_for_the_time_out_of_a_transaction_that_a_frozen_primary
         raise AssertionError(f"readers waited for {waited_s:.1f} s and more each time")
 
 
+@pytest.mark.long
 def test_both_copies_are_killed_together_and_the_unit_is_placed_from_the_checkpoint_log(struck: Struck) -> None:
-    """Tried again if a new secondary was added between the two exit notices: then that one is promoted."""
+    """Tried again if a new secondary was added between the two exit notices: then that one is promoted.
+
+    In each run: local/test_incidents.py kills all workers at once, scenario/test_failures.py both copies.
+    """
     with running(struck, HYBRID, "both") as job:
         for _ in range(TRIES):
             primary, secondary, epoch = job.pair(UNIT)
@@ -175,8 +181,12 @@ def lacks(change: Change, ended: set[str]) -> bool:
     return not ended & {copy.incarnation for copy in change.copies}
 
 
+@pytest.mark.long
 def test_the_primary_is_killed_while_both_copies_work(struck: Struck) -> None:
-    """It wakes with much to catch up with, and has yet to show that it is well. Tried again if it led again by then."""
+    """It wakes with much to catch up with, and has yet to show that it is well. Tried again if it led again by then.
+
+    In each run: the kill and the stall above, and the pair of both in unit/recovery/test_stories.py.
+    """
     with running(struck, HYBRID, "both-work") as job:
         for _ in range(TRIES):
             primary, _, epoch = job.pair(UNIT)
