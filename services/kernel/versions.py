@@ -35,6 +35,8 @@ MAX_TEXT = 400
 SOURCE = "source"
 """The version of what is not installed as a package."""
 OURS = ("holdfast",)
+_said: dict[str, str] = {}
+"""Versions of users' code that were said, by name."""
 _IMPORT = re.compile(rb"^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \t]+import\b)", re.MULTILINE)
 
 
@@ -47,7 +49,17 @@ def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "machine": platform.machine(),
     }
-    return true | {CODE + module: _of_code(module) for module in modules} | _pretended()
+    _said.update({CODE + module: _of_code(module) for module in modules})
+    return true | {CODE + module: _said[CODE + module] for module in modules} | _pretended()
+
+
+def changed(modules: Collection[str]) -> list[str]:
+    """Modules on the allow-list whose files are others by now than those whose versions this process has said.
+
+    modules: of users' code that the process is to load.
+    """
+    named = [name for name in _said if _concerns(name, modules)]
+    return [top for name in named if _of_code(top := name.removeprefix(CODE)) != _said[name]]
 
 
 def text_of(versions: Mapping[str, str], modules: Collection[str] = ()) -> str:

@@ -82,6 +82,15 @@ def test_a_warm_up_that_fails_keeps_no_copy_from_running() -> None:
     assert not events(run, "copy-faulted")
 
 
+def test_users_code_that_has_changed_since_its_worker_started_is_said() -> None:
+    run = Run("passive")
+    with mock.patch.object(beside, "changed", return_value=["scoring"]):
+        run.cluster.kill("w1")
+        run.until(lambda: bool(events(run, "code-changed")), "it is said")
+        run.end()
+    assert events(run, "code-changed")[0].detail.startswith("the files of scoring are others than those")
+
+
 def test_an_error_at_every_try_ends_the_unit_with_its_cause() -> None:
     run = Run("passive")
     unit = run.cluster.units[-1]

@@ -13,6 +13,7 @@ from holdfast.services.kernel.dataflow.unit import warm_up
 from holdfast.services.kernel.errors import HoldfastError, StateCorrupted
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.image import Image
+from holdfast.services.kernel.versions import changed
 from holdfast.services.log.late.cut_logs import cuts_base
 from holdfast.services.log.late.cut_ranges import records_of
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, further_on, rebuild
@@ -22,24 +23,34 @@ from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.isolated.code import IsolatedCode
 from holdfast.services.worker.sinks.position import newest_cut
 
+_CHANGED = (
+    "the files of {module} are others than those with which this worker started: copies here may compute with either, "
+    "and say that they have the former ones. Restart the workers one by one"
+)
 _log = get_logger()
 
 
-def load(layout: UnitLayout, code: IsolatedCode) -> str:
-    """Loads every operator and runs a warm-up batch through it.
+def load(layout: UnitLayout, code: IsolatedCode) -> list[tuple[str, str]]:
+    """Loads every operator and runs a warm-up batch through it. Returns kinds and details of what a person should know.
 
     The warm-up saves time and nothing else: what an unexpected error says of it is returned, and no reason to stop.
     """
-    cold = ""
+    found = [("code-changed", _CHANGED.format(module=one)) for one in changed(modules_of(layout))]
     try:
         warm_up(layout)
     except HoldfastError:
         raise
     except Exception as error:
         _log.warning("a warm-up failed", unit=layout.unit.name, exc_info=error)
-        cold = cause_of(error)
+        found.append(("warm-up-failed", cause_of(error)))
     code.start()
-    return cold
+    return found
+
+
+def modules_of(layout: UnitLayout) -> set[str]:
+    """Modules of users' code in a unit."""
+    tasks = (task.operator for task in layout.tasks if task.operator.kind == "python")
+    return {str(operator.params.get("python", "")).partition(":")[0] for operator in tasks}
 
 
 def restoring(

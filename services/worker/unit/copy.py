@@ -179,10 +179,10 @@ class UnitCopy:
         """Loads every operator and runs a warm-up batch through it: a cold first batch costs 0.4 to 1.9 s."""
         began_ms = self._around.clock_ms()
 
-        def deployed(cold: str) -> None:
+        def deployed(found: list[tuple[str, str]]) -> None:
             self._spent.deploy_ms = self._around.clock_ms() - began_ms
-            if cold:
-                self._happened("warm-up-failed", cold)
+            for kind, detail in found:
+                self._happened(kind, detail)
             self._handle(lifecycle.Deployed())
 
         self._run(partial(load, self._layout, self._code), deployed, "loading")

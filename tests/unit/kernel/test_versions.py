@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.services.kernel import versions as pinned
-from holdfast.services.kernel.versions import COMPUTES, PRETENDED, differences, text_of, versions
+from holdfast.services.kernel.versions import COMPUTES, PRETENDED, changed, differences, text_of, versions
 
 KERNEL = Path(pinned.__file__).parent
 
@@ -115,3 +115,18 @@ def test_pretended_versions_may_stand_in_a_file(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "versions").write_text("polars=9.9\n")
     versions.cache_clear()
     assert (true != "9.9", versions()["polars"]) == (True, "9.9")
+
+
+def test_code_that_changes_after_a_process_has_said_its_version_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    _module(tmp_path, "scoring_x", "import polars\n")
+    _module(tmp_path, "scoring_y", "import polars\n")
+    used = ["scoring_x", "scoring_x.models", "elsewhere"]
+    assert not changed(used)
+    (tmp_path / "scoring_x.py").write_text("import polars as pl\n")
+    assert changed(used) == ["scoring_x"]
+    assert not changed(["scoring_y"])
+    _module(tmp_path, "scoring_x", "import polars as pl\n")
+    assert not changed(used), "it has started again"
