@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from holdfast.services.kernel.codecs.foreign_types import meant
 from holdfast.services.kernel.suggestions import did_you_mean
 
 TIME = "_time"
@@ -27,18 +28,6 @@ SIMPLE: dict[str, pl.DataType] = {
     "date": pl.Date(),
     "bytes": pl.Binary(),
 }
-_ELSEWHERE = {
-    **dict.fromkeys(("text", "str", "varchar", "char", "uuid", "enum"), "string"),
-    **dict.fromkeys(("integer", "long", "bigint", "smallint", "tinyint", "int64", "int32", "number"), "int"),
-    **dict.fromkeys(("double", "real", "float64", "float32"), "float"),
-    **dict.fromkeys(("datetime", "timestamptz", "time"), "timestamp"),
-    **dict.fromkeys(("binary", "varbinary", "blob", "bytea"), "bytes"),
-    **dict.fromkeys(("decimal", "numeric"), "decimal(p,s)"),
-    **dict.fromkeys(("list", "array"), "list<...>"),
-    **dict.fromkeys(("struct", "object", "record", "row", "map", "dict"), "struct<...>"),
-    "boolean": "bool",
-}
-"""Names of types in other systems."""
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 MAX_PRECISION = 38
 
@@ -73,9 +62,8 @@ def dtype(text: str) -> pl.DataType:
     if name.startswith("struct<") and name.endswith(">"):
         return pl.Struct({field: dtype(kind) for field, kind in members(name).items()})
     known = [*SIMPLE, "decimal(p,s)", "list<...>", "struct<...>"]
-    word = re.split(r"[^a-z0-9]", name.lower())[0]
-    if meant := _ELSEWHERE.get(word, word if word in SIMPLE else ""):
-        raise ValueError(f"unknown type '{name}', did you mean '{meant}'?")
+    if (probably := meant(text)) and probably != text.strip():
+        raise ValueError(f"unknown type '{name}', did you mean '{probably}'?")
     raise ValueError(f"unknown type '{name}', {did_you_mean(name, known) or 'types: ' + ', '.join(known)}")
 
 
@@ -85,7 +73,9 @@ def members(text: str) -> dict[str, str]:
     for part in _split(required(text)[len("struct<") : -1]):
         field, colon, kind = part.partition(":")
         if not colon or not field.strip():
-            raise ValueError(f"'{part.strip()}' in '{text}' is no field: write name: type")
+            probably = meant(text)
+            hint = f"did you mean '{probably}'?" if probably not in ("", "struct<...>") else "write name: type"
+            raise ValueError(f"'{part.strip()}' in '{text}' is no field: {hint}")
         if field.strip() in found:
             raise ValueError(f"there are two fields '{field.strip()}' in '{text}'")
         found[field.strip()] = kind.strip()

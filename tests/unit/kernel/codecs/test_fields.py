@@ -19,6 +19,7 @@ from holdfast.services.kernel.codecs.fields import (
     text_of,
     with_time,
 )
+from holdfast.services.kernel.codecs.foreign_types import meant
 
 UTC = pl.Datetime("us", "UTC")
 
@@ -53,22 +54,38 @@ def test_a_type_is_read(text: str, kind: pl.DataType) -> None:
         ("strng", "unknown type 'strng', did you mean 'string'?"),
         ("", "unknown type ''"),
         ("datetime", "did you mean 'timestamp'?"),
-        ("double?", "did you mean 'float'?"),
+        ("double?", "unknown type 'double', did you mean 'float?'?"),
         ("VARCHAR(20)", "did you mean 'string'?"),
         ("INT", "did you mean 'int'?"),
-        ("array<int>", "did you mean 'list<...>'?"),
+        ("array<int>", "unknown type 'array<int>', did you mean 'list<int>'?"),
         ("list<strng>", "unknown type 'strng', did you mean 'string'?"),
         ("list<int", "unknown type 'list<int'"),
         ("decimal", "did you mean 'decimal(p,s)'?"),
         ("decimal(39,2)", "precision is 1 to 38"),
         ("decimal(2,3)", "scale at most precision"),
-        ("struct<a int>", "'a int' in 'struct<a int>' is no field: write name: type"),
+        ("struct<a int>", "'a int' in 'struct<a int>' is no field: did you mean 'struct<a: int>'?"),
         ("struct<>", "is no field"),
         ("struct<a: int, a: string>", "two fields 'a'"),
     ],
 )
 def test_a_mistake_is_explained(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
+        dtype(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("bigint NOT NULL", "int"), ("double precision", "float"), ("timestamp with time zone", "timestamp"),
+        ("numeric(10,2)", "decimal(10,2)"), ("Nullable(Int64)", "int?"), ("string | null", "string?"),
+        ("datetime64[ns]", "timestamp"), ("LongType()", "int"), ("nvarchar(20)", "string"), ("json", "struct<...>"),
+        ("string[]", "list<string>"), ("Array(Nullable(String))", "list<string?>"), ("map<string,int>", "struct<...>"),
+        ("ROW<a INT, b ARRAY<VARCHAR>>", "struct<a: int, b: list<string>>"), ("list<" * 30, "list<...>"),
+    ],
+)  # fmt: skip
+def test_types_of_other_systems_are_translated_whole(text: str, wanted: str) -> None:
+    assert meant(text) == wanted
+    with pytest.raises(ValueError, match=re.escape(f"did you mean '{wanted}'?")):
         dtype(text)
 
 
