@@ -22,6 +22,7 @@ from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.effects import Means
 from holdfast.services.controller.polling import Polling
 from holdfast.services.hosting.blocking import Inline
 from holdfast.services.hosting.identity import Identity
@@ -81,9 +82,7 @@ class InMemoryCluster:
             self._cluster,
             Controller("local"),
             self._time_ms,
-            versions=self._versions,
-            allow=allow,
-            describe=_asking_here(allow) if heavy else None,
+            means=Means(self._versions, allow, describe=_asking_here(allow) if heavy else None),
         )
         self._controller = Polling(conductor, self.log, self._time_ms)
         self._recovery = RecoveryPolling(

@@ -12,7 +12,9 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.controller.app import TICK_S, Shell
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.effects import Means
 from holdfast.services.controller.meters import of_jobs
+from holdfast.services.controller.rooting import Rooting
 from holdfast.services.controller.settings import ControllerSettings
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
@@ -68,17 +70,16 @@ async def run(settings: ControllerSettings) -> int:
     await_answers(log, topics)
     look_at_secret(log, topics)
     time_ms = steady_time_ms()
+    rights = Rights(settings.kafka, client_settings(), settings.cluster) if settings.acls else None
     conductor = Conductor(
         log,
         topics,
         Controller(settings.controller, settings.heartbeat_interval_ms),
         time_ms,
-        versions=versions(tuple(settings.allow)),
-        allow=settings.allow,
-        durability=durability,
-        safe_s=settings.trim_after_s or None,
-        kept=settings.keep_ended_jobs,
-        rights=Rights(settings.kafka, client_settings(), settings.cluster) if settings.acls else None,
+        means=Means(versions(tuple(settings.allow)), settings.allow, durability, rights=rights),
+        rooting=Rooting(
+            settings.controller, topics, safe_s=settings.trim_after_s or None, kept=settings.keep_ended_jobs
+        ),
     )
     kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
     assigned, beats = Partition(topics.assignments, 0), Partition(topics.heartbeats, 0)

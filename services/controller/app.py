@@ -92,7 +92,7 @@ class Shell:
         if not self._conductor.core.acting and not self._backlog.left:
             _log.info("caught up", jobs=len(self._conductor.core.jobs))
             self._conductor.caught_up()
-            self._executor.submit(self._conductor.prepare)
+            self._executor.submit(self._conductor.effects.prepare)
 
     def _block(
         self, taken: Sequence[Action], wanted: Mapping[Partition, str]

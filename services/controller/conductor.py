@@ -6,68 +6,41 @@ another thread, one at a time. `run` does all of it at once: for memory, where n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.schemas import assignments, cuts, events, formats, heartbeats, plans, progress
-from holdfast.schemas.assignments import Assignment, split_job_key
-from holdfast.schemas.cuts import Control
-from holdfast.schemas.decided import Id
+from holdfast.schemas import assignments, formats, heartbeats, progress
 from holdfast.schemas.events import Event
-from holdfast.schemas.plans import Plan, Skip, Snapshot
-from holdfast.schemas.rights import SERVICES, Role
-from holdfast.schemas.savepoints import Start
-from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from holdfast.services.controller.appending import Appending
+from holdfast.schemas.plans import Skip, Snapshot
+from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.controller.core import actions as do
 from holdfast.services.controller.core import events as happened
 from holdfast.services.controller.core.controller import Controller
-from holdfast.services.controller.counts import counts_of, published
-from holdfast.services.controller.ends import beginnings, ends_of_sources
-from holdfast.services.controller.kept import delete_over, until_ms
-from holdfast.services.controller.left_over import LeftOver
-from holdfast.services.controller.planting import Planting
+from holdfast.services.controller.counts import published
+from holdfast.services.controller.effects import Effects, Means
 from holdfast.services.controller.rooting import Rooting
 from holdfast.services.decisions.admitted import decode as decode_decision
-from holdfast.services.decisions.decided import Author
-from holdfast.services.decisions.jobs import EVERY, Jobs
+from holdfast.services.decisions.jobs import Jobs
 from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.decisions.standings import Standings
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.kernel.errors import HoldfastError, JobRejected, OtherFormat, Retriable
-from holdfast.services.kernel.plans.layout import commit_logs, data_topics
-from holdfast.services.log.kafka.durability import Durability
-from holdfast.services.log.late.cut_ranges import records_of
+from holdfast.services.kernel.errors import OtherFormat, Retriable
 from holdfast.services.log.late.jobs import feed_kept
 from holdfast.services.log.protocol import Log
 
 if TYPE_CHECKING:
-    from holdfast.services.controller.drafting import Drafter
-    from holdfast.services.planning.checking import Describe
+    pass
 
 _log = get_logger()
-
-_BLOCKING = (
-    do.Draft,
-    do.Switch,
-    do.CreateTopics,
-    do.DeleteTopics,
-    do.TrimLogs,
-    do.FenceIds,
-    do.FindRecords,
-    do.DeleteKept,
-)
 
 ROOT_MS = 500
 """Between two looks whether a snapshot is due, or a trim."""
 KEPT_LOOK_MS = 5 * 60_000
 """Time between two looks for dead letters that need be kept no longer."""
-LEAST_KEPT_MS = 3_600_000
-"""While its job runs a dead letter can be seen for so long."""
 
 
 class Kind(Enum):
@@ -79,25 +52,14 @@ class Kind(Enum):
     HEARTBEATS = "heartbeats"
 
 
-class JobRights(Protocol):
-    """Gives and takes what roles may do with the topics of a job. Each raises Retriable."""
-
-    def begin(self, job: JobTopics) -> None: ...
-    def end(self, job: JobTopics, roles: Iterable[Role]) -> None: ...
-
-
 class Conductor:
     """A replica of the controller on one log.
 
     Args:
         time_ms: time of day.
-        versions: of the libraries that plans pin.
-        allow: modules that Python operators may come from.
-        snapshot_every: records of `jobs.plans` and `jobs.submit` between two snapshots.
-        safe_s: age of a snapshot that both are trimmed to; None: they never are.
-        kept: jobs that are over and still listed.
-        rights: given with the topics of a job; None: nobody needs any.
-        describe: what an operator makes of its inputs; None: Spark is asked in a process of its own.
+        rooting: keeps the logs of jobs short; None: by default.
+
+    effects: carries out what the core decides.
     """
 
     def __init__(
@@ -106,26 +68,15 @@ class Conductor:
         cluster: ClusterTopics,
         core: Controller,
         time_ms: Callable[[], int],
-        *,
-        versions: Mapping[str, str],
-        allow: Sequence[str] = (),
-        durability: Durability | None = None,
-        snapshot_every: int = EVERY,
-        safe_s: float | None = None,
-        kept: int | None = None,
-        rights: JobRights | None = None,
-        describe: Describe | None = None,
+        means: Means,
+        rooting: Rooting | None = None,
     ) -> None:
-        self.core, self.cluster = core, cluster
-        self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
-        self._versions, self._allow, self._rights, self._describe = versions, allow, rights, describe
-        self._drafter: Drafter | None = None
-        self._left_over = LeftOver(cluster)
-        self._appending = Appending(log)
+        self.core, self.cluster, self._log, self._time_ms = core, cluster, log, time_ms
+        assigned = lambda: core.goals.standings.assigned.format  # noqa: E731
+        self.effects = Effects(log, cluster, core.name, time_ms, means=means, format=assigned)
         self._pending: list[do.Action] = []
-        self._looked_ms = time_ms()
-        self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s, kept=kept)
-        self._rooted_ms, self._planting = 0, Planting(log, Author(f"{core.name}/savepoint"))
+        self._looked_ms, self._rooted_ms = time_ms(), 0
+        self.rooting = rooting or Rooting(core.name, cluster)
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
@@ -140,7 +91,8 @@ class Conductor:
 
     def progress_topics(self) -> dict[Partition, str]:
         """The progress topics that the core wants to be fed from, with their generation."""
-        return {Partition(self._names(plan).progress, 0): plan.generation for plan in self.core.watched}
+        topics = self.cluster.job
+        return {Partition(topics(plan.job, plan.generation).progress, 0): plan.generation for plan in self.core.watched}
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
@@ -181,7 +133,7 @@ class Conductor:
         except msgspec.DecodeError as error:
             plan = self.core.jobs[generation].plan if generation in self.core.jobs else None
             if plan is not None:
-                self._refuse(Partition(self._names(plan).progress, 0), offset, error)
+                self._refuse(Partition(self.cluster.job(plan.job, generation).progress, 0), offset, error)
             return
         self._handle(event, self._time_ms())
 
@@ -218,8 +170,11 @@ class Conductor:
         """Takes the outcomes of the actions that `carry_out` was given."""
         for outcome in outcomes:
             if isinstance(outcome, happened.Failed):
-                self._withdraw(outcome.action)
                 action = outcome.action
+                if isinstance(action, do.AppendRoot):
+                    self.rooting.withdraw(action.record)
+                elif isinstance(action, do.TrimLogs):
+                    self.rooting.trims.withdraw()
                 generation = do.generation_of(action)
                 job = self.core.jobs[generation].name if generation in self.core.jobs else None
                 _log.warning(
@@ -229,13 +184,6 @@ class Conductor:
 
     def _handle(self, event: happened.Event, now_ms: int) -> None:
         self._pending += self.core.handle(event, now_ms)
-
-    def _withdraw(self, action: do.Action) -> None:
-        match action:
-            case do.AppendRoot(record):
-                self.rooting.withdraw(record)
-            case do.TrimLogs():
-                self.rooting.trims.withdraw()
 
     def _refuse(self, partition: Partition, offset: int, error: Exception) -> None:
         _log.debug("record refused", at=f"{partition} {offset}", error=str(error))
@@ -258,7 +206,7 @@ class Conductor:
     @property
     def waiting(self) -> bool:
         """True if `carry_out` has anything to do."""
-        return bool(self._pending) or self._appending.unanswered > 0
+        return bool(self._pending) or self.effects.unanswered
 
     def take(self) -> list[do.Action]:
         """The actions to be carried out, in order."""
@@ -267,176 +215,14 @@ class Conductor:
 
     def run(self) -> None:
         """Carries out what is pending and what follows from it."""
-        if self._appending.unanswered:
+        if self.effects.unanswered:
             self.settle(self.carry_out(()))
         while self._pending:
             self.settle(self.carry_out(self.take()))
 
     def carry_out(self, taken: Sequence[do.Action]) -> list[happened.Outcome]:
-        """Blocks. Outcomes of appends that are not answered come from a later call."""
-        outcomes: list[happened.Outcome] = []
-        # What is only handed over does not wait for what blocks.
-        for action in sorted(taken, key=lambda action: isinstance(action, _BLOCKING)):
-            try:
-                outcomes += self._carry_out(action)
-            except HoldfastError as error:
-                outcomes.append(happened.Failed(action, str(error)))
-        return outcomes + self._appending.outcomes()
-
-    def prepare(self) -> Drafter:
-        """Loads the planner: half a second for which a controller that follows another one does not wait."""
-        from holdfast.services.controller.drafting import Drafter
-
-        if self._drafter is None:
-            self._drafter = Drafter(
-                self._log, self.cluster.prefix, self._versions, self._allow, describe=self._describe
-            )
-        return self._drafter
-
-    def close(self) -> None:
-        self._appending.close()
-
-    def _carry_out(self, action: do.Action) -> list[happened.Outcome]:
-        match action:
-            case do.Draft():
-                return [self._draft(action)]
-            case do.CreateTopics(plan):
-                if self._rights is not None:
-                    self._rights.begin(self._names(plan))
-                self._log.create(self._durability.of(self._specs(plan)))
-                if plan.seed is not None:
-                    self._planting.base(self._names(plan), plan)
-            case do.Switch(plan, begin, asked, id):
-                return [self._take_over(plan, begin, asked, id)]
-            case do.DeleteTopics(plan):
-                self._planting.forget(plan.generation)
-                left = self._left_behind(plan)
-                self._log.delete(left)
-                if self._rights is not None:
-                    names = self._names(plan)
-                    self._rights.end(names, Role if names.dead_letters in left else SERVICES)
-            case do.TrimLogs(upto):
-                self._log.trim(upto)
-            case do.FenceIds(plan):
-                self._fence(plan)
-                return [
-                    happened.Counted(plan.generation, counts_of(self._log, self.cluster, plan)),
-                    happened.Done(action),
-                ]
-            case do.DeleteKept(ended, retired, named):
-                self._log.delete(self._left_over.due(self._log.topics(), named, self._time_ms()))
-                gone = lambda generation: generation in ended or retired.has(generation)  # noqa: E731
-                deleted = delete_over(self._log, self.cluster, self._time_ms(), gone)
-                if self._rights is not None:
-                    for owner in {self.cluster.owner(name) or "" for name in deleted}:
-                        self._rights.end(self.cluster.job(*split_job_key(owner)), Role)
-                return []
-            case do.FindRecords(plan, unit, batch):
-                where = Partition(self._names(plan).cuts, 0)
-                records = records_of(self._log, plan, where, batch) if batch else ""
-                return [happened.Found(plan.generation, unit, records), happened.Done(action)]
-            case _:
-                self._append(action)
-                return []
-        return [happened.Done(action)]
-
-    def _draft(self, action: do.Draft) -> happened.Outcome:
-        try:
-            drafter, current = self.prepare(), self._writes(formats.CARRIED)
-            return happened.Drafted(drafter.draft(action.value, action.generation, action.id, current=current))
-        except JobRejected as rejected:
-            return happened.Refused(action.generation, rejected.problems)
-
-    def _take_over(self, plan: Plan, begin: Start, asked: int, id: Id) -> happened.Outcome:
-        from holdfast.services.controller.beginning import taken_over
-
-        try:
-            found = taken_over(self._log, plan, begin, asked, id)
-        except JobRejected as rejected:
-            return happened.Refused(plan.generation, rejected.problems)
-        self._planting.rest(self._names(plan), found, begin.behind)
-        return happened.Drafted(found)
-
-    def _fence(self, plan: Plan) -> None:
-        for unit in plan.units:
-            if unit.delivers:
-                transactor = self._log.transactor(self._names(plan).transactional_id(unit.name))
-                transactor.start()
-                transactor.close()
-
-    def _append(
-        self,
-        action: do.AppendDecision
-        | do.AppendGoal
-        | do.AppendPolicy
-        | do.AppendCheckpoint
-        | do.AppendRetired
-        | do.AppendRoot
-        | do.ForgetStatus
-        | do.AppendControl
-        | do.PublishStatus
-        | do.PublishEvent,
-    ) -> None:
-        match action:
-            case do.AppendDecision(decision):
-                self._appending.append(action, Partition(self.cluster.plans, 0), plans.encode(decision))
-            case do.AppendGoal(goal):
-                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), goals=(goal,)))
-                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
-            case do.AppendPolicy(policy):
-                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), policies=(policy,)))
-                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
-            case do.AppendCheckpoint(one):
-                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), checkpoints=(one,)))
-                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
-            case do.AppendRetired(retired):
-                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), retired=retired))
-                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
-            case do.AppendRoot(root):
-                self._appending.append(action, Partition(self.cluster.plans, 0), plans.encode(root))
-            case do.ForgetStatus(label):
-                self._appending.append(action, Partition(self.cluster.status, 0), None, label.encode())
-            case do.AppendControl(plan, kind, offset, start):
-                where = Partition(self._names(plan).cuts, 0)
-                ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
-                begins = beginnings(self._log, plan, start) if kind == "resume" and start else {}
-                self._appending.append(
-                    action, where, cuts.encode(Control(kind, offset, ends, begins, level=self._levels(kind)))
-                )
-            case do.PublishStatus(status):
-                key = f"{status.job}@{status.generation}".encode()
-                self._appending.append(action, Partition(self.cluster.status, 0), plans.encode(status), key)
-            case do.PublishEvent(event):
-                self._appending.append(action, Partition(self.cluster.events, 0), events.encode(event))
-
-    def _levels(self, kind: str) -> bool:
-        """True for a pause, once every process knows that it lets source tasks reach the newest batch."""
-        return kind == "pause" and self._writes(formats.LEVEL)
-
-    def _writes(self, format: int) -> bool:
-        """True if every process of the cluster reads what this format brought."""
-        return formats.written(self.core.goals.standings.assigned.format) >= format
-
-    def _names(self, plan: Plan) -> JobTopics:
-        return self.cluster.job(plan.job, plan.generation)
-
-    def _left_behind(self, plan: Plan) -> set[str]:
-        """The topics that go with a generation: all but its dead letters; `keep_cuts` keeps what a replay reads."""
-        names = self._names(plan)
-        found = {spec.name for spec in (*self._specs(plan), names.replayed)}
-        keeps = plan.spec.get("keep_dead_letters_s", 0) > 0 and names.dead_letters in self._log.topics()
-        if keeps and until_ms(self._log, names) is not None:
-            found -= {names.dead_letters, names.replayed.name}
-        seed = {plan.seed.topic} if plan.seed is not None else set[str]()
-        of_spark = {*commit_logs(plan), *(topic for spark in plan.spark for topic in spark.first_positions)}
-        return found - names.recorded - of_spark if plan.spec.get("keep_cuts") else found | seed
-
-    def _specs(self, plan: Plan) -> list[TopicSpec]:
-        names, spec = self._names(plan), plan.spec
-        if "keep_dead_letters_s" not in spec:
-            return names.specs(len(plan.units), data_topics(plan))
-        keep_ms = max(int(1000 * spec["keep_dead_letters_s"]), LEAST_KEPT_MS)
-        return names.specs(len(plan.units), data_topics(plan), keep_ms, spec["keep_dead_letters_bytes"])
+        """Blocks: see Effects."""
+        return self.effects.carry_out(taken)
 
 
 def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened.Event | None:

@@ -62,7 +62,7 @@ class Polling:
     def close(self) -> None:
         self._reader.close()
         self._watching.close()
-        self._conductor.close()
+        self._conductor.effects.close()
 
     def _tick(self) -> None:
         now_ms = self._time_ms()

@@ -340,7 +340,7 @@ class CutLog:
         One that is missing, or that is none (librdkafka has answered -1001), would end a task before its records. An
         end below what is cut is none of these: a task continues cutting while the ends are on their way, and has
         reached that end. Whoever asks for the ends compares them with what was cut before
-        (services/controller/conductor.py).
+        (services/controller/effects.py).
         """
         return ends.keys() >= self._tasks.keys() and all(
             ends[task].get(one.partition, -1) >= 0 for task, cuts in self._tasks.items() for one in cuts.ranges

@@ -11,6 +11,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.audit.replaying import replay
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.effects import Means
 from holdfast.services.controller.polling import Polling
 from holdfast.services.recovery.polling import Polling as RecoveryPolling
 from holdfast.services.view.cluster import ClusterView
@@ -110,7 +111,7 @@ def cancel_and_drain(cluster: MemoryCluster) -> None:
     """What `holdfast cancel --drain` asks for, done by a controller and recovery; returns when the job has ended."""
     clock = lambda: cluster.day_ms + cluster.now_ms  # noqa: E731
     core = Controller("controller")
-    polling = Polling(Conductor(cluster.log, cluster.cluster, core, clock, versions={}), cluster.log, clock)
+    polling = Polling(Conductor(cluster.log, cluster.cluster, core, clock, Means({})), cluster.log, clock)
     submit, appender = Partition(cluster.cluster.submit, 0), cluster.log.appender("user")
     for record in ({"name": ""}, {"command": "drain", "job": cluster.plan.job}):
         appender.append(submit, msgspec.json.encode(record))

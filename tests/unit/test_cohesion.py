@@ -26,7 +26,6 @@ Exceptions = Mapping[str, tuple[int, str]]
 
 ARGUMENTS: Exceptions = {
     "client/feeding.py:Feed": (9, WIRING),
-    "controller/conductor.py:Conductor": (12, WIRING),
     "decisions/assigned.py:Assigned": (8, "it begins at each part of a snapshot"),
     "hosting/heartbeats.py:HeartbeatThread": (11, WIRING),
     "kernel/codecs/decoding.py:Decoder": (12, "settings of a source, each a word of the job file"),
@@ -48,7 +47,6 @@ ARGUMENTS: Exceptions = {
 
 METHODS: Exceptions = {
     "client/in_memory_cluster.py:InMemoryCluster": (25, PORT),
-    "controller/conductor.py:Conductor": (35, "each action of the core is carried out by a method"),
     "controller/core/controller.py:Controller": (40, "each event and command has a method"),
     "decisions/assigned.py:Assigned": (30, VIEW),
     "decisions/cuts.py:CutLog": (30, MACHINE),
@@ -81,7 +79,6 @@ METHODS: Exceptions = {
 }
 
 ATTRIBUTES: Exceptions = {
-    "controller/conductor.py:Conductor": (20, WIRING),
     "hosting/heartbeats.py:HeartbeatThread": (20, WIRING),
     "kernel/operators/updating_join.py:UpdatingJoin": (20, MACHINE),
     "node/members/members.py:Member": (20, MACHINE),

@@ -51,31 +51,16 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class AppendGoal:
-    """State on `assignments` what is wanted of a job."""
+class AppendAssigned:
+    """Append to `assignments` what is wanted of a job, or one of the other statements of a controller."""
 
-    goal: Goal
-
-
-@dataclass(frozen=True, slots=True)
-class AppendPolicy:
-    """Answer on `assignments` a command that changes the checkpoint policy of a job."""
-
-    policy: CheckpointPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class AppendCheckpoint:
-    """State on `assignments` that a global checkpoint is complete."""
-
-    checkpoint: GlobalCheckpoint
-
-
-@dataclass(frozen=True, slots=True)
-class AppendRetired:
-    """State on `assignments` which generations have ended, so that their units are forgotten."""
-
-    retired: Retired
+    goals: tuple[Goal, ...] = ()
+    policies: tuple[CheckpointPolicy, ...] = ()
+    """Answers to commands that change the checkpoint policy of a job."""
+    checkpoints: tuple[GlobalCheckpoint, ...] = ()
+    """Global checkpoints that are complete."""
+    retired: Retired | None = None
+    """Generations that have ended, so that their units are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +149,7 @@ class PublishEvent:
 
 
 Action = (
-    Draft | Switch | AppendDecision | CreateTopics | AppendGoal | AppendPolicy | AppendCheckpoint | AppendRetired
+    Draft | Switch | AppendDecision | CreateTopics | AppendAssigned
     | AppendControl | FenceIds | FindRecords | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot
     | TrimLogs | ForgetStatus
 )  # fmt: skip
@@ -177,15 +162,12 @@ def generation_of(action: Action) -> str | None:
             return action.generation
         case AppendDecision():
             return action.decision.generation
-        case AppendGoal():
-            return action.goal.generation
-        case AppendPolicy():
-            return action.policy.generation
-        case AppendCheckpoint():
-            return action.checkpoint.generation
+        case AppendAssigned():
+            said: list[Goal | CheckpointPolicy | GlobalCheckpoint] = [*action.goals, *action.policies]
+            return next((one.generation for one in [*said, *action.checkpoints]), None)
         case Switch() | CreateTopics() | AppendControl() | FenceIds() | FindRecords() | DeleteTopics():
             return action.plan.generation
         case PublishStatus():
             return action.status.generation
-        case PublishEvent() | AppendRetired() | DeleteKept() | AppendRoot() | TrimLogs() | ForgetStatus():
+        case PublishEvent() | DeleteKept() | AppendRoot() | TrimLogs() | ForgetStatus():
             return None

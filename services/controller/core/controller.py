@@ -17,12 +17,9 @@ from holdfast.schemas.topics import generation
 from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps, switching
 from holdfast.services.controller.core.actions import (
     Action,
-    AppendCheckpoint,
+    AppendAssigned,
     AppendControl,
     AppendDecision,
-    AppendGoal,
-    AppendPolicy,
-    AppendRetired,
     FindRecords,
     ForgetStatus,
     PublishEvent,
@@ -298,7 +295,7 @@ class Controller:
 
     def _failed(self, event: Failed, now_ms: int) -> None:
         action, g = event.action, generation_of(event.action)
-        if isinstance(action, AppendRetired):
+        if isinstance(action, AppendAssigned) and action.retired is not None:
             self.goals.retiring = None
         if g is None:
             return
@@ -309,18 +306,22 @@ class Controller:
             job.published, job.published_ms = None, now_ms
             return
         job.retry_ms, job.trouble = now_ms + RETRY_MS, event.cause
-        if isinstance(action, AppendGoal):
-            self.goals.withdraw(action.goal)
+        if isinstance(action, AppendAssigned):
+            self._unassigned(job, action)
         elif job.asked is action:
             job.failed = action
         elif isinstance(action, AppendControl):
             job.control_asked = -1
         elif isinstance(action, AppendDecision | Switch):
             job.switch_asked = False
-        elif isinstance(action, AppendPolicy):
-            job.policy_asked = -1
         elif isinstance(action, FindRecords):
             del job.records[action.unit]
+
+    def _unassigned(self, job: Job, action: AppendAssigned) -> None:
+        for goal in action.goals:
+            self.goals.withdraw(goal)
+        if action.policies:
+            job.policy_asked = -1
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -343,7 +344,7 @@ class Controller:
         retired = self.goals.to_retire(self.jobs.values(), self._submitted_upto, now_ms)
         if retired is not None:
             self.goals.retiring = retired
-            self._actions.append(AppendRetired(retired))
+            self._actions.append(AppendAssigned(retired=retired))
 
     def _again(self, job: Job) -> None:
         """Asks again for what failed, if it is still wanted."""
@@ -378,7 +379,7 @@ class Controller:
         goal = self.goals.missing(job, kind, steps.reason(job, self.goals))
         if goal is not None:
             self.goals.propose(goal)
-            self._actions.append(AppendGoal(goal))
+            self._actions.append(AppendAssigned(goals=(goal,)))
 
     def _control(self, job: Job) -> None:
         """Appends the last pause or resume; the cut log takes it once."""
@@ -406,13 +407,13 @@ class Controller:
         """Answers the next command for another checkpoint policy."""
         policy = capturing.due(job, self.goals.standings)
         if policy is not None:
-            self._actions.append(AppendPolicy(policy))
+            self._actions.append(AppendAssigned(policies=(policy,)))
 
     def _complete(self, job: Job, now_ms: int) -> None:
         """States which global checkpoint is complete."""
         checkpoint = completing.due(job, self.goals.standings, now_ms)
         if checkpoint is not None:
-            self._actions.append(AppendCheckpoint(checkpoint))
+            self._actions.append(AppendAssigned(checkpoints=(checkpoint,)))
 
     def _answered(self, record: Assignment, now_ms: int) -> None:
         """Publishes our answers that count."""

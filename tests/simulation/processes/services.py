@@ -14,7 +14,9 @@ from holdfast.schemas.assignments import Change
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.effects import Means
 from holdfast.services.controller.polling import Polling
+from holdfast.services.controller.rooting import Rooting
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.errors import OtherFormat, Retriable
 from holdfast.services.log.late.assignments import read_standings
@@ -260,10 +262,8 @@ class ControllerProcess(Process):
             self._topics,
             self.core,
             self.time_ms,
-            versions=VERSIONS,
-            allow=["tests"],
-            snapshot_every=JOBS_EVERY,
-            safe_s=Random(f"{self.own}/safe").choice(SAFE_S),
+            Means(VERSIONS, ["tests"]),
+            rooting=Rooting(self.own, self._topics, JOBS_EVERY, Random(f"{self.own}/safe").choice(SAFE_S)),
         )
         self._polling = Polling(self.conductor, self.link, self.time_ms)
         self.began(self._polling.decided, self.core.goals.standings.assigned)

@@ -26,6 +26,7 @@ from holdfast.services.client.submitting import Submitted, append
 from holdfast.services.client.updating import Updated, undone, update
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
+from holdfast.services.controller.effects import Means
 from holdfast.services.controller.polling import Polling
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.late.assignments import read_standings
@@ -178,7 +179,7 @@ class Site:
         cluster, self.controllers = self.cluster, self.controllers + 1
         conductor = Conductor(
             cluster.log, cluster._cluster, Controller(f"local-{self.controllers}"), cluster._time_ms,
-            versions=cluster._versions, allow=["tests"],
+            Means(cluster._versions, ["tests"]),
         )  # fmt: skip
         cluster._controller = Polling(conductor, cluster.log, cluster._time_ms)
 

@@ -24,7 +24,9 @@ from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.actions import Action
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.core.events import Failed, Outcome
+from holdfast.services.controller.effects import Means
 from holdfast.services.controller.polling import Polling
+from holdfast.services.controller.rooting import Rooting
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.jobs import EVERY
@@ -63,8 +65,8 @@ class Replica:
     def __init__(self, name: str, cluster: Cluster, temper: Temper | None = None) -> None:
         self.core = Controller(name)
         self.conductor = _Tempered(
-            cluster.log, CLUSTER, self.core, cluster.time_ms, versions=VERSIONS,
-            snapshot_every=cluster.rooted or EVERY, safe_s=0.5 if cluster.rooted else None,
+            cluster.log, CLUSTER, self.core, cluster.time_ms, Means(VERSIONS),
+            Rooting(name, CLUSTER, cluster.rooted or EVERY, 0.5 if cluster.rooted else None),
         )  # fmt: skip
         self.conductor.temper = temper or Temper()
         self.polling = Polling(self.conductor, cluster.log, cluster.time_ms)

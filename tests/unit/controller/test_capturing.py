@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import CheckpointPolicy
-from holdfast.services.controller.core.actions import AppendPolicy
+from holdfast.services.controller.core.actions import AppendAssigned
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 EIGHT: dict[str, Any] = {"fault_tolerance": {"checkpoint": {"interval_ms": 800}}}
@@ -144,7 +144,9 @@ def test_a_controller_that_starts_again_answers_nothing_twice() -> None:
 
 def test_an_answer_that_could_not_be_appended_is_given_later() -> None:
     cluster = running()
-    temper = cluster.replicas["c0"].conductor.temper = Temper(fails=lambda action: isinstance(action, AppendPolicy))
+    temper = cluster.replicas["c0"].conductor.temper = Temper(
+        fails=lambda action: isinstance(action, AppendAssigned) and bool(action.policies)
+    )
     asked(cluster, "aligned")
     assert answers(cluster) == []
     temper.fails = lambda _: False

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Assignment, GlobalCheckpoint
 from holdfast.schemas.progress import Progress
-from holdfast.services.controller.core.actions import AppendCheckpoint
+from holdfast.services.controller.core.actions import AppendAssigned
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 ALIGNED: dict[str, Any] = {"fault_tolerance": {"checkpoint": {"policy": "aligned", "every_batches": 5}}}
@@ -96,7 +96,9 @@ def test_markers_of_a_unit_from_before_its_roll_back_do_not_count() -> None:
 
 def test_a_checkpoint_that_could_not_be_appended_is_stated_later() -> None:
     cluster = running()
-    temper = cluster.replicas["c0"].conductor.temper = Temper(fails=lambda action: isinstance(action, AppendCheckpoint))
+    temper = cluster.replicas["c0"].conductor.temper = Temper(
+        fails=lambda action: isinstance(action, AppendAssigned) and bool(action.checkpoints)
+    )
     publish(cluster, 5)
     assert stated(cluster) == []
     temper.fails = lambda _: False

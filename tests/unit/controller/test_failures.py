@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.assignments import Change
-from holdfast.services.controller.core.actions import Action, AppendGoal, CreateTopics, Draft
+from holdfast.services.controller.core.actions import Action, AppendAssigned, CreateTopics, Draft
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 
@@ -241,7 +241,7 @@ def test_without_recovery_nothing_is_placed_and_the_first_replica_places_it() ->
 
 def test_a_failed_action_is_done_again_and_meanwhile_the_status_says_why() -> None:
     cluster = Cluster(0)
-    failing: dict[type[Action], int] = {Draft: 2, CreateTopics: 2, AppendGoal: 2}
+    failing: dict[type[Action], int] = {Draft: 2, CreateTopics: 2, AppendAssigned: 2}
 
     def fails(action: Action) -> bool:
         failing[type(action)] = failing.get(type(action), 0) - 1

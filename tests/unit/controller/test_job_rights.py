@@ -32,7 +32,7 @@ def ended(letters: int) -> tuple[Cluster, Given]:
     """A job that was cancelled when it had so many dead letters."""
     cluster = Cluster()
     given = Given(cluster)
-    cluster.replicas["c0"].conductor._rights = given
+    cluster.replicas["c0"].conductor.effects.rights = given
     cluster.submit(job())
     cluster.start("w1")
     cluster.pass_s(0.8)

@@ -277,7 +277,7 @@ def test_a_job_that_another_replica_stops_is_stopped_here_too_once_the_command_i
 
 def goals(core: Core) -> list[Goal]:
     """Asked for with the last event."""
-    return [action.goal for action in core.asked if isinstance(action, do.AppendGoal)]
+    return [goal for action in core.asked if isinstance(action, do.AppendAssigned) for goal in action.goals]
 
 
 def test_a_goal_is_stated_once_and_again_if_it_was_not_appended() -> None:
@@ -285,7 +285,7 @@ def test_a_goal_is_stated_once_and_again_if_it_was_not_appended() -> None:
     (goal,) = goals(core)
     assert (goal.job_key, goal.kind, goal.asked) == (f"job@{G}", RUN, -1)
     assert not goals(core.handle(happened.Ticked()))
-    core.handle(happened.Failed(do.AppendGoal(goal), "the broker does not answer"))
+    core.handle(happened.Failed(do.AppendAssigned(goals=(goal,)), "the broker does not answer"))
     core.core.jobs[G].retry_ms = 0
     assert goals(core.handle(happened.Ticked())) == [goal]
     core.state(RUN)

@@ -116,7 +116,7 @@ SLOW = [
     actions.Draft,
     actions.AppendDecision,
     actions.CreateTopics,
-    actions.AppendGoal,
+    actions.AppendAssigned,
     actions.AppendControl,
     actions.FenceIds,
     actions.DeleteTopics,

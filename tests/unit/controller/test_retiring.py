@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, encode
 from holdfast.schemas.retired import Retired
 from holdfast.services.controller.core import goals
-from holdfast.services.controller.core.actions import AppendDecision, AppendRetired
+from holdfast.services.controller.core.actions import AppendAssigned, AppendDecision
 from holdfast.services.decisions.standings import Standings
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
@@ -82,7 +82,10 @@ def test_a_job_that_is_not_decided_yet_can_still_be_placed() -> None:
 def test_a_retirement_is_stated_again_when_it_was_not_appended() -> None:
     cluster, failures = Cluster(replicas=0), iter([True, True])
     cluster.start_replica(
-        "c0", Temper(fails=lambda action: isinstance(action, AppendRetired) and next(failures, False))
+        "c0",
+        Temper(
+            fails=lambda action: isinstance(action, AppendAssigned) and bool(action.retired) and next(failures, False)
+        ),
     )
     cluster.start("w")
     gone = ended(cluster)

@@ -190,7 +190,7 @@ def test_controllers_that_all_propose_carry_it_out_once() -> None:
 
 
 SLOW = (
-    actions.Draft, actions.AppendDecision, actions.CreateTopics, actions.AppendGoal, actions.FenceIds,
+    actions.Draft, actions.AppendDecision, actions.CreateTopics, actions.AppendAssigned, actions.FenceIds,
     actions.DeleteTopics,
 )  # fmt: skip
 
