@@ -24,7 +24,7 @@ from bench.measures.growth import growth
 from bench.measures.imports import imports
 from bench.measures.isolation import isolation
 from bench.measures.latency import latency
-from bench.measures.nexmark.measure import nexmark
+from bench.measures.nexmark.command import nexmark_queries
 from bench.measures.overhead import overhead
 from bench.measures.peers.against import against_peers
 from bench.measures.peers.peer import PEERS
@@ -481,8 +481,8 @@ MEASURES = (
     Measure(
         "nexmark",
         "records/s of a core that Nexmark's queries take in, each a job file; 10,000 events in a batch and in a second "
-        "of event time; in one thread, without a cluster",
-        nexmark,
+        "of event time; in one thread, without a cluster; with --peers each on a cluster beside Flink SQL, too",
+        nexmark_queries,
         workers=0,
         standard=False,
     ),

@@ -55,7 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--minutes", type=float, help=f"of disk, growth and console-memory (default: {Scale().minutes:g})"
     )
-    parser.add_argument("--peers", action="store_true", help="of cost: Kafka Streams beside, brought by network")
+    parser.add_argument(
+        "--peers", action="store_true", help="of cost: Kafka Streams beside; of nexmark: Flink SQL, by network"
+    )
     parser.add_argument("--quick", action="store_true", help="less of everything: whether it works, hardly how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append the line of JSON to a file")
     return parser

@@ -10,6 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from bench.measures.nexmark.events import Events
+from bench.measures.nexmark.flink_queries import LEFT_OUT, QUERIES, statements
 from bench.measures.nexmark.measure import Run, side_rows
 from bench.measures.nexmark.queries import NOT_WRITTEN, READS
 from holdfast.services.kernel.codecs.fields import TIME
@@ -146,3 +147,13 @@ def test_fifty_events_hold_one_person_and_three_auctions_as_the_seed_draws_them(
 
 def test_each_query_is_written_or_the_reason_is_named() -> None:
     assert sorted([*READS, *NOT_WRITTEN]) == list(range(23))
+
+
+def test_flink_is_asked_for_every_query_or_the_reason_is_given() -> None:
+    assert sorted(set(QUERIES) | set(LEFT_OUT)) == sorted(READS)
+    *tables, run = statements(9, "localhost:9092", "q9-flink")
+    assert [one.split("(")[0].strip() for one in tables] == [
+        "CREATE TABLE auctions", "CREATE TABLE bids", "CREATE TABLE `out`"
+    ]  # fmt: skip
+    assert "PRIMARY KEY (id) NOT ENFORCED" in tables[-1]
+    assert run.startswith("INSERT INTO `out` SELECT")
