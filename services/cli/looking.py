@@ -34,15 +34,18 @@ def list_jobs(
     from holdfast.services.view.cluster import OVER
     from holdfast.services.view.pipelines import pipelines
     from holdfast.services.view.protection import said
-    from holdfast.services.view.reading import read_all
+    from holdfast.services.view.reading import read_all, read_progress
 
     now_ms = int(time.time() * 1000)
     with connected(data_dir, kafka) as door:
         view = read_all(door)
+        for job in view.jobs() if graph else ():
+            if job.state not in OVER and (plan := view.plan(job.generation)) is not None:
+                read_progress(door, view, plan)
     found = [job for job in view.jobs() if every or job.state not in OVER]
     empty = "no job runs" if not every else "there never was a job"
     if graph:
-        _show_pipelines(pipelines(view, found), empty, as_json)
+        _show_pipelines(pipelines(view, found, now_ms), empty, as_json)
         return
     jobs = [msgspec.structs.replace(job, unprotected=view.unprotected(job, now_ms)) for job in found]
     if as_json:

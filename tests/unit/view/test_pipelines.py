@@ -79,3 +79,22 @@ def test_jobs_that_feed_each_other_are_drawn_and_end() -> None:
         "   └─ z",
         "      └─ job c: accepted, see above",
     ]
+
+
+def test_latencies_add_up_along_the_slowest_way_and_a_ring_has_no_beginning() -> None:
+    view = ClusterView(TOPICS)
+    each = ((1, "a", "raw", "x"), (2, "b", "raw", "y"), (3, "c", "x y", "z"), (4, "d", "z r", "r"))
+    for (number, job, reads, writes), latency in zip(each, (20.0, 35.5, 10.0, 5.0), strict=True):
+        view.read(TOPICS.plans, plans.encode(plan(number, job, reads, writes)))
+        known = (plans.QueryState(writes, True, latency_ms=latency),)
+        status = plans.Status(job, f"{number}-aaaaaa", "running", 1, queries=known)
+        view.read(TOPICS.status, plans.encode(status))
+    found = pipelines(view, view.jobs())
+    assert [line.end_to_end_ms for line in found] == [{"x": 20.0}, {"y": 35.5}, {"z": 45.5}, {"r": None}]
+    assert [*tree(found)][:5] == [
+        "raw",
+        "├─ job a: running",
+        "│  └─ x, 20 ms",
+        "│     └─ job c: running",
+        "│        └─ z, 10 ms; 45.5 ms end to end",
+    ]
