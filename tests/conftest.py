@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import logging
 import os
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cache
@@ -158,6 +159,10 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Shows the logs of the cluster that a failed test ran on, and below them once more why it failed."""
     report = yield
+    if call.excinfo is not None and "pyspark" in sys.modules and not isinstance(call.excinfo.value, Exception):
+        from holdfast.services.spark.local.session import drop_connection
+
+        drop_connection()  # a time-out may have come in the middle of an answer
     if report.when == "teardown":
         report.user_properties.append((SPENT, processor_s() - item.stash[_BEGAN_S]))
     if report.failed:

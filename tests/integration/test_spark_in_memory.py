@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import holdfast as hf
 from holdfast.schemas.jobs import JobSpec
 from holdfast.services.client.trials import attempt
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loading import interpret, load
 from holdfast.services.planning.spark_settings import ALLOWED, texts
-from holdfast.services.spark.local.session import STARTS, local_session
+from holdfast.services.spark.local.session import STARTS, local_session, whole_answers
 from holdfast.services.spark.session import own_session
 from holdfast.testing import JobRun
 from tests.support.spark_session import end_jvm
@@ -192,6 +196,42 @@ def test_spark_takes_every_setting_that_a_job_may_set() -> None:
         values = (True, False) if bounds is None else bounds
         for text in (texts({setting: value})[setting] for value in values):
             assert own_session(local_session(), {setting: text}).conf.get(setting) == text
+
+
+def test_the_feature_store_keeps_the_newest_row_of_each_customer_and_deletes_one_that_spends_nothing() -> None:
+    spec = load((Path(__file__).parents[2] / "compose" / "jobs" / "features.yaml").read_text(), "features.yaml")
+    amounts = {"ada": [10.0, 5.0, 1.0], "bob": [7.0, -7.0, 0.0]}
+    orders = [
+        {"customer": name, "amount": amount, "placed_at": BEGIN + timedelta(days=day)}
+        for day in range(3)
+        for name, amount in ((name, some[day]) for name, some in amounts.items())
+    ]
+    found = attempt(spec, {"orders": pl.DataFrame(orders)})
+    assert found["history"].height == 6
+    (newest,) = [one for one in found["features"].to_dicts() if one["days"] == 3 and one["customer"] == "ada"]
+    assert (newest["spent"], newest["largest"], newest["last_day"]) == (16.0, 10.0, date(2013, 1, 3))
+
+
+class CutOff(BaseException):
+    """As Ctrl-C, or the time-out of a test."""
+
+
+def test_a_call_that_is_cut_off_leaves_its_answer_to_no_other() -> None:
+    spark = local_session()
+    jvm: Any = spark._jvm
+
+    def cut_off(*_: object) -> None:
+        raise CutOff
+
+    former = signal.signal(signal.SIGUSR1, cut_off)
+    try:
+        threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1)).start()
+        with pytest.raises(CutOff), whole_answers():
+            jvm.java.lang.Thread.sleep(3_000)
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    assert [jvm.java.lang.Math.abs(-number) for number in (3, 4)] == [3, 4]
+    assert spark.range(5).count() == 5
 
 
 def test_an_input_that_is_not_used_is_a_mistake() -> None:

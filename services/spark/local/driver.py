@@ -23,7 +23,7 @@ from holdfast.services.log.protocol import Log
 from holdfast.services.spark import analysis
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.spark.local.engine import LocalEngine, LocalRoom
-from holdfast.services.spark.local.session import SparkDoesNotStart, local_session, scratch
+from holdfast.services.spark.local.session import SparkDoesNotStart, local_session, scratch, whole_answers
 from holdfast.services.spark.session import own_session
 
 NAME = "local-spark"
@@ -43,7 +43,8 @@ def ask(question: Question) -> Answer:
     except SparkDoesNotStart as error:
         raise JobRejected([Problem("spark", str(error))]) from error
     allow = None if question.allow is None else list(question.allow)
-    found = analysis.answer(own_session(spark, question.operator.conf), question.operator, allow)
+    with whole_answers():
+        found = analysis.answer(own_session(spark, question.operator.conf), question.operator, allow)
     return msgspec.structs.replace(found, mode=MICRO_BATCH, reason="a run in memory has no other mode")
 
 
@@ -73,7 +74,8 @@ class LocalDriver:
         """Takes a turn; True if something came of it. worked: the worker did something in its own."""
         self._quiet = 0 if worked else self._quiet + 1
         before = self._batches()
-        self.host.turn()
+        with whole_answers():
+            self.host.turn()
         return before != self._batches()
 
     def _batches(self) -> list[tuple[str, int]]:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -53,6 +54,28 @@ def local_session() -> SparkSession:
             return open_session(settings, "holdfast-try", scratch() / "session", briefly=True, quiet=True)
     except (PySparkException, Py4JError) as error:
         raise SparkDoesNotStart(f"Spark does not start here: {NO_JAVA if no_java() else first_line(error)}") from error
+
+
+@contextmanager
+def whole_answers() -> Iterator[None]:
+    """Closes this thread's connection to the JVM if the block is cut off, as by Ctrl-C or a test's time-out: the answer
+    that was waited for would else be read as that of the next call, and so on for the life of the process.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        drop_connection()
+        raise
+
+
+def drop_connection() -> None:
+    """Closes the connection of this thread to the JVM, if it has one; its next call opens another."""
+    gateway = SparkContext._gateway
+    connection = None if gateway is None else gateway._gateway_client.get_thread_connection()
+    if connection is not None:
+        connection.close(reset=True)
 
 
 @contextmanager
