@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import importlib
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from holdfast.services.kernel.codecs import fields as field_types
@@ -156,9 +157,7 @@ class _Extending:
         taken = [one.number for one in of.field]
         taken += [one.end - 1 for one in (*of.reserved_range, *of.extension_range)]
         last = max((one for one in taken if one < 2**29 - 1), default=0)
-        while True:
-            last = last + 1 if last + 1 not in _RESERVED else _RESERVED.stop
-            yield last
+        yield from (number for number in count(last + 1) if number not in _RESERVED)
 
     def _add(self, field: Any, of: Any, place: str, text: str) -> None:
         """field: one of the message `of` that has a name and a number."""
