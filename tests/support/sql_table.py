@@ -221,6 +221,8 @@ WORDS: list[Entry] = [
     ("ARRAY_REVERSE(l)", "list_reverse(l)"), ("ARRAY_UNIQUE(l)", "list_distinct(l)", "order of lists"),
     ("ARRAY_LOWER(l)", "list_min(l)"), ("ARRAY_UPPER(l)", "list_max(l)"),
     ("ARRAY_TO_STRING(l, ',')", "array_to_string(l, ',')", "empty lists"),
+    ("ARRAY_JOIN(l, ',')", "array_to_string(l, ',')", "empty lists"), ("MID(s, 2, 1)", "substring(s, 2, 1)"),
+    ("STARTSWITH(s, u)", "starts_with(s, u)"), ("ENDSWITH(s, u)", "ends_with(s, u)"),
 ]  # fmt: skip
 CASTS: list[Entry] = [
     ("CAST(s AS INT)", "CAST(s AS BIGINT)", "digits"), ("CAST(s AS BIGINT)", "CAST(s AS BIGINT)", "digits"),
@@ -282,7 +284,8 @@ OWN: list[Entry] = [
     ("ELEMENT_AT(l, 1)", "l[1]"), "LIST_EXTRACT(l, 1)", "LIST_EXTRACT(l, a)", "LIST_CONTAINS(l, 1)",
     ("LIST_SUM(l)", "l", "empty lists"),
     "LIST_AVG(l)", "LIST_MIN(l)", "LIST_MAX(l)", "LIST_REVERSE(l)", ("LIST_DISTINCT(l)", "l", "order of lists"),
-    "LIST_SORT(l)", ("ARRAY_SORT(l)", "list_sort(l)"),
+    ("ARRAY_MIN(l)", "list_min(l)"), ("ARRAY_MAX(l)", "list_max(l)"), ("ARRAY_DISTINCT(l)", "l", "order of lists"),
+    "LIST_SORT(l)", ("SORT_ARRAY(l)", "list_sort(l)"), ("ARRAY_SORT(l)", "list_sort(l)"),
     ("LIST_CONCAT(l, l)", "CASE WHEN l IS NOT NULL THEN list_concat(l, l) END"),
     ("ARRAY_CONCAT(l, l)", "CASE WHEN l IS NOT NULL THEN list_concat(l, l) END"), "LIST_SLICE(l, 1, 2)",
     ("LIST_SLICE(l, a, b)", "list_slice(l, a, b)", "far lengths"), "ARRAY_SLICE(l, -2, -1)",

@@ -171,6 +171,9 @@ _json_path = _same("write `JSON_EXTRACT_STRING({0}, '$.a')`: a text without quot
 _format = _same("write `STRFTIME({0}, '%Y-%m-%d')`, with the letters of strftime")
 _parsed = _same("write `STRPTIME({0}, '%Y-%m-%d %H:%M:%S')`, with the letters of strftime")
 _seconds = _same("write `EPOCH({0})`, seconds since 1970")
+_no_map = _same("there are no maps: make a struct, `NAMED_STRUCT('a', {0})`, or read one from JSON with a struct<...>")
+_python = _same("a Python operator can compute it")
+_host = _same("write `REGEXP_EXTRACT({0}, '^[a-z]+://([^/:?#]+)', 1)`, the host")
 _hash = _same("write `HASH64({0})`, a hash of 64 bits, or `SHA256({0})`")
 
 FUNCTIONS: Mapping[str, Advise] = {
@@ -256,6 +259,36 @@ FUNCTIONS: Mapping[str, Advise] = {
     "crc32": _hash,
     "xxhash64": _hash,
     "safe_cast": _same("write `TRY_CAST(column AS BIGINT)`: also CAST gives null where a value does not fit"),
+    "split_index": _same("write `SPLIT_PART({0}, {1}, 1)`, whose first part is 1"),
+    "slice": _same("write `LIST_SLICE({0}, 1, 2)`, from a place to another, both included"),
+    "regexp": _same("write `REGEXP_LIKE({0}, {1})`"),
+    "btrim": _same("write `TRIM({0})`"),
+    "array": _same("write `ARRAY[{0}]`, in square brackets"),
+    "struct_pack": _same("write `NAMED_STRUCT('a', 1)`, a name and a value by turns"),
+    "map": _no_map,
+    "map_from_arrays": _no_map,
+    "map_keys": _no_map,
+    "map_values": _no_map,
+    "sha512": _same("write `SHA256({0})`, a hash of 256 bits"),
+    "fnv": _hash,
+    "encode": _same("write `TO_BASE64({0})` or `TO_HEX({0})`"),
+    "from_base64": _python,
+    "unbase64": _python,
+    "unhex": _python,
+    "json_exists": _same("write `JSON_EXTRACT_STRING({0}, '$.a') IS NOT NULL`"),
+    "json_array_length": _same("declare the field as a list and write ARRAY_LENGTH(field)"),
+    "parse_url": _host,
+    "url_extract_host": _host,
+    "url_extract_path": _same("write `REGEXP_EXTRACT({0}, '^[a-z]+://[^/]+([^?#]*)', 1)`"),
+    "to_number": _same("write `CAST({0} AS DOUBLE)`"),
+    "typeof": _same("a column has one type in all rows, which the command check prints"),
+    "bitwise_and": _same("write `{0} & {1}`"),
+    "bitwise_or": _same("write `{0} | {1}`"),
+    "translate": _same("write `REPLACE({0}, 'a', 'b')` for each letter"),
+    "format": _same("write `CONCAT({1}, ' of ', {1})`"),
+    "printf": _same("write `CONCAT({1}, ' of ', {1})`"),
+    "is_nan": _same("a number that is none is null here: write `{0} IS NULL`"),
+    "dow": _same("write `EXTRACT(DOW FROM {0})`"),
     "as_value": _same("name the column as it is"),
 }
 """Advice by the lower-case name of a function that is not there."""
