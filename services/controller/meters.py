@@ -44,7 +44,7 @@ def _of_queries(job: Job) -> Iterator[Sample]:
 
 
 def of_jobs(core: Controller) -> Read:
-    """Each job once, ended and rejected ones too."""
+    """Each job once, ended and rejected ones too. One that stands by serves nobody, and nothing is missing."""
 
     def read() -> Iterator[Sample]:
         jobs = list(core.jobs.values())
@@ -55,6 +55,8 @@ def of_jobs(core: Controller) -> Read:
             if not job.over:
                 named = job.name, job.generation
                 yield STATE.of(1, *named, state_of(job))
+                if job.stands_by:
+                    continue
                 yield UNITS.of(len(job.units), *named)
                 yield UP.of(0 if job.published is None else job.published.available, *named)
                 yield from _of_queries(job)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import Counter, Histogram
 
-from holdfast.schemas.assignments import job_key_of, split_job_key
+from holdfast.schemas.assignments import job_key, job_key_of, split_job_key
 from holdfast.schemas.events import Event
 from holdfast.services.process.health import Health
 from holdfast.services.process.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
@@ -112,8 +112,9 @@ def _standing(known: ReplicaView) -> Read:
         unprotected, unserved, unplaced = (
             Count(map(job_key_of, units)) for units in (known.unprotected(), known.sharing.unserved, known.unplaced())
         )
+        waiting = {job_key(one.job, one.generation) for one in known.admitted.running().values() if one.stands_by}
         for job in known.jobs():
-            yield UNPROTECTED.of(unprotected[job], *split_job_key(job))
+            yield UNPROTECTED.of(0 if job in waiting else unprotected[job], *split_job_key(job))
             yield UNSERVED.of(unserved[job], *split_job_key(job))
             yield UNPLACED.of(unplaced[job], *split_job_key(job))
         yield WORKERS.of(sum(1 for _ in known.detector.alive()))

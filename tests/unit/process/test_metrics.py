@@ -16,6 +16,7 @@ from holdfast.schemas.assignments import unit_key
 from holdfast.schemas.costs import Costs, TentativeCounts
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.schemas.plans import Status
+from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.core.job import Job
@@ -166,6 +167,15 @@ def test_a_controller_says_which_jobs_there_are_and_in_which_state() -> None:
     assert ("holdfast_job_state", ("flights", "1-aaaaaa", "failed")) in {
         (one.metric.name, one.labels) for one in of_jobs(core)()
     }
+
+
+def test_nothing_is_missing_of_a_job_that_stands_by() -> None:
+    core = Controller("c", 100)
+    waits = Start("topic", "id", replaces="0-bbbbbb", waits=True)
+    core.jobs["1-aaaaaa"] = Job(
+        "1-aaaaaa", "flights", start=waits, units={UNIT: "late-0"}, life=Life("", Phase.RUNNING)
+    )
+    assert {one.metric.name for one in of_jobs(core)()} == {"holdfast_jobs", "holdfast_job_state"}
 
 
 def test_a_port_that_is_taken_is_no_reason_to_stop() -> None:
