@@ -72,6 +72,7 @@ class Found:
         self.notes += [
             f"{one.folder}: the rows of {one.params['query']} are files, not compared" for one in written if one.folder
         ]
+        self._of_files = {one.name for one in written if one.folder}
         sinks = [one for one in written if not one.folder]
         present = log.topics({sink.params["topic"] for sink in sinks})
         for sink in sinks:
@@ -144,7 +145,7 @@ class Found:
             if letter.batch > batch:
                 break
             self._recorded.take(self._letters)
-            if letter.batch >= self._first_batch and not self._excused(letter):
+            if letter.batch >= self._first_batch and letter.origin not in self._of_files and not self._excused(letter):
                 self.dead.find(letter.batch, Row(message.value() or b""))
 
     def _excused(self, letter: DeadLetter) -> bool:
