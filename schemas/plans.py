@@ -5,6 +5,7 @@ Source: PROTOCOL 1. A plan is compact: tasks, partitions and writers follow from
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.decided import Id
 from holdfast.schemas.leaps import Leap
+from holdfast.schemas.plan_settings import PlanSettings, settings_of
 from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.retired import Retired
 
@@ -218,7 +220,7 @@ class Seed(msgspec.Struct, frozen=True):
     proven_after: Count = 0
 
 
-class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
+class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type", dict=True):
     """An admitted job. versions: of the libraries whose output bytes matter; other workers refuse the unit.
 
     seed: with which savepoint it begins; None: with nothing, at batch 1.
@@ -239,6 +241,11 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
     prev: Id | None = None
     spark: tuple[SparkPlan, ...] = ()
     seed: Seed | None = None
+
+    @cached_property
+    def settings(self) -> PlanSettings:
+        """The settings of the spec that services read. Raises msgspec.ValidationError."""
+        return settings_of(self.spec)
 
     @property
     def first_batch(self) -> int:

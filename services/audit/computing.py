@@ -300,7 +300,7 @@ def _source(task: TaskLayout, plan: Plan) -> _Replayed:
     if task.operator.kind == "spark":
         spark = spark_plan(plan, task.operator.name)
         return _Rows(task, spark) if spark.mode == REAL_TIME else _Committed(task, spark.first_positions)
-    return _Source(task, plan.spec["sources"][task.operator.name])
+    return _Source(task, plan.settings.sources[task.operator.name])
 
 
 class _Committed(_Replayed):

@@ -20,7 +20,7 @@ _HINT = "`keep_cuts: true` in the job file keeps all that a replay needs"
 
 def check_settles(plan: Plan, first: int) -> None:
     """Raises CommandFailed if something that the job computes depends on batches up to `first`, for ever."""
-    tables = [name for name, source in plan.spec["sources"].items() if source.get("table")]
+    tables = plan.settings.tables
     spark = [one.operator for one in plan.spark]
     kept = [one.name for one in plan.operators if _unbounded(one.kind, one.params)]
     if names := sorted({*tables, *spark, *kept}):

@@ -87,7 +87,7 @@ class Sources:
             self._starts |= starts
             positions = {partition: max(offset, starts[partition]) for partition, offset in first.items()}
             recorded = Recorded(log, f"replay-{source.operator}", positions, ends)
-            wanted = wanted_of(recording.plan.spec["sources"].get(source.operator) or {})
+            wanted = wanted_of(recording.plan.settings.sources.get(source.operator, {}))
             for index in range(len(source.owners)):
                 self._topics[f"{source.operator}-{index}"] = source.topic
                 self._recorded[f"{source.operator}-{index}"] = recorded

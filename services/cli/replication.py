@@ -97,7 +97,7 @@ def _budgeted(made: Plan) -> Plan:
 
     if any(unit.planned for unit in made.units):
         return made
-    own = (made.spec.get("fault_tolerance") or {}).get("units") or {}
+    own = made.settings.fault_tolerance.get("units") or {}
     free = [
         not unit.host and not {unit.name, *unit.operators} & set(own) and unit.scheme != "adaptive"
         for unit in made.units

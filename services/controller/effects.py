@@ -250,16 +250,16 @@ class Effects:
         """The topics that go with a generation: all but its dead letters; `keep_cuts` keeps what a replay reads."""
         names = self._names(plan)
         found = {spec.name for spec in (*self._specs(plan), names.replayed)}
-        keeps = plan.spec.get("keep_dead_letters_s", 0) > 0 and names.dead_letters in self._log.topics()
+        keeps = (plan.settings.keep_dead_letters_s or 0) > 0 and names.dead_letters in self._log.topics()
         if keeps and until_ms(self._log, names) is not None:
             found -= {names.dead_letters, names.replayed.name}
         seed = {plan.seed.topic} if plan.seed is not None else set[str]()
         of_spark = {*commit_logs(plan), *(topic for spark in plan.spark for topic in spark.first_positions)}
-        return found - names.recorded - of_spark if plan.spec.get("keep_cuts") else found | seed
+        return found - names.recorded - of_spark if plan.settings.keep_cuts else found | seed
 
     def _specs(self, plan: Plan) -> list[TopicSpec]:
-        names, spec = self._names(plan), plan.spec
-        if "keep_dead_letters_s" not in spec:
+        names, settings = self._names(plan), plan.settings
+        if settings.keep_dead_letters_s is None:
             return names.specs(len(plan.units), data_topics(plan))
-        keep_ms = max(int(1000 * spec["keep_dead_letters_s"]), LEAST_KEPT_MS)
-        return names.specs(len(plan.units), data_topics(plan), keep_ms, spec["keep_dead_letters_bytes"])
+        keep_ms = max(int(1000 * settings.keep_dead_letters_s), LEAST_KEPT_MS)
+        return names.specs(len(plan.units), data_topics(plan), keep_ms, settings.keep_dead_letters_bytes)

@@ -7,8 +7,6 @@ read.
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.schemas.assignments import job_key
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
@@ -20,8 +18,7 @@ UPSTREAM = "upstream"
 
 def buffering(plan: Plan) -> str:
     """Buffering as the job file says it."""
-    tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
-    return str(tolerance.get("buffering") or UPSTREAM)
+    return str(plan.settings.fault_tolerance.get("buffering") or UPSTREAM)
 
 
 def lined(plan: Plan, assigned: Assigned) -> bool:

@@ -98,7 +98,7 @@ def shares(plan: Plan) -> dict[str, Share]:
 
     No table grows: rows of one key would lie in two partitions, and nobody knows their order.
     """
-    tables = {name for name, source in plan.spec["sources"].items() if source.get("table")}
+    tables = plan.settings.tables
     logs = commit_logs(plan)
     return {
         task_name(source.operator, index): Share(index, len(source.owners), source.operator not in tables)

@@ -19,7 +19,7 @@ from holdfast.services.kernel.operators.kind import OperatorKind
 
 def asked(plan: Plan) -> bool:
     """True if the job wants gap recovery."""
-    return (plan.spec.get("fault_tolerance") or {}).get("precision") == "gap"
+    return plan.settings.fault_tolerance.get("precision") == "gap"
 
 
 def skipping_units(plan: Plan) -> frozenset[str]:
@@ -41,7 +41,7 @@ def _against(plan: Plan, unit: UnitPlan) -> Iterator[str]:
     if planned(plan).policy == ALIGNED:
         yield "its checkpoints are aligned, so that it may be rolled back"
     own = [one for one in plan.operators if one.name in unit.operators]
-    tables = {name for name, source in (plan.spec.get("sources") or {}).items() if source.get("table")}
+    tables = plan.settings.tables
     if any(edge.topic is not None and edge.producer in unit.operators for edge in plan.edges):
         yield "it feeds other units"
     kinds = ((catalogue.KINDS[one.kind], one.params) for one in own)

@@ -30,7 +30,7 @@ _DEFAULTS = CheckpointSettings().model_dump()
 
 def planned(plan: Plan) -> CheckpointPolicy:
     """The policy of the job file, with defaults where it says nothing."""
-    written: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
+    written: dict[str, Any] = plan.settings.fault_tolerance.get("checkpoint") or {}
     every = {**_DEFAULTS, **written}
     return CheckpointPolicy(
         job=plan.job,

@@ -131,7 +131,7 @@ class _Pair:
             return self._unless_dropped(now.name, Fate.NEW, f"it was of the kind {was.kind}, and is {now.kind}")
         both = ((self.old, was.name), (self.new, now.name))
         topics = [one.topic for plan, name in both for one in plan.sources if one.operator == name]
-        tables = [plan.spec["sources"][name].get("table") for plan, name in both]
+        tables = [plan.settings.sources[name].get("table") for plan, name in both]
         if topics[0] != topics[1]:
             why = f"it read topic {topics[0]}, and reads {topics[1]}"
             return self._unless_dropped(now.name, Fate.NEW, why)
@@ -239,7 +239,7 @@ def _into(plan: Plan, operator: OperatorPlan) -> Sequence[Edge]:
 
 
 def _is_table(operator: OperatorPlan, plan: Plan) -> bool:
-    return operator.kind == "source" and bool(plan.spec["sources"][operator.name].get("table"))
+    return operator.kind == "source" and operator.name in plan.settings.tables
 
 
 def _stateful(operator: OperatorPlan) -> bool:

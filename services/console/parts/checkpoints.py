@@ -66,7 +66,7 @@ def _keys(leaders: dict[str, CopyCosts]) -> Node:
 
 def _units(job: LiveJob, leaders: dict[str, CopyCosts], recovery: dict[str, Recovery]) -> Node:
     adaptive = {one.unit for one in job.units if one.adaptive}
-    promised_ms = promise(job.plan.spec.get("fault_tolerance") or {}).recovery_ms
+    promised_ms = promise(job.plan.settings.fault_tolerance).recovery_ms
     rows = []
     for unit in sorted(leaders, key=natural):
         one, expected = leaders[unit], recovery.get(unit)

@@ -49,7 +49,7 @@ class Planned:
 
 def budget_share(plan: Plan) -> float | None:
     """The replication budget of the job file; None: it has none."""
-    found = (plan.spec.get("fault_tolerance") or {}).get("replication_budget")
+    found = plan.settings.fault_tolerance.get("replication_budget")
     return None if found is None else float(found)
 
 

@@ -63,7 +63,7 @@ ANY = Pin(pure=False)
 def pins(plan: Plan) -> dict[str, Pin]:
     """By unit key."""
     operators = {operator.name: operator for operator in plan.operators}
-    lax = plan.spec.get("on_divergence") == "continue"
+    lax = plan.settings.on_divergence == "continue"
     return {unit_key(plan.job, plan.generation, unit.name): _pin(plan, unit, operators, lax) for unit in plan.units}
 
 

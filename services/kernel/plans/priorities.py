@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from holdfast.schemas.plans import OperatorPlan, Plan
 
@@ -44,14 +43,12 @@ def delivering(plan: Plan) -> dict[str, frozenset[str]]:
 
 def tentative(plan: Plan, query: str) -> bool:
     """True if it has tentative results while units that it needs are out."""
-    queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}
-    return (queries.get(query) or {}).get("results") == "tentative"
+    return plan.settings.queries.get(query, {}).get("results") == "tentative"
 
 
 def priority(plan: Plan, query: str) -> int:
     """Priority as the job file says it."""
-    queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}
-    return int((queries.get(query) or {}).get("priority") or LEAST)
+    return int(plan.settings.queries.get(query, {}).get("priority") or LEAST)
 
 
 def _of_queries(plan: Plan) -> dict[str, set[str]]:

@@ -10,7 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from holdfast.schemas.job_operators import OPERATORS
+from holdfast.schemas.plan_settings import settings_of
 from holdfast.schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.plans.layout import data_topics, readers, task_name
@@ -165,6 +168,10 @@ def _of_settings(plan: Plan) -> Iterator[str]:
     for name, value in numbers.items():
         if value is not None and not _is_setting(value):
             yield f"{name} is {value!r}"
+    try:
+        settings_of(plan.spec)
+    except msgspec.ValidationError as error:
+        yield f"settings of the job: {error}"
 
 
 def _is_setting(value: Any) -> bool:

@@ -19,13 +19,12 @@ LINED = ("source", "adaptive")
 """Values of `buffering` under which units begin again at the newest global checkpoint."""
 
 
-def wait_s(spec: Mapping[str, Any]) -> float | None:
+def wait_s(tolerance: Mapping[str, Any]) -> float | None:
     """Time for which a recovery of the job may wait for workers; None: its sources need not be read again for it.
 
     Args:
-        spec: of its plan.
+        tolerance: the section `fault_tolerance` of its job.
     """
-    tolerance: Mapping[str, Any] = spec.get("fault_tolerance") or {}
     if tolerance.get("buffering") not in LINED:
         return None
     failure: Mapping[str, Any] = tolerance.get("correlated_failure") or {}

@@ -98,7 +98,7 @@ class JobView:
             planned=planned(plan),
             job_key=job_key(plan.job, plan.generation),
             counting=Counting(below(layouts)),
-            bound=Bound(plan.spec.get("retain_bytes")),
+            bound=Bound(plan.settings.retain_bytes),
             senders=senders(layouts),
         )
 
@@ -112,12 +112,12 @@ class JobView:
     @property
     def stretches(self) -> bool:
         """True if its batches may be further apart than it says, since it does not say."""
-        return self.plan.spec.get("batch_interval_ms") is None
+        return self.plan.settings.batch_interval_ms is None
 
     @property
     def paced(self) -> bool:
         """True if its batches are far apart: its latency budget allows it, or they take long."""
-        return (self.plan.spec.get("latency_ms") or 0) >= PACED_FROM_MS or self.spacing.seldom
+        return (self.plan.settings.latency_ms or 0) >= PACED_FROM_MS or self.spacing.seldom
 
     @property
     def checkpoint(self) -> CheckpointPolicy:
@@ -252,7 +252,7 @@ class JobView:
     @property
     def judged(self) -> bool:
         """Its sources go by more than the batches that units have done: by what is retained, or by dead letters."""
-        return self.bound.set or self.plan.spec.get("dead_letter_share", 1.0) < 1
+        return self.bound.set or self.plan.settings.dead_letter_share < 1
 
     def processed(self, unit: str) -> int:
         """The newest batch that any copy of the unit is known to have processed, on its latest line."""
@@ -271,7 +271,7 @@ class JobView:
 
     def check_dead_letters(self) -> None:
         """Raises TooManyDeadLetters if they are a larger share of the job's records than it allows."""
-        share = self.plan.spec.get("dead_letter_share", 1.0)
+        share = self.plan.settings.dead_letter_share
         if share >= 1:
             return
         dead, records = (sum(getattr(one, what) for one in self.progress.values()) for what in ("dead", "records"))
@@ -312,8 +312,7 @@ class JobView:
     @property
     def most_mb(self) -> int | None:
         """Limit of the state of each unit, in MiB."""
-        limit = self.plan.spec.get("memory_limit_mb")
-        return None if limit is None else int(limit)
+        return self.plan.settings.memory_limit_mb
 
     def slowest(self, own: str, newest: int, now_ms: float, presence: Presence) -> int:
         """The lowest batch that a unit of the job has processed; ended units do not count, nor those without a place.
@@ -330,6 +329,6 @@ class JobView:
 def _rhythm(plan: Plan) -> Rhythm:
     return Rhythm(
         interval_ms=plan.interval_ms,
-        max_records=int(plan.spec["max_batch_records"]),
-        max_bytes=int(plan.spec["max_batch_bytes"]),
+        max_records=plan.settings.max_batch_records,
+        max_bytes=plan.settings.max_batch_bytes,
     )

@@ -72,9 +72,9 @@ class CutTrimmer:
         self._job, self._log, self._around, self._leads = job, log, around, leads
         self._partition = Partition(job.topics.cuts, 0)
         self._units = job.reading_units
-        horizon_ms = 1000 * float(job.plan.spec.get("replay_horizon_s", 3600))
+        horizon_ms = 1000 * job.plan.settings.replay_horizon_s
         self._core = CutTrimming(self._partition, horizon_ms, len(log.tasks))
-        self._does = not job.plan.spec.get("keep_cuts") and job.cutting_units[:1] == (unit,)
+        self._does = not job.plan.settings.keep_cuts and job.cutting_units[:1] == (unit,)
         self._look_ms = around.clock_ms() + LOOK_MS
         self._asking = False
 

@@ -72,7 +72,7 @@ class Cutter:
                 feed.stop(keep=False)
         self._restarts = Restarts()
         self._leads = {name: Lead() for name in self.feeds}
-        budget_ms = job.plan.spec.get("latency_ms")
+        budget_ms = job.plan.settings.latency_ms
         self._paces = {name: Pace(job.rhythm, budget_ms, stretches=job.stretches) for name in self.feeds}
         self._deciding = set[str]()
         self._silences = Silences(job, self.log, self._tables, around)

@@ -38,7 +38,7 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
         if spark.mode == REAL_TIME:
             return RowsFeed(task, state, batch, spark, refuse=refuse)
         return RecutFeed(task, state, batch, spark.first_positions, refuse=partial(refuse, 0), of_users=spark.of_users)
-    params = job.plan.spec["sources"][task.operator.name]
+    params = job.plan.settings.sources[task.operator.name]
     schemas = None
     for format in (params.get("format"), params.get("key_format")):
         if format not in KINDS:
@@ -53,7 +53,7 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
 
 def table_tasks(job: JobView) -> list[str]:
     """The source tasks of the job that bring tables."""
-    tables = {name for name, source in job.plan.spec["sources"].items() if source.get("table")}
+    tables = job.plan.settings.tables
     return [
         task_name(s.operator, index) for s in job.plan.sources if s.operator in tables for index in range(len(s.owners))
     ]

@@ -58,7 +58,7 @@ class RetentionWatch:
     ) -> None:
         self._job, self._unit, self._cutter, self._around = job, unit, cutter, around
         self._acked, self._leads, self._record_bytes = acked, leads, record_bytes
-        wait, users = wait_s(job.plan.spec), cutter.users_topics()
+        wait, users = wait_s(job.plan.settings.fault_tolerance), cutter.users_topics()
         self._topics = (
             {} if wait is None else {t: Retention(source, topic, wait) for t, (source, topic) in users.items()}
         )

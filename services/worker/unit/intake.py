@@ -47,7 +47,7 @@ class Intake:
     ) -> None:
         self._job, self._around = job, around
         self._raises = layout.unit.name in job.raising_units | job.asking_units
-        strict = job.plan.spec.get("on_divergence") != "continue"
+        strict = job.plan.settings.on_divergence != "continue"
         marker = rebuilt.marker
         self.inputs = Inputs(
             layout, job.number, marker, refuse, gaps=gaps, strict=strict, begins=rebuilt.begins, void=job.void

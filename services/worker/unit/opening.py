@@ -91,7 +91,7 @@ class Opening:
             positions=self._positions(),
             failed=self._failed,
             meter=Meter(self._spent, self._around.clock_ms, self._around.cpu_ms),
-            dead_letters=self._job.plan.spec.get("on_error") != "fail",
+            dead_letters=self._job.plan.settings.on_error != "fail",
             interval_ms=commit_interval_ms(self._layout),
             clock_ms=self._around.clock_ms,
             portion=self._portion,

@@ -50,7 +50,7 @@ class Raising:
         self._cutter, self._processing, self._outputs = processing.intake.cutter, processing, processing.outputs
         self._on = self._unit in job.raising_units
         self._partition = Partition(job.topics.cuts, 0)
-        self._strict = job.plan.spec.get("on_divergence") != "continue"
+        self._strict = job.plan.settings.on_divergence != "continue"
         outs = [Partition(o.topic, t) for task in layout.tasks for o in task.outputs for t in o.targets]
         self._readers = {reader for partition in outs for reader in job.readers.get(partition, ())}
         self._flags, self._epoch = Flags(commit=False), 0

@@ -33,7 +33,7 @@ def judged(keeps: Keeps, *extents: Extent, record_bytes: float = 10.0) -> Risk:
 def test_a_recovery_waits_for_further_failures_and_then_for_workers(
     tolerance: dict[str, object], expected: float | None
 ) -> None:
-    assert wait_s({"fault_tolerance": tolerance}) == expected
+    assert wait_s(tolerance) == expected
     assert wait_s({}) is None
 
 

@@ -62,7 +62,7 @@ class _Job:
 
     @classmethod
     def of(cls, plan: Plan) -> _Job:
-        tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
+        tolerance = plan.settings.fault_tolerance
         when: dict[str, Any] = tolerance.get("correlated_failure") or {}
         queries = {name: Query(units, float(priority(plan, name))) for name, units in needed(plan).items()}
         return cls(

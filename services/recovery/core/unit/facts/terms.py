@@ -164,8 +164,7 @@ class Terms:
 
 def terms(plan: Plan) -> dict[str, Terms]:
     """By unit key."""
-    tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
-    placement: dict[str, Any] = plan.spec.get("placement") or {}
+    tolerance, placement = plan.settings.fault_tolerance, plan.settings.placement
     hybrid: dict[str, Any] = tolerance.get("hybrid") or {}
     skipping = skipping_units(plan)
     cutting = {operator.name for operator in plan.operators if operator.kind in CUTTING}
