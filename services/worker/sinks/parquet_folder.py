@@ -22,11 +22,14 @@ import msgspec
 import polars as pl
 
 from holdfast.services.kernel.codecs.fields import schema
-from holdfast.services.kernel.errors import NoFolder
+from holdfast.services.kernel.errors import NoFolder, Refused
 from holdfast.services.worker.sinks.folder_names import folder_name
 
 ASIDE = "_holdfast"
 """Readers of folders pass over names that begin with _, and files there do not end in .parquet."""
+
+MOST_FILES = 1_000
+"""Files of one transaction and task: each is flushed to the disk before the transaction."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -110,6 +113,11 @@ class ParquetFolder:
             yield Path(), rows
             return
         parts = rows.partition_by(self._by, as_dict=True, include_key=False, maintain_order=True)
+        if len(parts) > MOST_FILES:
+            raise Refused(
+                f"{self._folder}: {len(parts):,} values of {', '.join(self._by)} in one transaction make as many "
+                f"files, and {MOST_FILES:,} are the most; partition_by takes columns of fewer values"
+            )
         for values, some in parts.items():
             yield Path(*map(folder_name, self._by, values)), some
 

@@ -244,6 +244,19 @@ def test_a_folder_that_is_not_allowed_or_another_one_is_refused_by_name(folder: 
         folders.checked(str(outside / "link" / "x"))
 
 
+def test_columns_of_too_many_values_are_named_in_place_of_a_folder_for_each(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_folder, "MOST_FILES", 2)
+    site = Site(folder, "carrier")
+    copy = site.copy()
+    site.deliver(copy, 1)
+    copy.look_again(copy.again_ms)
+    said = f"{folder}: 3 values of carrier in one transaction make as many files, and 2 are the most"
+    assert [str(one).partition(";")[0] for one in site.errors] == [said]
+    assert isinstance(site.errors[0], Refused), "the next transaction has one batch, and may fit"
+
+
 def test_a_full_disk_is_waited_for_and_ends_the_job_in_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(folder)
     copy = site.copy()
