@@ -197,18 +197,24 @@ class Submissions:
 
         Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
         drain, the last pause or resume before that, the last accept, the last command for each scheme, the last move or
-        drill and the last rollback, of a unit, and the last for each checkpoint policy.
+        drill and the last rollback, of a unit, and the last for each checkpoint policy. What lies behind a switch
+        replaces nothing before it: it may concern the next generation, as is not decided yet.
         """
         slots: dict[tuple[str, ...], Kept] = {}
+        switched = set[str]()
         for kept, command in self._commands:
             g = _concerned(kept.offset, command, known) if kept.offset < upto else None
             if g is None:
                 continue
-            slot = (g, *_slot(command))
-            if command.command in ("cancel", "drain", "switch"):
+            place = (g, "behind") if command.job in switched else (g,)
+            slot = (*place, *_slot(command))
+            if command.command == "switch":
+                slots.setdefault((g, "switch"), kept)
+                switched.add(command.job)
+            elif command.command in ("cancel", "drain"):
                 slots.setdefault(slot, kept)
             elif command.command in ("pause", "resume"):
-                if (g, "drain") not in slots:
+                if (*place, "drain") not in slots:
                     slots[slot] = kept
             elif _counts(command, known[g].units):
                 slots[slot] = kept

@@ -6,15 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from holdfast.schemas import commands, plans
 from holdfast.schemas.commands import Command
 from holdfast.schemas.decided import Id
-from holdfast.schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snapshot
+from holdfast.schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Seed, Snapshot
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import ClusterTopics, Partition, generation
 from holdfast.services.decisions import jobs as folding
 from holdfast.services.decisions.admitted import Admitted
+from holdfast.services.decisions.cuts import beginning_of
 from holdfast.services.decisions.jobs import Jobs, Submissions, plausible
 from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
 from holdfast.services.log.memory import MemoryLog
@@ -61,10 +63,12 @@ class Logs:
         value = msgspec.json.encode({"name": "job"})
         return generation(self.submit(value), 7, value)
 
-    def runs(self) -> str:
+    def runs(self, seed: Seed | None = None) -> str:
         g = self.named()
         was = self._template.generation
-        self.decide(plans.decode(plans.encode(self._template).replace(was.encode(), g.encode())))
+        plan = plans.decode(plans.encode(self._template).replace(was.encode(), g.encode()))
+        assert isinstance(plan, Plan)
+        self.decide(structs.replace(plan, seed=seed))
         return g
 
     def ends(self, g: str) -> None:
@@ -113,6 +117,24 @@ def test_the_last_of_commands_that_replace_each_other_is_kept(logs: Logs) -> Non
     for control in ("accept", "pause", "accept", "resume", "pause"):
         last = logs.ask(control)
     assert [one.offset for one in logs.snapshot().commands] == [moved, moved + 2, moved + 3, last - 2, last]
+
+
+def test_what_lies_behind_a_switch_replaces_nothing_before_it(logs: Logs, template: Plan) -> None:
+    """Before the switch is decided it may concern either generation: a later reader keeps both."""
+    leads = logs.runs()
+    begin = {name: structs.replace(one, batch=5) for name, one in beginning_of(template).tasks.items()}
+    seed = Seed("topic", "id", 5, begin, {}, replaces=leads, waits=True)
+    waits = logs.runs(seed)
+    pause, switch, resume = logs.ask("pause"), logs.ask("switch", generation=waits), logs.ask("resume")
+    again = logs.ask("pause")
+    assert [one.offset for one in logs.snapshot().commands] == [pause, switch, again]
+    logs.submissions.agreed(logs.snapshot())
+    plan = logs.jobs.admitted.plan(waits)
+    assert plan is not None
+    began = structs.replace(seed, waits=False, switched=switch)
+    logs.decide(structs.replace(plan, id=Id("c", 10**6), prev=plan.id, seed=began))
+    assert [one.offset for one in logs.snapshot().commands] == [pause, again]
+    assert resume not in {one.offset for one in logs.snapshot().commands}
 
 
 def test_the_last_command_for_each_checkpoint_policy_is_kept(logs: Logs) -> None:
