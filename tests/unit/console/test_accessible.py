@@ -69,20 +69,24 @@ def serious(browser: Browser) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("size", "dark"),
+    ("size", "dark", "pages"),
     [
-        pytest.param(WIDE, False, id="wide-light"),
-        pytest.param(PHONE, True, id="phone-dark"),
-        # Each size and each theme is in one of these two.
-        pytest.param(WIDE, True, id="wide-dark", marks=pytest.mark.long),
-        pytest.param(PHONE, False, id="phone-light", marks=pytest.mark.long),
+        # Each page, each size and each theme is in one of these two.
+        pytest.param(WIDE, False, PAGES[::2], id="wide-light"),
+        pytest.param(PHONE, True, PAGES[1::2], id="phone-dark"),
+        pytest.param(WIDE, False, PAGES[1::2], id="other-pages-wide-light", marks=pytest.mark.long),
+        pytest.param(PHONE, True, PAGES[::2], id="other-pages-phone-dark", marks=pytest.mark.long),
+        pytest.param(WIDE, True, PAGES, id="wide-dark", marks=pytest.mark.long),
+        pytest.param(PHONE, False, PAGES, id="phone-light", marks=pytest.mark.long),
     ],
 )
-def test_axe_finds_nothing_serious(console: ShownConsole, browser: Browser, size: tuple[int, int], dark: bool) -> None:
+def test_axe_finds_nothing_serious(
+    console: ShownConsole, browser: Browser, size: tuple[int, int], dark: bool, pages: tuple[str, ...]
+) -> None:
     browser.size(*size, mobile=size == PHONE)
     browser.dark(dark)
     found: dict[str, Any] = {}
-    for path in PAGES:
+    for path in pages:
         browser.open(console.base + path)
         browser.until("document.querySelector('main .card, main .figures') !== null", f"{path} is shown")
         browser.until("!document.body.innerText.includes('A moment, please')", f"{path} is read")
