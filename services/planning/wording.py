@@ -18,6 +18,7 @@ from holdfast.schemas.jobs import METADATA, JobSpec, Metadata, Renamed
 from holdfast.schemas.topics import NAME
 from holdfast.services.kernel.plurals import digits
 from holdfast.services.kernel.suggestions import did_you_mean, suggest
+from holdfast.services.planning.foreign_words import operator_for, setting_for
 
 Words = tuple[str, str]
 """Message and hint."""
@@ -41,14 +42,24 @@ def _missing(error: ErrorDetails, root: type[JobPart]) -> Words:
 
 
 def _unknown(error: ErrorDetails, root: type[JobPart]) -> Words:
-    owner = _owner(error["loc"][:-1], root)
-    return "is not a setting", suggest(str(error["loc"][-1]), owner.model_fields if owner is not None else ())
+    owner, word = _owner(error["loc"][:-1], root), str(error["loc"][-1])
+    settings = owner.model_fields if owner is not None else {}
+    if meant := setting_for(word, settings):
+        return "is not a setting", f"did you mean '{meant}'?"
+    if word in _CONDITIONS and "input" in settings:
+        return "is not a setting", "write a filter operator before this one or behind it"
+    return "is not a setting", suggest(word, settings)
 
 
 def _not_an_option(error: ErrorDetails) -> Words:
     options = re.findall(r"'([^']*)'", str(error["ctx"]["expected"]))
     message = f"{_shown(error['input'])} is not one of {', '.join(options)}"
-    return message, did_you_mean(str(error["input"]), options)
+    begun = [one for one in options if str(error["input"]) and one.startswith(str(error["input"]).lower())]
+    near = f"did you mean '{begun[0]}'?" if len(begun) == 1 else ""
+    return message, near or did_you_mean(str(error["input"]), options)
+
+
+_CONDITIONS = ("where", "having", "filter", "condition", "if", "when")
 
 
 def _not_a(kind: str) -> Callable[[ErrorDetails], Words]:
@@ -103,6 +114,9 @@ def _operator_kind(error: ErrorDetails) -> Words:
     both = kinds(value)
     if both:
         return f"is {' and '.join(both)} at once", "an operator does one thing: make it several, one feeding the next"
+    known = next((hint for key in map(str, value) if (hint := operator_for(key))), "")
+    if known:
+        return f"is no operator: it has none of {', '.join(OPERATORS)}", known
     near = {key: hint for key in map(str, value) if (hint := did_you_mean(key, OPERATORS))}
     hint = next((f"{hint[:-1]} instead of '{key}'?" for key, hint in near.items()), "")
     return f"is no operator: it has none of {', '.join(OPERATORS)}", hint

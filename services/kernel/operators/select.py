@@ -43,7 +43,10 @@ class SelectKind(OperatorKind):
                     name = name_of(one, columns)
                     kind = _type(one, columns, inputs[0].fields)
                     if starred and name in fields:
-                        hint = f"write `* REPLACE ({source_of(one)} AS {name})`"
+                        plain = name if name.isidentifier() else f'"{name}"'
+                        hint = f"write `* REPLACE ({source_of(one)} AS {plain})`"
+                        if column_of(one) == name:
+                            hint = "leave it out"
                         problems.add(path, f"there are two columns '{name}', and * has one", hint)
                         continue
                     problems.output(path, name, kind, fields)
