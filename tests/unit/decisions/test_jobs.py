@@ -119,7 +119,7 @@ def test_the_last_of_commands_that_replace_each_other_is_kept(logs: Logs) -> Non
     assert [one.offset for one in logs.snapshot().commands] == [moved, moved + 2, moved + 3, last - 2, last]
 
 
-def test_what_lies_behind_a_switch_replaces_nothing_before_it(logs: Logs, template: Plan) -> None:
+def test_a_command_behind_a_switch_replaces_none_before_it(logs: Logs, template: Plan) -> None:
     """Before the switch is decided it may concern either generation: a later reader keeps both."""
     leads = logs.runs()
     begin = {name: structs.replace(one, batch=5) for name, one in beginning_of(template).tasks.items()}
