@@ -44,6 +44,8 @@ def _missing(error: ErrorDetails, root: type[JobPart]) -> Words:
 def _unknown(error: ErrorDetails, root: type[JobPart]) -> Words:
     owner, word = _owner(error["loc"][:-1], root), str(error["loc"][-1])
     settings = owner.model_fields if owner is not None else {}
+    if word in ("input", "inputs") and (said := _INPUTS.get(owner.__name__ if owner is not None else "")):
+        return "is not a setting", f"leave it out: {said}"
     if meant := setting_for(word, settings):
         return "is not a setting", f"did you mean '{meant}'?"
     if word in _CONDITIONS and "input" in settings:
@@ -59,6 +61,13 @@ def _not_an_option(error: ErrorDetails) -> Words:
     return message, near or did_you_mean(str(error["input"]), options)
 
 
+_INPUTS = {
+    "Sql": "a query reads what FROM and JOIN name",
+    "Join": "a join reads its left and its right",
+    "AsOfJoin": "a join reads its left and its right",
+    "Union": "a union reads what it lists",
+}
+"""Operators that say elsewhere what they read."""
 _CONDITIONS = ("where", "having", "filter", "condition", "if", "when")
 
 

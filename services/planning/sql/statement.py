@@ -11,6 +11,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from holdfast.schemas.sql_dialect import SPAN, WINDOW_TABLE, statements, without_comments
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.suggestions import did_you_mean
 
 
 class Fault(NamedTuple):
@@ -102,12 +103,33 @@ def _syntax(text: str, error: ParseError) -> Fault:
         return Fault(
             table.start(), f"a window is no table: TABLE({name}(...)) is not there", f"write GROUP BY ..., {name}(...)"
         )
+    for pattern, message, hint in _ELSEWHERE:
+        if match := pattern.search(text):
+            return Fault(match.start(), message.format(match[0].upper()), hint)
+    first = next(iter(text.split()), "")
+    if first.upper() not in ("SELECT", "WITH") and (near := did_you_mean(first, ("SELECT", "WITH"))):
+        return Fault(text.index(first), f"'{first}' begins no query", near)
     found = error.errors[0] if error.errors else {}
     line, column, shown = found.get("line") or 1, found.get("col") or 1, found.get("highlight") or ""
     begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
     said = str(found.get("description") or _first_line(error)).partition(" but got <")[0]
     said = "something is missing" if said.startswith("Required keyword") else said
     return Fault(max(begin + column - len(shown), 0), f"{said}, at '{shown}'" if shown else said)
+
+
+_ELSEWHERE = (
+    (
+        re.compile(r"\bEMIT\s+(?:CHANGES|FINAL)\b", re.IGNORECASE),
+        "{} is not there: totals are sent as they change, windows when they close",
+        "leave it out",
+    ),
+    (
+        re.compile(r"\bWINDOW\s+(?:TUMBLING|HOPPING|SESSION)\b", re.IGNORECASE),
+        "{} is not there",
+        "write GROUP BY ..., TUMBLE(ROWTIME, '1 minute'), HOP(...) or SESSION(...)",
+    ),
+)
+"""Clauses of ksqlDB, with a message and a hint."""
 
 
 def _first_line(error: Exception) -> str:

@@ -46,3 +46,21 @@ def test_every_hint_names_an_operator_that_is_there() -> None:
         assert not set(words) & set(OPERATORS)
     assert foreign_words.setting_for("tz", {"zone": 1}) == "zone"
     assert foreign_words.setting_for("tz", {"topic": 1}) == ""
+
+
+@pytest.mark.parametrize(
+    ("operator", "path", "hint"),
+    [
+        ({"sql": "SELECT x FROM s", "input": "s"}, "operators.o.input", "a query reads what FROM and JOIN name"),
+        ({"union": ["s", "s"], "inputs": ["s"]}, "operators.o.inputs", "a union reads what it lists"),
+        ({"sql": "SELECT x FROM s EMIT CHANGES"}, "operators.o.sql", "leave it out"),
+        ({"sql": "SELECT x FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY x"}, "operators.o.sql", "TUMBLE(ROWTIME"),
+        ({"sql": "SELEC x FROM s"}, "operators.o.sql", "did you mean 'SELECT'?"),
+    ],
+)
+def test_inputs_and_clauses_that_are_said_elsewhere_are_answered_with_where(
+    operator: dict[str, Any], path: str, hint: str
+) -> None:
+    raw = job({"o": operator})
+    found = {one.path: one.hint for one in problems(raw) or check(interpret(raw), []).problems}
+    assert hint in found[path]
