@@ -226,10 +226,11 @@ def test_a_call_that_is_cut_off_leaves_its_answer_to_no_other() -> None:
     former = signal.signal(signal.SIGUSR1, cut_off)
     try:
         threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1)).start()
-        with pytest.raises(CutOff), whole_answers():
+        with pytest.raises(CutOff) as kept, whole_answers():
             jvm.java.lang.Thread.sleep(3_000)
     finally:
         signal.signal(signal.SIGUSR1, former)
+    assert kept.tb is not None, "a report of the failure keeps the frames, and so the connection"
     assert [jvm.java.lang.Math.abs(-number) for number in (3, 4)] == [3, 4]
     assert spark.range(5).count() == 5
 
