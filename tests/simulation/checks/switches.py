@@ -1,4 +1,4 @@
-"""Rules for a switched unit: both copies work, the primary leads again only after calm, and nothing lasts.
+"""Rules for a switched unit: both copies work until its primary is calm, whoever leads meanwhile, and nothing lasts.
 
 Source: MECHANISMS H3, H4 and H6, PROTOCOL 8.
 """
@@ -27,19 +27,23 @@ MISSED_US = (1 + UNSETTLED_GRACE_BEATS) * BEAT_US + 50_000
 """Two heartbeats so far apart: with any grace the second one was missed. The rest is their way."""
 DECIDED_US = 300_000
 """At most so long after a look a record of what was seen in it is written."""
+HYBRID = "hybrid"
 LASTS_US = 5_000_000
 """A unit may be switched for so much longer than its terms say: replicas, brokers and standbys may be away."""
 
 
 @dataclass(slots=True)
 class _Trace:
-    """All that was written so far. silent: by worker, when each silence that was long enough to be one was over."""
+    """All that was written so far. silent: by worker, when each silence that was long enough to be one was over.
+    rungs: of the second copy of each unit.
+    """
 
     plan: Plan
     assigned: Assigned = field(default_factory=Assigned)
     heard_us: dict[str, int] = field(default_factory=dict)
     silent: dict[str, int] = field(default_factory=dict)
     switched_us: dict[str, int] = field(default_factory=dict)
+    rungs: dict[str, Rung | None] = field(default_factory=dict)
 
     @property
     def _tolerance(self) -> Mapping[str, Any]:
@@ -74,11 +78,20 @@ class _Trace:
             self.switched_us[change.unit] = since_us
             if Rung.of(change.copies[0].flags) is not Rung.ACTIVE:
                 yield f"switched: the primary of {what} does not process and send"
-        if change.reason.startswith(Sign.PRIMARY_WELL.value):
+        if change.reason.startswith(Sign.SECONDARY_SILENT.value) and _rung(change) is not Rung.ACTIVE:
+            yield f"switched: the secondary of {what} is suspended though it may have to lead"
+        was, self.rungs[change.unit] = self.rungs.get(change.unit), _rung(change)
+        down = change.scheme == HYBRID and was is Rung.ACTIVE and change.reason.startswith(Sign.STEP_DUE.value)
+        if down or change.reason.startswith(Sign.PRIMARY_WELL.value):
             back = change.copies[0].worker
             calm_us = now_us - self.silent.get(back, -(2**62))
             if calm_us < self._calm_us:
-                yield f"switched: {back} leads again by {what}, {calm_us / 1000:.0f} ms after it was silent"
+                yield f"switched: {back} leads alone by {what}, {calm_us / 1000:.0f} ms after it was silent"
+
+
+def _rung(change: Change) -> Rung | None:
+    """The rung of the second copy; None: it leads, or there is none."""
+    return Rung.of(change.copies[1].flags) if len(change.copies) > 1 else None
 
 
 def check(written: list[Written], plan: Plan) -> Iterator[str]:

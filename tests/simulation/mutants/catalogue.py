@@ -211,6 +211,7 @@ from tests.simulation.mutants.strangers import any_anchor_believed, any_position
 from tests.simulation.mutants.switches import (
     calm_not_waited_for,
     primary_suspended_by_a_switch,
+    secondary_suspended_by_its_silence,
     unsteady_primary_waited_for,
 )
 from tests.simulation.mutants.tentative import (
@@ -321,8 +322,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(refused_run_settled, "image", 1, "runs"),
     Mutant(marker_with_newest_cuts, "marker", 21, "runs"),
     Mutant(parts_of_two_copies_mixed, "image", 16, "runs"),
-    Mutant(calm_not_waited_for, "switched", 0, "flapping"),
-    Mutant(primary_suspended_by_a_switch, "switched", 0, "flapping", run_ms=1_500),
+    Mutant(calm_not_waited_for, "switched", 7, "flapping", run_ms=2_500),
+    Mutant(primary_suspended_by_a_switch, "switched", 7, "flapping", run_ms=1_500),
+    Mutant(secondary_suspended_by_its_silence, "switched", 0, "flapping", run_ms=1_500),
     Mutant(unsteady_primary_waited_for, "switched", 0, "flapping", run_ms=20_000),
     Mutant(tables_not_waited_for, "table", 2, "table", run_ms=1_500),
     Mutant(taken_by_two_owners, "replay", 9, "growth", run_ms=1_500),

@@ -26,6 +26,11 @@ def primary_suspended_by_a_switch() -> AbstractContextManager[object]:
     return mock.patch.dict(MOVES, {Move.SWITCH: take_over})
 
 
+def secondary_suspended_by_its_silence() -> AbstractContextManager[object]:
+    """The primary leads alone as soon as the secondary, which led, misses a heartbeat."""
+    return mock.patch.dict(MOVES, {Move.LEAD_AGAIN: MOVES[Move.SWITCH_BACK]})
+
+
 def unsteady_primary_waited_for() -> AbstractContextManager[object]:
     """A primary that is heard again and again, and never for long, is waited for without end."""
     return mock.patch.dict(SIGNS, {Sign.PRIMARY_UNSTEADY: lambda s: False})

@@ -437,6 +437,36 @@ def test_a_primary_that_flaps_is_switched_from_once_and_leads_again_once_it_is_c
     assert (stance(world.change()), world.leader_of()) == (T.NORMAL, "w1")
 
 
+def test_a_secondary_that_is_silent_while_it_leads_works_on_until_the_primary_is_calm() -> None:
+    world = switched(hybrid={"calm_ms": 1_000})
+    world.stall("w1", False)
+    world.run(0.4)
+    world.stall("w2")
+    world.run(0.6)
+    world.stall("w2", False)
+    world.settle()
+    assert story(world)[1:] == [
+        "u-0#5: switched -> normal (hybrid): w1 leads, w2 active; the secondary is silent and the primary is not: "
+        "the primary leads again, and both send until it has been well for a while",
+        "u-0#6: normal -> normal (hybrid): w1 leads, w2 covered; "
+        "the next step towards the scheme is safe: its flags change",
+        "u-0#7: normal -> normal (hybrid): w1 leads, w2 hot; "
+        "the next step towards the scheme is safe: its flags change",
+    ]
+
+
+def test_copies_that_are_silent_by_turns_both_work_all_the_time() -> None:
+    """A suspended copy would repeat what came since its image before it sends anything."""
+    world = switched(hybrid={"calm_ms": 2_000}, fail_stop_s=9.0)
+    for silent, other in [("w2", "w1"), ("w1", "w2")] * 3:
+        world.stall(other, False)
+        world.run(0.5)
+        world.stall(silent)
+        world.run(0.5)
+        assert world.leader_of() == other
+        assert all(copy.flags.process and copy.flags.send for copy in world.change().copies)
+
+
 def test_a_primary_that_answers_but_does_not_catch_up_is_not_rolled_back_to() -> None:
     world = behind().run(1)
     assert stance(world.change()) is T.SWITCHED

@@ -55,8 +55,12 @@ def step(s: Situation) -> Step | None:
 def gate_open(s: Situation) -> bool:
     """True if the condition of the next step holds."""
     due = step(s)
-    if due is None or due.gate is None:
-        return due is not None
+    if due is None:
+        return False
+    if s.scheme.switches_back and Rung.of(s.secondary.flags) is Rung.ACTIVE:
+        return s.calm(s.primary)
+    if due.gate is None:
+        return True
     if due.gate is Gate.CAUGHT_UP:
         return s.caught_up(s.secondary, s.primary)
     return s.covering.durable(s.change, s.report(s.primary))

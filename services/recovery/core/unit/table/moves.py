@@ -23,6 +23,7 @@ class Move(Enum):
     REMOVE = "unplaced"
     QUARANTINE = "it gets no copies any more"
     SWITCH = "the secondary leads until the primary is well again, and both send"
+    LEAD_AGAIN = "the primary leads again, and both send until it has been well for a while"
     SWITCH_BACK = "the primary leads again, the secondary is suspended"
     PROMOTE = "the secondary takes its place"
     CHANGE_PLACES = "the two change places"
@@ -63,6 +64,11 @@ def _remove(s: Situation, rooms: Rooms) -> Copies:
 def _take_over(s: Situation, rooms: Rooms) -> Copies:
     """The primary continues as well as it can: readers take whichever frame comes first (MECHANISMS H4)."""
     return with_flags(s.primary, Rung.ACTIVE), leading(s.secondary)
+
+
+def _lead_again(s: Situation, rooms: Rooms) -> Copies:
+    """Both machines may be loaded by turns: the secondary is suspended as after any switch, once the primary is calm."""
+    return leading(s.primary), with_flags(s.secondary, Rung.ACTIVE)
 
 
 def _switch_back(s: Situation, rooms: Rooms) -> Copies:
@@ -142,6 +148,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.REMOVE: _remove,
     _M.QUARANTINE: _remove,
     _M.SWITCH: _take_over,
+    _M.LEAD_AGAIN: _lead_again,
     _M.SWITCH_BACK: _switch_back,
     _M.PROMOTE: _promote,
     _M.CHANGE_PLACES: _change_places,
