@@ -25,7 +25,7 @@ QUIET = (
 )  # fmt: skip
 KEYS = {"Backspace": 8, "Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40}
 ELSEWHERE = ("chrt", "--idle", "0")
-"""Before the command of a Chromium that stands for one on another machine. A niceness does not last: run by root, Chromium
+"""Before the command of a Chromium that stands for one on another machine. A niceness does not last: run by root, it
 gives its threads those that it likes, and took a core of two from the cluster that was measured.
 """
 START_S, ANSWER_S = 300.0, 300.0

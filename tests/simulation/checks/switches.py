@@ -9,24 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.schemas import assignments, heartbeats
+from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Change, generation_of
-from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.job_settings import CALM_MS
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
 
-BEAT_US = 100_000
-MISSED_US = (1 + UNSETTLED_GRACE_BEATS) * BEAT_US + 50_000
-"""Two heartbeats so far apart: with any grace the second one was missed. The rest is their way."""
-DECIDED_US = 300_000
-"""At most so long after a look a record of what was seen in it is written."""
 HYBRID = "hybrid"
 LASTS_US = 5_000_000
 """A unit may be switched for so much longer than its terms say: replicas, brokers and standbys may be away."""
@@ -34,14 +27,11 @@ LASTS_US = 5_000_000
 
 @dataclass(slots=True)
 class _Trace:
-    """All that was written so far. silent: by worker, when each silence that was long enough to be one was over.
-    rungs: of the second copy of each unit.
-    """
+    """All that was written so far, by unit. before_us: time of its last record. rungs: of its second copy."""
 
     plan: Plan
     assigned: Assigned = field(default_factory=Assigned)
-    heard_us: dict[str, int] = field(default_factory=dict)
-    silent: dict[str, int] = field(default_factory=dict)
+    before_us: dict[str, int] = field(default_factory=dict)
     switched_us: dict[str, int] = field(default_factory=dict)
     rungs: dict[str, Rung | None] = field(default_factory=dict)
 
@@ -58,13 +48,7 @@ class _Trace:
         return int(self._tolerance["fail_stop_timeout_s"] * 1_000_000) + self._calm_us + LASTS_US
 
     def read(self, one: Written) -> Iterator[str]:
-        if one.partition.topic == TOPICS.heartbeats:
-            beat = heartbeats.decode(one.value)
-            if isinstance(beat, Heartbeat) and not beat.stuck:
-                if one.time_us - self.heard_us.get(beat.worker, one.time_us) > MISSED_US:
-                    self.silent[beat.worker] = one.time_us
-                self.heard_us[beat.worker] = one.time_us
-        elif one.partition.topic == TOPICS.assignments:
+        if one.partition.topic == TOPICS.assignments:
             for change in self.assigned.read(assignments.decode(one.value)):
                 if generation_of(change.unit) == self.plan.generation:
                     yield from self._changed(change, one.time_us)
@@ -83,10 +67,11 @@ class _Trace:
         was, self.rungs[change.unit] = self.rungs.get(change.unit), _rung(change)
         down = change.scheme == HYBRID and was is Rung.ACTIVE and change.reason.startswith(Sign.STEP_DUE.value)
         if down or change.reason.startswith(Sign.PRIMARY_WELL.value):
-            back = change.copies[0].worker
-            calm_us = now_us - self.silent.get(back, -(2**62))
+            calm_us = now_us - self.before_us[change.unit]
             if calm_us < self._calm_us:
-                yield f"switched: {back} leads alone by {what}, {calm_us / 1000:.0f} ms after it was silent"
+                worker = change.copies[0].worker
+                yield f"switched: {worker} leads alone by {what}, {calm_us / 1000:.0f} ms after the record before"
+        self.before_us[change.unit] = now_us
 
 
 def _rung(change: Change) -> Rung | None:

@@ -242,10 +242,10 @@ def _set_mute(mute: bool) -> Callable[[Process], None]:
 
 
 def _flap(cluster: Cluster, fault: Fault) -> None:
-    """Silent for a second, heard for half of one, and so on for fault.ms."""
+    """Silent for a second, heard for half of one, and so on for fault.ms, or until all faults end."""
+    mute = partial(_during(_set_mute(True), _set_mute(False)), cluster, replace(fault, ms=FLAP_MS * 2 // 3))
     for at_ms in range(0, fault.ms, FLAP_MS):
-        mute = replace(fault, ms=FLAP_MS * 2 // 3)
-        cluster.timeline.after(at_ms * 1000, partial(_during(_set_mute(True), _set_mute(False)), cluster, mute))
+        cluster.timeline.after(at_ms * 1000, lambda: mute() if cluster.healed_us is None else None)
 
 
 def _set_late(late_us: int) -> Callable[[Process], None]:

@@ -232,8 +232,10 @@ class Situation:
         return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
 
     def calm(self, copy: Copy) -> bool:
-        """True if the copy answers, and has done so for as long as its job says."""
-        steady_us = self.detector.steady_us(copy.worker, copy.incarnation)
+        """True if the copy answers, and has done so for as long as its job says, counted from the last record at the
+        earliest: another replica may have seen the silence that led to it.
+        """
+        steady_us = min(self.age_us, self.detector.steady_us(copy.worker, copy.incarnation))
         return self.answers(copy) and steady_us >= self.terms.calm_us
 
     def leaving(self, copy: Copy) -> bool:

@@ -67,7 +67,7 @@ def _take_over(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _lead_again(s: Situation, rooms: Rooms) -> Copies:
-    """Both machines may be loaded by turns: the secondary is suspended as after any switch, once the primary is calm."""
+    """Machines may be loaded by turns: the secondary is suspended once the primary is calm, as after any switch."""
     return leading(s.primary), with_flags(s.secondary, Rung.ACTIVE)
 
 
