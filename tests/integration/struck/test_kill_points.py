@@ -11,7 +11,7 @@ from tests.support.doomed_worker import POINTS
 from tests.support.struck import Struck
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-ROUNDS = list(rounds_of(strikes([*POINTS], times=1, at_random=2), random.Random(11), a_round=5))
+ROUNDS = list(rounds_of(strikes([*POINTS], times=1, at_random=2), random.Random(11), a_round=3))
 """Each point once, at one of its moments, and two kills at random; some for each job in turn."""
 QUICK = 1
 """So many of them in every run."""
