@@ -23,6 +23,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs.fields import schema
 from holdfast.services.kernel.errors import NoFolder, Refused
+from holdfast.services.kernel.plurals import digits, plural
 from holdfast.services.worker.sinks.folder_names import folder_name
 
 ASIDE = "_holdfast"
@@ -115,8 +116,8 @@ class ParquetFolder:
         parts = rows.partition_by(self._by, as_dict=True, include_key=False, maintain_order=True)
         if len(parts) > MOST_FILES:
             raise Refused(
-                f"{self._folder}: {len(parts):,} values of {', '.join(self._by)} in one transaction make as many "
-                f"files, and {MOST_FILES:,} are the most; partition_by takes columns of fewer values"
+                f"{self._folder}: {plural(len(parts), 'value')} of {', '.join(self._by)} in one transaction make as "
+                f"many files, and {digits(MOST_FILES)} are the most; partition_by takes columns of fewer values"
             )
         for values, some in parts.items():
             yield Path(*map(folder_name, self._by, values)), some
