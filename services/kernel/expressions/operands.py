@@ -22,7 +22,9 @@ BITS = ("And", "Or", "Xor")
 _LOGICAL = ("And", "Or", "LogicalAnd", "LogicalOr")
 _SUMS, _DIFFERENCES = ("Plus", "Add"), ("Minus", "Sub")
 _PRODUCTS = ("Multiply", "Mul", "Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
-COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
+NULL_SAFE = ("EqValidity", "NotEqValidity")
+"""IS NOT DISTINCT FROM and IS DISTINCT FROM, for which a null is a value."""
+COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", *NULL_SAFE)
 
 
 def _is_number(kind: pl.DataType) -> bool:

@@ -274,6 +274,8 @@ class _Rules:
     def _operation(self, operation: str, left: Node, right: Node, rebuilt: Callable[[Node, Node], Node]) -> Node:
         if operation in operands.COMPARISONS:
             left, right = self._comparable(left, right), self._comparable(right, left)
+            if operation not in operands.NULL_SAFE and pl.Null in (self.type_of(left), self.type_of(right)):
+                raise Refused("compares with NULL, which is true for no row: write IS NULL or IS NOT NULL")
         operands.check_operator(operation, self.type_of(left), self.type_of(right), self._words)
         if operation in _GROWING:
             kind = self.type_of(rebuilt(left, right))

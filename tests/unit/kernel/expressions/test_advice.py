@@ -110,6 +110,8 @@ EXPRESSIONS = {
     "v.*": ("* is not there", "`select: [v]`"),
     "-- v": ("a comment is no expression", "#"),
     "v; DROP TABLE x": ("; is not there", "semicolon"),
+    "v = NULL": ("compares with NULL, which is true for no row", "IS NULL"),
+    "NULL <> s": ("compares with NULL, which is true for no row", "IS NOT NULL"),
     "v = $1": ("is a parameter", "value itself"),
     "v = :limit": ("is a parameter", "value itself"),
     "[v]": ("square brackets", "`ARRAY[v, v]`"),
