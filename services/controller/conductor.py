@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -31,9 +30,6 @@ from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import OtherFormat, Retriable
 from holdfast.services.log.late.jobs import feed_kept
 from holdfast.services.log.protocol import Log
-
-if TYPE_CHECKING:
-    pass
 
 _log = get_logger()
 

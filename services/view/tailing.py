@@ -1,4 +1,4 @@
-"""Tailing: the committed records of topics from their start, to its present end, until nothing comes, or for ever."""
+"""Tailing: the committed records of topics from their start, to their present end, until nothing comes, or for ever."""
 
 from __future__ import annotations
 
