@@ -1,1 +1,1 @@
-"""A unit's keyed state, and the image beneath it."""
+"""The keyed state of a unit, and the image below it."""

@@ -1,10 +1,11 @@
 """A view of a unit's state as of one batch, with writes of its own, while the state itself changes.
 
-A line of tentative batches works on one. Nothing is copied at the fork: what the state is about to change for the
-first time since is kept aside by the fork, so memory is bounded by the keys that either has touched. A fork is void
-once the image was changed from outside, since then nobody knows any more what the state was at the fork.
+A line of tentative batches works on a fork. The fork copies nothing at its start. Before the state changes a key for
+the first time after the fork, the fork keeps the old value; so its memory is bounded by the keys that the state or the
+fork has changed. A change of the image from outside makes the fork void, because the state at the fork can no longer be
+found.
 
-A fork numbers no tables: what checkpoints name is the state's alone. Source: MECHANISMS P12, decision 0169.
+A fork does not number tables: checkpoints name only the tables of the state. Source: MECHANISMS P12, decision 0169.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class ForkedTable:
     """A table as of the fork; implements holdfast.services.kernel.state.table.Table.
 
     Args:
-        base: None: it had no key then.
+        base: the table of the state; None if the state had no such table at the fork.
     """
 
     def __init__(self, base: StateTable | None) -> None:
@@ -34,18 +35,18 @@ class ForkedTable:
             base.forks.append(self)
 
     def keep(self, keys: Sequence[bytes], values: Sequence[Value | None]) -> None:
-        """The state is about to change these keys."""
+        """Keeps the values of keys that the state is about to change, unless the fork already has older values of them."""
         for key, value in zip(keys, values, strict=True):
             self._kept.setdefault(key, value)
 
     def end(self) -> None:
-        """Nothing is kept aside any more."""
+        """Ends the fork: drops all its values and makes it void."""
         if self._base is not None and self in self._base.forks:
             self._base.forks.remove(self)
         self._own, self._kept, self.void = {}, {}, True
 
     def __len__(self) -> int:
-        """Keys held in memory."""
+        """The number of entries that the fork holds in memory."""
         return len(self._own) + len(self._kept)
 
     def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
@@ -79,7 +80,7 @@ class ForkedTable:
 
 
 class ForkedStore:
-    """All tables of a unit as of the fork, which is now."""
+    """All tables of a unit as of the moment at which this object is made."""
 
     def __init__(self, base: StateStore) -> None:
         self._tables = {name: ForkedTable(base.table(name)) for name in base.names}
@@ -101,7 +102,7 @@ class ForkedStore:
             table.end()
 
     def __len__(self) -> int:
-        """Keys held in memory beside those of the state."""
+        """The number of entries that the fork holds in memory, besides those of the state."""
         return sum(map(len, self._tables.values()))
 
 

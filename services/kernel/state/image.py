@@ -1,6 +1,6 @@
-"""A unit's image: its state as of the last marker applied, as encoded key -> value. Only valid runs change it.
+"""A unit's image: its state as of the last marker applied, as encoded keys and values. Only valid runs change it.
 
-Source: PROTOCOL 6. The image on disk is services/worker/process/rocks.py; this one is for `holdfast try` and tests.
+Source: PROTOCOL 6. The image on disk is services/worker/process/rocks.py; the one here is for `holdfast try` and tests.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from holdfast.schemas.checkpoints import Entry
 
 
 class Image(Protocol):
-    """Encoded key -> encoded value, in key order."""
+    """A map from encoded keys to encoded values, in key order."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
     def apply(self, entries: Sequence[Entry]) -> None: ...
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]: ...
     def slice(self, start: bytes, max_bytes: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Entries from `start` on, up to about max_bytes, and the key at which the next slice starts (None: end)."""
+        """Returns entries from key `start`, about max_bytes of them, and the first key of the next slice (None: the
+        end).
+        """
         ...
 
     def empty(self) -> bool: ...
@@ -27,7 +29,7 @@ class Image(Protocol):
 
 
 class MemoryImage:
-    """An image in memory; keys are sorted when a reader asks for order."""
+    """An image in memory; it sorts its keys only when a reader needs their order."""
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}

@@ -1,13 +1,14 @@
 """A unit's keyed state: values in memory over an image, with the keys changed since the last capture.
 
-A table has three layers, the upper hiding the lower: `fresh` (changed since the last capture), `frozen`
-(captured, its marker not yet read back as valid), and the image. `values` caches all of them decoded. A capture swaps
-dictionaries, so its cost does not grow with the state; settling, what forgets the frozen keys, can be done in pieces.
+A table has three layers; an upper layer hides the lower ones: `fresh` (changed since the last capture), `frozen`
+(captured, its marker not yet read back as valid), and the image. `values` caches the decoded values of all layers. A
+capture swaps dictionaries, so its cost does not grow with the state. Settling forgets the frozen keys and can be done
+in pieces.
 
-In tables that are scanned by prefixes, which hold what is near in time, `created` are the keys of `fresh` that the
-image does not hold. Deleted before they were captured, they are `passed`: no run needs to mention them. A run of
-another copy may bring them into the image, though. After one the state is frozen, and thawed before the next capture of
-this copy: then what has passed counts as deleted.
+Tables with a prefix (scanned by prefix; keys near in time share one) also have `created`: the keys of `fresh` that the
+image does not hold. A key of `created` that is deleted before its capture moves to `passed`: no run needs to mention
+it. But a run of another copy may add this key to the image. After such a run the state is frozen, and thawed before the
+next capture of this copy: the thaw counts the keys of `passed` as deleted.
 Source: PROTOCOL 6, MECHANISMS C10 (one dirty bit a group, one a window), decision 0090.
 """
 
@@ -40,7 +41,7 @@ _decode = msgspec.msgpack.Decoder(ext_hook=_from_ext).decode
 
 
 def _with_big_integers(value: Any) -> Any:
-    """Integers beyond 64 bits (sums of large numbers) as an extension: msgpack has no type for them."""
+    """Replaces integers beyond 64 bits (sums of large numbers) by an extension: msgpack has no type for them."""
     if isinstance(value, tuple):
         return tuple(_with_big_integers(item) for item in value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -64,12 +65,15 @@ def decode_value(data: bytes) -> Value:
 
 
 def bytes_of(entries: Iterable[Entry]) -> int:
-    """Bytes of keys and values."""
+    """The total bytes of keys and values."""
     return sum(len(key) + len(value or b"") for key, value in entries)
 
 
 class Fork(Protocol):
-    """A view of a table as of an earlier moment (services/kernel/state/forked.py). void: it no longer is one."""
+    """A view of a table as of an earlier moment (services/kernel/state/forked.py).
+
+    void: True once the state at that moment can no longer be found.
+    """
 
     void: bool
 
@@ -79,7 +83,7 @@ class Fork(Protocol):
 class StateTable:
     """A table; implements services/kernel/state/table.py Table.
 
-    added: how many keys it has more than the image had when it was last read, or fewer.
+    added: the number of keys of the table minus the number of keys that the image held when it was last counted.
     """
 
     def __init__(self, number: int, prefix_bytes: int, image: Image) -> None:
@@ -97,9 +101,9 @@ class StateTable:
         self._frozen_passed: dict[bytes, None] = {}
         self.added = 0
         self.forks: list[Fork] = []
-        """Views that keep aside what is about to change."""
+        """Views that keep old values before this table changes them."""
         self.written: set[bytes] | None = None
-        """Keys put and deleted since they were asked for last; None: nobody asks."""
+        """Keys put and deleted since the last call of StateStore.written; None if the store is not watched."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
         values = self._values
@@ -148,7 +152,7 @@ class StateTable:
         return iter([(key, self._values[key]) for key in sorted(self._keys(prefix)) if self._values[key] is not None])
 
     def capture(self) -> dict[bytes, Value | None]:
-        """Freezes what changed since the last capture. The frozen view no longer changes."""
+        """Freezes the keys changed since the last capture and returns them. The frozen view no longer changes."""
         held = self._frozen or self._frozen_passed
         assert not held, "one capture at a time: the last one's marker has not been read back"
         self._frozen, self._fresh = self._fresh, {}
@@ -156,7 +160,7 @@ class StateTable:
         return self._frozen
 
     def settle(self, count: int) -> int:
-        """The frozen view is in the image now: forgets up to `count` of its keys, and says how many."""
+        """Forgets up to `count` keys of the frozen view, which the image now holds, and returns their number."""
         frozen, passed = self._frozen, self._frozen_passed
         settled = min(count, len(frozen))
         for _ in range(settled):
@@ -169,7 +173,7 @@ class StateTable:
         return settled
 
     def thaw(self) -> None:
-        """The frozen view's run is invalid: what it held counts as changed again."""
+        """Counts the keys of the frozen view as changed again, because its run is invalid."""
         self._frozen |= self._frozen_passed
         self._frozen |= self._passed
         self._frozen |= self._fresh
@@ -181,7 +185,7 @@ class StateTable:
 
     @property
     def changed(self) -> int:
-        """Keys changed since the last capture."""
+        """The number of keys changed since the last capture."""
         return len(self._fresh)
 
     def _keep(self, keys: Sequence[bytes]) -> None:
@@ -190,13 +194,13 @@ class StateTable:
             fork.keep(keys, values)
 
     def _part_from_forks(self) -> None:
-        """Ends the forks: the state of the table at theirs is not known any more."""
+        """Ends the forks: the state at the time of each fork can no longer be found."""
         for fork in self.forks:
             fork.void = True
         self.forks = []
 
     def forget(self) -> None:
-        """The image was changed from outside: nothing cached counts any more."""
+        """Drops all cached values, because the image was changed from outside."""
         self._part_from_forks()
         self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
         self._created, self._passed, self._frozen_passed = set(), {}, {}
@@ -206,7 +210,7 @@ class StateTable:
         self._complete = self._image.empty()
 
     def release(self) -> None:
-        """Drops everything, key by key."""
+        """Drops all values, key by key."""
         self._part_from_forks()
         for held in (self._values, self._groups, self._fresh, self._frozen, self._passed, self._frozen_passed):
             while held:
@@ -224,7 +228,10 @@ class StateTable:
         return [key for key in self._values if key.startswith(prefix)]
 
     def _create(self, keys: Sequence[bytes]) -> None:
-        """They are about to get a value, and had none. One that is to be deleted from the image is not new to it."""
+        """Notes keys that had no value and are about to get one.
+
+        A key of `fresh` is not new: its deletion from the image is still to be captured.
+        """
         self._index(keys)
         self._created.update(key for key in keys if key not in self._fresh)
         if self._passed:
@@ -232,7 +239,7 @@ class StateTable:
                 self._passed.pop(key, None)
 
     def _pass(self, gone: dict[bytes, None]) -> dict[bytes, None]:
-        """Keys among the deleted ones that a run has to name; the rest has passed."""
+        """Returns the deleted keys that a run has to name; moves the other keys to `passed`."""
         passed = {key: None for key in gone if key in self._created}
         self._created.difference_update(passed)
         for key in passed:
@@ -241,7 +248,7 @@ class StateTable:
         return {key: None for key in gone if key not in passed} if passed else gone
 
     def _drop(self, key: bytes) -> None:
-        """Drops a key that was deleted, and that the image does not hold."""
+        """Drops a deleted key that the image does not hold."""
         if key not in self._fresh and key not in self._passed and self._values.get(key) is None:
             self._values.pop(key, None)
             self._absent.discard(key)
@@ -260,7 +267,7 @@ class StateTable:
                 del self._groups[prefix]
 
     def _look_up(self, keys: Sequence[bytes]) -> None:
-        """Looks keys up, so that every key is counted once."""
+        """Loads the unknown keys from the image, so that each key is counted once."""
         if not self._complete and (unknown := [key for key in keys if key not in self._values]):
             self._load(unknown)
 
@@ -282,7 +289,7 @@ class StateTable:
                     self._index((key[width:],))
 
     def _evict(self) -> None:
-        """Keeps what the image does not hold yet."""
+        """Drops all cached values that the image holds."""
         self._values = {**self._frozen_passed, **self._frozen, **self._passed, **self._fresh}
         self._absent = {key for key, value in self._values.items() if value is None}
         self._complete = False
@@ -292,9 +299,9 @@ class StateTable:
 
 
 class Capture:
-    """A frozen view of all tables as of one batch; hands out its entries piece by piece.
+    """A frozen view of all tables as of one batch, which returns its entries in pieces.
 
-    As a collection: the keys that it holds (with a value or a tombstone), as the image has them.
+    As a collection it holds the keys of the view (with a value or a tombstone), encoded as in the image.
     """
 
     def __init__(self, tables: Sequence[StateTable]) -> None:
@@ -307,7 +314,7 @@ class Capture:
         )
 
     def piece(self, count: int, max_bytes: int = MAX_PIECE_BYTES) -> list[Entry]:
-        """The next entries: `count`, or fewer once they come to `max_bytes`; empty at the end."""
+        """Returns the next `count` entries, or fewer when they reach `max_bytes`; empty at the end."""
         taken: list[Entry] = []
         left = max_bytes
         for key, value in islice(self._entries, count):
@@ -330,10 +337,12 @@ class Capture:
 
 
 class StateStore:
-    """All tables of a unit, numbered in the order in which they were first asked for.
+    """All tables of a unit, numbered in the order of their first use.
 
     Args:
-        keys: that the image holds.
+        image: the image below the tables.
+        names: the names of the tables that already have a number, in order.
+        keys: the number of keys that the image holds.
     """
 
     def __init__(self, image: Image, names: Sequence[str] = (), keys: int = 0) -> None:
@@ -355,13 +364,15 @@ class StateStore:
         return self._tables[name]
 
     def watch(self, watched: bool) -> None:
-        """From now on it is known what was written, or no longer."""
+        """Starts or stops the record of written keys."""
         self._watched = watched
         for table in self._tables.values():
             table.written = set() if watched else None
 
     def written(self) -> Iterator[tuple[str, bytes, bytes | None]]:
-        """Table, key and encoded value of what was written since the last call, in the order of tables and keys."""
+        """Yields table, key and encoded value of each entry written since the last call, in the order of tables and
+        keys.
+        """
         for name in sorted(self._tables):
             table = self._tables[name]
             keys, table.written = sorted(table.written or ()), set() if self._watched else None
@@ -369,10 +380,10 @@ class StateStore:
                 yield name, key, None if value is None else encode_value(value)
 
     def adopt(self, names: Sequence[str]) -> None:
-        """Takes over the numbers that another copy's marker gives to tables.
+        """Takes over the numbers that the marker of another copy gives to tables.
 
         Raises:
-            StateCorrupted: they are numbered otherwise here.
+            StateCorrupted: the numbers differ from those of this store.
         """
         shared = min(len(names), len(self._names))
         if list(names[:shared]) != self._names[:shared]:
@@ -380,13 +391,13 @@ class StateStore:
         self._names += names[shared:]
 
     def forget(self, keys: int = 0) -> None:
-        """The image was changed from outside, and holds so many keys: nothing held in memory counts any more."""
+        """Drops all values in memory, because the image was changed from outside and now holds `keys` keys."""
         self._image_keys = keys
         for table in self._tables.values():
             table.forget()
 
     def release(self) -> None:
-        """Drops all that is held in memory, in any thread: key by key, so that others get their turn meanwhile."""
+        """Drops all values in memory. Runs in any thread, key by key, so that other threads can run in between."""
         for table in self._tables.values():
             table.release()
 
@@ -395,19 +406,19 @@ class StateStore:
 
     @property
     def changed(self) -> int:
-        """Keys that the next capture will hold."""
+        """The number of keys that the next capture will hold."""
         return sum(table.changed for table in self._tables.values())
 
     def capture(self) -> Capture:
         return Capture(list(self._tables.values()))
 
     def settle(self) -> None:
-        """Notes that all captured entries are in the image now."""
+        """Forgets all captured entries, because the image now holds them."""
         while self.settle_piece(MAX_PIECE_ENTRIES):
             pass
 
     def settle_piece(self, count: int) -> bool:
-        """The same for up to `count` keys; False once none is left. No capture or thaw may come in between."""
+        """Forgets up to `count` captured keys; False if none is left. No capture or thaw may happen between two pieces."""
         for table in self._tables.values():
             count -= table.settle(count)
             if count == 0:
@@ -420,11 +431,11 @@ class StateStore:
 
     @property
     def keys(self) -> int:
-        """Keys of all tables."""
+        """The number of keys of all tables."""
         return self._image_keys + sum(table.added for table in self._tables.values())
 
     def cached(self) -> int:
-        """Values held in memory."""
+        """The number of values held in memory."""
         return sum(len(table) for table in self._tables.values())
 
 

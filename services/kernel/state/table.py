@@ -1,4 +1,4 @@
-"""Keyed state as an operator sees it.
+"""The keyed state of an operator.
 
 Source: PROTOCOL 6. The implementation with dirty keys and an image is services/kernel/state/keyed.py.
 """
@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 Value = Any
-"""Immutable and msgpack-able: tuples of None, bool, int, float, str, bytes and such tuples."""
+"""An immutable value that msgpack can encode: a tuple of None, bool, int, float, str, bytes and such tuples."""
 
 
 class Table(Protocol):
-    """key -> immutable value. Access is by whole lists: one call a batch, not one a record."""
+    """A map from keys to immutable values. Access is by whole lists: one call a batch, not one a record."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
-        """Values in the order of keys, None where there is none."""
+        """The values in the order of keys, None for a key without a value."""
         ...
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None: ...
@@ -29,11 +29,17 @@ class Table(Protocol):
 
 
 class Tables(Protocol):
-    """Hands out an operator's tables; the same name gives the same table. task: whose they are."""
+    """The tables of one operator's task; the same name gives the same table.
+
+    task: the name of the task.
+    """
 
     @property
     def task(self) -> str: ...
 
     def table(self, name: str, prefix_bytes: int = 0) -> Table:
-        """prefix_bytes: length of the prefixes that `scan` will be asked for (0: only whole-table scans)."""
+        """The table of this name.
+
+        prefix_bytes: the length of the prefixes that `scan` gets (0: only whole-table scans).
+        """
         ...
