@@ -1,7 +1,7 @@
 """The period of instability: from the failure of a worker until every unit that lost a copy by it is protected again.
 
-Source: MECHANISMS C4. Failures that come before the end belong to the same period. A replica that starts within a
-period does not know when it began, and measures none.
+Source: MECHANISMS C4. A failure before the end of a period belongs to that period. A replica that starts within a
+period cannot determine its beginning, and measures none.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 class Period:
     """A period of instability that is over.
 
-    workers: that failed, the first one first.
-    units: that lost a copy.
-    lasted_us: since the last sign of life of the first worker.
+    workers: failed workers, in the order of their failures.
+    units: units that lost a copy.
+    lasted_us: time since the last heartbeat of the first failed worker.
     """
 
     workers: tuple[str, ...]
@@ -37,11 +37,15 @@ class Instability:
 
     @property
     def open(self) -> bool:
-        """A period has begun, and is not over."""
+        """True if a period has begun and is not over."""
         return bool(self._units)
 
     def failed(self, worker: str, units: Iterable[str], since_us: int) -> None:
-        """A worker has failed. units: that have a copy there. since_us: when it was heard last."""
+        """Takes the failure of a worker.
+
+        units: units that had a copy on the worker.
+        since_us: time of the worker's last heartbeat.
+        """
         lost = set(units)
         if not lost:
             return
@@ -51,7 +55,10 @@ class Instability:
         self._units |= lost
 
     def look(self, placed: Collection[str], unprotected: Collection[str], now_us: int) -> Period | None:
-        """The period that is over now. placed: units that have copies; one that was taken down needs no protection."""
+        """Returns the period that is over now, if one is.
+
+        placed: units that have copies; a unit that was taken down needs no protection.
+        """
         if not self.open or not self._units.isdisjoint(unprotected):
             return None
         units, workers = sorted(self._units.intersection(placed)), tuple(self._workers)

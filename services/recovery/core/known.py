@@ -1,6 +1,7 @@
-"""Knowledge of one replica: plans, goals, copies and workers as the logs say, and the state of each unit by that.
+"""The state that one replica holds: plans, goals, copies and workers as the logs state them, and each unit's situation.
 
-Source: PROTOCOL 0.1, 8 and 13. Replicas differ in how long they have not heard of a worker. Times are microseconds.
+Source: PROTOCOL 0.1, 8 and 13. Replicas differ only in how long each worker has been silent for them. Times are
+microseconds.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ from holdfast.services.recovery.core.unit.situation import Situation
 MOST_UNITS = 2**30
 
 Watched = tuple[str, str, int]
-"""Worker, incarnation, and the fail-stop time-out of a unit."""
+"""Worker, incarnation, and fail-stop time-out of a unit in microseconds."""
 
 
 class ReplicaView:
-    """Knowledge of one replica; each subject is a fold of its own.
+    """The state that one replica holds; each subject is a fold of its own.
 
-    Args: as of `Recovery`.
+    Args: those of `Recovery`.
 
-    acting: the logs were read to their ends, as they were at the start.
-    proposed: by unit, the change that is not read back yet.
-    changed_us: by unit, when its last change was read.
-    stirred_us: when any was.
-    settled: by unit, the change under which nothing but a failure, or what somebody asks for, calls for another one.
+    acting: true once the replica has read the logs to the ends that they had at its start.
+    proposed: by unit, the proposed change that is not read back yet.
+    changed_us: by unit, the time at which its last change was read.
+    stirred_us: the attentive time at which the last change of any unit was read.
+    settled: by unit, the change under which only a failure or a request calls for another record.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class ReplicaView:
     # -- one unit -----------------------------------------------------------------------------------------------------
 
     def situation(self, unit: str) -> Situation | None:
-        """None: no plan that runs names the unit."""
+        """Returns the situation of a unit; None if no plan of a running job names the unit."""
         known = self.terms.get(unit)
         if known is None:
             return None
@@ -129,12 +130,16 @@ class ReplicaView:
         )
 
     def _others_safe(self, suspect: str) -> bool:
-        """True if a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
+        """True if a worker may be lost: each other unit is protected, has no place for a standby, or ended its own
+        workers.
+        """
         found = (one for one in self.situations() if not protection.protected(one) and not self._without_place(one))
         return all(one.change.unit == suspect or self.crashes.of(one.change.unit) is not None for one in found)
 
     def silences(self) -> dict[Watched, int | None]:
-        """Number of missing heartbeats of each process that a copy depends on; None: the worker is gone."""
+        """Returns the number of missed heartbeats of each process that a copy depends on; None if the process is
+        gone.
+        """
         watched: set[Watched] = set()
         for unit, change in self.assigned.units().items():
             known = self.terms.get(unit)
@@ -144,14 +149,16 @@ class ReplicaView:
         return {one: None if found.gone(*one) else found.misses(one[0], one[1]) for one in watched}
 
     def waits_us(self, watched: Iterable[Watched]) -> Iterator[int]:
-        """Until time alone says something else of them."""
+        """Returns the attentive time until each of these workers misses its next heartbeat or is gone; none for a gone
+        worker.
+        """
         waits = (self.detector.wait_us(*one) for one in watched)
         return (max(wait_us, 0) for wait_us in waits if wait_us is not None)
 
     # -- all of them --------------------------------------------------------------------------------------------------
 
     def situations(self) -> Iterator[Situation]:
-        """Situations of the units that have copies, and a plan."""
+        """Situations of the units that have copies and a plan."""
         found = (self.situation(unit) for unit in self.units())
         return (one for one in found if one is not None)
 
@@ -163,7 +170,7 @@ class ReplicaView:
         return self._in_order(self._on(worker))
 
     def unsettled_on(self, worker: str) -> list[str]:
-        """Units to which it may matter how far their copies are."""
+        """Units with a copy on the worker for which the progress of their copies may make a record due."""
         return self._in_order(unit for unit, change in self._on(worker).items() if self.settled.get(unit) is not change)
 
     def _on(self, worker: str) -> dict[str, Change]:
@@ -178,12 +185,14 @@ class ReplicaView:
         return sorted(sorted(units), key=self._rank())
 
     def all_units(self) -> list[str]:
-        """All units, those first that are not as their jobs want them, in the order in which they go."""
+        """Returns all units in the order of their turns, the units whose copies do not meet the goal of their job
+        first.
+        """
         rank = self._rank()
         return [*sorted(self.wants.unmet(self.standings), key=rank), *sorted(self.units(), key=rank)]
 
     def unsettled(self) -> list[str]:
-        """Units for which something may be due though nothing has failed, and no record was read."""
+        """Units for which a record may be due although nothing has failed and no record was read."""
         rank, wanted, settled = self._rank(), self._wanted(), self.settled
         unmet, placed = self.wants.unmet(self.standings), sorted(self.assigned.units().items())
         due = [unit for unit in unmet if unit in wanted or not self._is_settled(unit)]
@@ -195,12 +204,14 @@ class ReplicaView:
         return change is not None and self.settled.get(unit) is change
 
     def _wanted(self) -> set[str]:
-        """Units of which somebody wants now that they change."""
+        """Units for which a fold (balance, reassignment, sharing, adaptive, replication) has a change due now."""
         folds = self.relieving, self.reassignment, self.sharing, self.adaptive, self.replication
         return {unit for fold in folds for unit in fold.concerned}
 
     def _rank(self) -> Callable[[str], tuple[int, int]]:
-        """The lower, the more important; whoever has a turn in an incident comes first."""
+        """Returns the sort key of units: a lower key is more important. A unit with its turn in an incident comes
+        first.
+        """
         incident = self.incidents.any_open(self.assigned)
 
         def rank(unit: str) -> tuple[int, int]:
@@ -211,7 +222,7 @@ class ReplicaView:
         return rank
 
     def unprotected(self) -> list[str]:
-        """Placed units whose copies are not where their scheme wants them, or do not answer."""
+        """Placed units whose copies are not placed as their scheme requires, or do not answer."""
         return [one.change.unit for one in self.situations() if not protection.protected(one)]
 
     def exposed(self) -> list[str]:
@@ -219,7 +230,7 @@ class ReplicaView:
         return [unit for unit in self.unprotected() if unit not in self.sharing.unserved]
 
     def _without_place(self, s: Situation) -> bool:
-        """No worker has a place for the unit's standby: each is full, or its primary's is the only one there is."""
+        """True if no worker has a place for the unit's standby: each is full, or only the primary's worker exists."""
         if s.change.unit in self.sharing.unserved:
             return True
         alone = s.stance is Stance.ALONE and s.ready(s.primary)
@@ -227,7 +238,7 @@ class ReplicaView:
         return alone and self.detector.expected(s.terms.host, within_us) <= {s.primary.worker}
 
     def unplaced(self) -> list[str]:
-        """Units that are to run and have no copies. Those in quarantine are not to."""
+        """Units that are to run and have no copies; a unit in quarantine is not to run."""
         found = ((unit, self.assigned.of(unit)) for unit in self.wants.without_copies(self.standings))
         return [unit for unit, change in found if change is None or change.deadly is None]
 
@@ -235,35 +246,37 @@ class ReplicaView:
         """Jobs that run: `<job>@<generation>`."""
         return self.wants.jobs()
 
-    # -- whether all is well ------------------------------------------------------------------------------------------
+    # -- rest and calm ------------------------------------------------------------------------------------------------
 
     def at_rest(self) -> bool:
-        """All workers answer, no unit changes or moves, and nobody waits for either."""
+        """True if all workers answer, and no unit changes, moves or waits for a change."""
         if self.incidents.any_open(self.assigned):
             return False
         return self.detector.calm and self.rest(self.units())
 
     def rest(self, units: Iterable[str]) -> bool:
-        """None of these changes or moves, and nobody waits for either."""
+        """True if none of these units changes, moves or waits for a change."""
         found = filter(None, map(self.situation, units))
         return all(protection.at_rest(one) or self._without_place(one) for one in found)
 
     @property
     def restful(self) -> bool:
-        """Nothing but a unit speaks against rest: all workers answer, and this replica has nothing on its way."""
+        """True if rest depends on the units alone: all workers answer, no incident is open, and no proposal is under
+        way.
+        """
         free = self.acting and not self.proposed
         return free and self.detector.calm and not self.incidents.any_open(self.assigned)
 
     def quiet(self) -> bool:
-        """All are at rest, and this replica has nothing on its way."""
+        """True if all units and workers are at rest, and this replica has no proposal under way."""
         return self.acting and not self.proposed and self.at_rest()
 
     def calm(self, calm_us: int) -> bool:
-        """True if all units were at rest for so long, and nothing is on its way."""
+        """True if all units have been at rest for `calm_us`, and no proposal is under way."""
         calm_for_us = self.attention.attentive_us - max(self.stirred_us, self.detector.stirred_us)
         return not self.proposed and calm_for_us >= calm_us and self.at_rest()
 
     @property
     def limited(self) -> bool:
-        """Some worker takes no more than so many standbys."""
+        """True if some worker limits the number of its standbys."""
         return any(beat.standbys >= 0 for beat in self.detector.alive())

@@ -22,12 +22,12 @@ class BeatRead:
 
 @dataclass(frozen=True, slots=True)
 class EchoRead:
-    """The heartbeat that this replica sent itself came back."""
+    """This replica has read back the heartbeat that it sent itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerRead:
-    """Another replica says which formats it reads."""
+    """Another replica reports the newest format that it reads."""
 
     name: str
     reads: int
@@ -42,7 +42,7 @@ class Replanned:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Standings of all units where the replica begins to read `assignments`; before any other event."""
+    """Standings of all units at the offset from which the replica reads `assignments`; comes before any other event."""
 
     standings: Standings
 
@@ -64,7 +64,10 @@ class DecisionRead:
 
 @dataclass(frozen=True, slots=True)
 class SchemeAsked:
-    """A user wants another scheme, or that recovery chooses one. offset: of the command in `jobs.submit`."""
+    """A user asks for another scheme, or for an adaptive one.
+
+    offset: of the command in `jobs.submit`.
+    """
 
     unit: str
     scheme: str
@@ -73,7 +76,10 @@ class SchemeAsked:
 
 @dataclass(frozen=True, slots=True)
 class PolicyAsked:
-    """A user wants another checkpoint policy for `<job>@<generation>`. offset: of the command in `jobs.submit`."""
+    """A user asks for another checkpoint policy of `<job>@<generation>`.
+
+    offset: of the command in `jobs.submit`.
+    """
 
     job: str
     offset: int
@@ -81,7 +87,10 @@ class PolicyAsked:
 
 @dataclass(frozen=True, slots=True)
 class MoveAsked:
-    """A user wants a unit to run on another worker. offset: of the command in `jobs.submit`."""
+    """A user asks for a move of a unit to another worker.
+
+    offset: of the command in `jobs.submit`.
+    """
 
     unit: str
     worker: str
@@ -90,7 +99,10 @@ class MoveAsked:
 
 @dataclass(frozen=True, slots=True)
 class RollbackAsked:
-    """A user wants a unit, or all of a job, back at its newest global checkpoint. offset: of the command."""
+    """A user asks that a unit, or all units of a job, go back to the newest global checkpoint.
+
+    offset: of the command in `jobs.submit`.
+    """
 
     job: str
     unit: str
@@ -99,7 +111,10 @@ class RollbackAsked:
 
 @dataclass(frozen=True, slots=True)
 class VersionsAccepted:
-    """A user lets the versions lead that the workers of `<job>@<generation>` have now. offset: of the command."""
+    """A user lets the versions lead that the workers of `<job>@<generation>` run now.
+
+    offset: of the command in `jobs.submit`.
+    """
 
     job: str
     offset: int
@@ -107,7 +122,10 @@ class VersionsAccepted:
 
 @dataclass(frozen=True, slots=True)
 class DrillAsked:
-    """A user wants a takeover of a unit of which nothing has failed. offset: of the command in `jobs.submit`."""
+    """A user asks for a takeover of a unit of which nothing has failed.
+
+    offset: of the command in `jobs.submit`.
+    """
 
     unit: str
     offset: int
@@ -115,7 +133,7 @@ class DrillAsked:
 
 @dataclass(frozen=True, slots=True)
 class TakeoverJudged:
-    """A takeover needed this factor of the estimate: a record of `events`."""
+    """A record of `events`: a takeover took this multiple of its estimate."""
 
     unit: str
     needed: float
@@ -123,12 +141,12 @@ class TakeoverJudged:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """All that the logs held at the start was read: from now on the replica proposes."""
+    """The replica has read all that the logs held at its start; from now on it proposes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """These proposals were not appended, as far as anybody knows."""
+    """These proposals were, as far as is known, not appended."""
 
     changes: tuple[Change, ...] = ()
     incidents: tuple[Incident, ...] = ()

@@ -1,4 +1,4 @@
-"""Changes that are due, with room for the copies that they need."""
+"""Changes that are due, with room for the copies that they add."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from holdfast.services.recovery.core.unit.table import reasons, switching
 
 
 def propose(known: ReplicaView, units: Sequence[str], all_units: bool = False) -> list[Change]:
-    """Changes that are due for these units, in this order; each is proposed once until it is read back.
+    """Returns the changes that are due for these units, in this order; each is proposed once until it is read back.
 
-    all_units: they are all, the important ones first; else nobody gets a standby where not every unit can. While units
-        wait for slots in an incident none does.
+    all_units: true if these are all units, the important ones first. Otherwise, if workers limit their standbys, no
+        unit
+        gets a new standby. No unit gets one while units of an incident wait for slots, either.
     """
     if not known.acting or not units:
         return []
@@ -46,9 +47,10 @@ def propose(known: ReplicaView, units: Sequence[str], all_units: bool = False) -
 
 
 def room(known: ReplicaView, situation: Situation, rooms: dict[object, Room]) -> Room:
-    """Workers of the unit's kind whose bytes do not differ, and what all of them hold or were asked to hold.
+    """Returns the workers of the unit's kind whose bytes do not differ, with the load of all placed and proposed
+    copies.
 
-    rooms: those that are known already in this turn, by kind and versions.
+    rooms: the rooms that this turn has computed so far, by kind and versions.
     """
     terms, change = situation.terms, situation.change
     kind = terms.host, terms.pin.modules, terms.pin.shown(change), change.differ

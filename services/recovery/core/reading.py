@@ -1,6 +1,6 @@
 """Takes each record to the folds that it concerns, and names the units that may have their turn now.
 
-Source: PROTOCOL 8 and 13. Where units stand is a function of the logs alone.
+Source: PROTOCOL 8 and 13. The standing of a unit is a function of the logs alone.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ STORY_LINES = 1_000
 class Reading:
     """Records as one replica reads them.
 
-    story: a line for each record that counts.
-    unexplained: valid changes that no row of a unit's table makes, and why, until published.
+    story: a line for each valid record.
+    unexplained: valid changes that no row of a unit's table makes, and the reasons, until published.
     """
 
     def __init__(self, known: ReplicaView) -> None:
@@ -36,7 +36,7 @@ class Reading:
         self.unexplained: list[tuple[Change, str]] = []
 
     def begin(self, standings: Standings) -> None:
-        """Takes the standings of units at the place from which `assignments` is read."""
+        """Takes the standings of units at the offset from which `assignments` is read."""
         known = self._known
         known.standings = standings
         for change in known.assigned.units().values():
@@ -53,7 +53,12 @@ class Reading:
     # -- heartbeats ---------------------------------------------------------------------------------------------------
 
     def beat(self, record: HeartbeatRecord) -> list[str]:
-        """Units that have copies on the worker, or have ended it; if it says nothing new, only those not settled."""
+        """Reads a heartbeat or exit notice.
+
+        Returns the units with copies on the worker and the units blamed for its end; if a heartbeat reports nothing
+        new,
+        only the unsettled units of the worker, and the blamed ones.
+        """
         known = self._known
         nothing_new = known.detector.says_nothing_new(record)
         blamed = known.crashes.read(record, known.now_us)
@@ -103,12 +108,12 @@ class Reading:
         for change in valid:
             self._counts(before[change.unit], change)
             before[change.unit] = change
-        self.withdraw(record.changes)  # also what is invalid: a rollback to what is not the newest any more
+        self.withdraw(record.changes)  # also the invalid ones, such as a rollback to a checkpoint no longer the newest
         concerned = [unit for incident in record.incidents for unit in self._incident(incident)]
         return [*concerned, *(change.unit for change in valid), *known.wants.concerned(record)]
 
     def _counts(self, before: Change | None, change: Change) -> None:
-        """A valid change."""
+        """Takes a valid change."""
         known = self._known
         if known.acting:
             self._accuse(before, change)
@@ -127,7 +132,7 @@ class Reading:
         self._follow(change)
 
     def _follow(self, change: Change) -> None:
-        """The last change of a unit."""
+        """Takes the last change of a unit."""
         known = self._known
         known.changed_us[change.unit] = known.now_us
         if change.moving and reasons.for_balance(change):
@@ -137,7 +142,9 @@ class Reading:
             known.detector.expect(copy.worker, copy.incarnation)
 
     def _accuse(self, before: Change | None, after: Change) -> None:
-        """A primary that no longer leads, and has not ended, was suspected, unless its unit has moved."""
+        """Notes a false suspicion: a primary that lost the lead without an end, a fault, a move or a drill was
+        suspected.
+        """
         primary = before.copies[0] if before is not None and before.copies else None
         moved = before is not None and before.arriving is not None and not reasons.follows_failure(after)
         moved = moved or reasons.drilled(after)
@@ -148,7 +155,7 @@ class Reading:
                 self._known.detector.accuse(*was)
 
     def withdraw(self, changes: Iterable[Change]) -> None:
-        """Takes back proposals that do not count, or were not appended."""
+        """Drops proposals that are invalid or were not appended."""
         known = self._known
         for change in changes:
             if known.proposed.get(change.unit) == change:
@@ -156,7 +163,7 @@ class Reading:
                 known.reassignment.withdrawn(change.unit, known.assigned.of(change.unit))
 
     def _incident(self, incident: Incident) -> list[str]:
-        """A record about an incident; the units that may have their turn now."""
+        """Takes a record about an incident; returns the units that may have their turn now."""
         known = self._known
         if known.assigned.incident(incident.job_key) is not incident:
             known.incidents.withdraw(incident)
@@ -174,7 +181,7 @@ class Reading:
         if not known.admitted.read(decision) or isinstance(decision, Retirement):
             return []
         if isinstance(decision, Plan) and decision.prev is not None:
-            return []  # it says where a job begins whose units are known
+            return []  # this plan states the start of a job whose units are known
         if isinstance(decision, Plan):
             made = terms(decision)
             known.terms |= made
@@ -206,7 +213,7 @@ class Reading:
                 found.pop(unit, None)
 
     def scheme_asked(self, unit: str, asked: Asked) -> list[str]:
-        """A unit on a Spark driver that is to be adaptive gets the one scheme that is left for it."""
+        """Takes a request for a scheme. On a Spark driver an adaptive unit gets OF_DRIVERS, its only scheme."""
         known = self._known
         of_driver = asked.adaptive and unit in known.terms and bool(known.terms[unit].host)
         return known.asks.scheme(unit, Asked(OF_DRIVERS, asked.offset) if of_driver else asked)

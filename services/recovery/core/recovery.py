@@ -1,9 +1,9 @@
-"""Recovery: folds what the logs say of plans, goals, copies and workers, and proposes the assignments that are due.
+"""Recovery: folds the records about plans, goals, copies and workers, and proposes the assignments that are due.
 
-Source: PROTOCOL 0.1, 5, 8 and 13. Any number of replicas run at once. Each proposes what it holds due and takes only
-what it reads back as valid for decided, so where units stand is a function of the logs; what differs between replicas
-is how long they have not heard of a worker. What a record changes is in reading.py, the table of one unit in
-unit/switching.py; here is what time makes due. Times are microseconds.
+Source: PROTOCOL 0.1, 5, 8 and 13. Any number of replicas run at once. Each replica proposes the records that it finds
+due, and follows only the records that it reads back as valid, so the standing of a unit is a function of the logs.
+Replicas differ only in how long each worker has been silent for them. The effects of a record are in reading.py, the
+table of one unit in unit/table/switching.py; this file holds the work that time makes due. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from holdfast.services.recovery.core.unit.table import switching
 
 BEAT_US = 100_000
 SWEEP_US, WHOLE_US = 100_000, 1_000_000
-"""At least so often the units are looked at that are not settled, and all of them. All are, too, once a record was
-read that concerns them, and once a heartbeat is missed."""
+"""Longest time between two sweeps of the unsettled units, and of all units. A record that concerns all units and a
+missed heartbeat cause a sweep of all units, too."""
 AT_ONCE, PORTION_US = 50, 5_000
-"""Units that one turn looks at, so that it is short; of more, the others follow in the next turns, so long apart."""
+"""Number of units that one turn handles, so that the turn is short, and the time until the next turn for the rest."""
 
 
 class Recovery:
@@ -42,13 +42,13 @@ class Recovery:
     Args:
         beat_us: interval of the workers' heartbeats.
         echo_us: interval at which the shell sends itself a heartbeat; None: it sends none, and silence always counts.
-        calm_us: all must have been calm for so long before a unit moves for balance; None: none ever does.
-        reassignment: of standbys.
-        proof: so many batches must be equal before a copy with other versions may lead.
-        fixed_grace_us: of heartbeats; None: it follows them.
+        calm_us: time for which all units must have been calm before a unit moves for balance; None: no such moves.
+        reassignment: planner of moves of standbys.
+        proof: number of equal batches after which a copy with other versions may lead.
+        fixed_grace_us: grace of every heartbeat; None: it follows the heartbeats of each worker.
 
-    incident_records: to append to `assignments`, until the shell takes them. stable_again: periods of instability that
-    are over, until published.
+    incident_records: records to append to `assignments`, until the shell takes them.
+    stable_again: periods of instability that are over, until published.
     """
 
     def __init__(
@@ -72,15 +72,18 @@ class Recovery:
         self._queue: dict[str, None] = {}
         self._resting = Resting()
 
-    # -- what comes in ------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
 
     def observe(self, event: observed.Event, now_us: int) -> list[Change]:
-        """Takes an event; the changes to append to `assignments` in one record. Records first, then `tick`."""
+        """Takes an event; returns the changes to append to `assignments` in one record.
+
+        Call it for all records of a turn, then `tick`.
+        """
         self.known.advance(now_us)
         return propose(self.known, self._concerned(event, now_us))
 
     def _concerned(self, event: observed.Event, now_us: int) -> Sequence[str]:
-        """Units that may have their turn now."""
+        """Takes an event; returns the units that may have their turn now."""
         known, reading = self.known, self.reading
         match event:
             case observed.Began(standings):
@@ -129,7 +132,7 @@ class Recovery:
         return []
 
     def tick(self, now_us: int) -> list[Change]:
-        """In every turn, after all that could be read was observed."""
+        """Returns the changes that time makes due. Call it in every turn, after `observe` of all that could be read."""
         known = self.known
         known.advance(now_us)
         if now_us < min(self._due_us, self._swept_us + SWEEP_US):
@@ -138,7 +141,7 @@ class Recovery:
         silent = {one[0] for one, misses in silences.items() if self._silences.get(one) != misses}
         whole = self._concerns_all or silences != self._silences or now_us >= self._whole_us + WHOLE_US
         self._silences = silences
-        # else who was waited for has answered
+        # not due: a worker that was about to miss a heartbeat has sent it
         due = whole or self._queue or now_us >= self._swept_us + SWEEP_US
         changes = self._sweep(whole, silent) if due else []
         wait_us = min(known.waits_us(silences), default=SWEEP_US)
@@ -146,7 +149,10 @@ class Recovery:
         return changes
 
     def _sweep(self, whole: bool, silent: Collection[str]) -> list[Change]:
-        """silent: workers that were heard or not otherwise than before."""
+        """Returns the changes due for all or for the unsettled units.
+
+        silent: workers whose number of missed heartbeats has changed.
+        """
         known = self.known
         self._swept_us, self._concerns_all = known.now_us, False
         self._reassign()
@@ -168,7 +174,7 @@ class Recovery:
         return changes
 
     def _portion(self, units: Sequence[str], silent: Collection[str]) -> list[str]:
-        """Chooses the units that have their turn now; first those with a copy on one of these workers."""
+        """Chooses the units that have their turn now; units with a copy on one of these workers come first."""
         if len(units) <= AT_ONCE and not self._queue:
             return list(units)
         of = self.known.assigned.units()
@@ -186,12 +192,12 @@ class Recovery:
 
     @property
     def format_due(self) -> int:
-        """The format that the cluster's processes are to write in from now on; 0: that of now."""
+        """The format in which the cluster's processes are to write from now on; 0: no change of format is due."""
         known = self.known
         return known.readers.due(known.assigned.format, known.attention.attentive_us)
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if a placed unit has not exactly one committer, or a proposal is of no use any more."""
+        """Raises AssertionError if a placed unit has not exactly one committer, or a proposal is out of date."""
         assigned = self.known.assigned
         for unit, change in assigned.units().items():
             assert change.well_formed, f"{unit}#{change.epoch}: not exactly one copy commits, or two share a worker"
@@ -199,10 +205,10 @@ class Recovery:
             switching.check_invariants(change)
             assert change.epoch > assigned.epoch(unit), f"{unit}#{change.epoch}: proposed, but decided"
 
-    # -- what is asked in each turn -----------------------------------------------------------------------------------
+    # -- the work of each sweep ---------------------------------------------------------------------------------------
 
     def _reassign(self) -> None:
-        """Standbys move to where less would have to be recovered."""
+        """Plans moves of standbys to workers where a failure would cost less recovery."""
         known = self.known
         if not known.acting:
             return
@@ -210,7 +216,7 @@ class Recovery:
         known.reassignment.look(known.now_us, period_us, lambda upkeep: survey.all_backed(known, upkeep))
 
     def _share(self) -> None:
-        """The important units get the places of standbys, where there are fewer than units want."""
+        """Gives the places of standbys to the most important units, where there are fewer places than units."""
         known = self.known
         if not known.limited:
             known.sharing.look((), (), ())
@@ -251,7 +257,7 @@ class Recovery:
         self.incident_records += [record for record, _ in due]
 
     def _replicate(self) -> None:
-        """Asks the planner of replicas, and says which units follow the plans in this sweep."""
+        """Asks the planner of replicas, and updates the units that follow its plans in this sweep."""
         known = self.known
         if known.acting:
             asked = known.asks.schemes
@@ -259,7 +265,7 @@ class Recovery:
             known.replication.look(known.assigned, lambda unit: asked[unit].offset, calm, known.now_us)
 
     def _relieve(self) -> list[Change]:
-        """A unit moves for balance."""
+        """Returns the change that moves a unit for balance, if one is due."""
         known = self.known
         if not known.acting:
             return []
@@ -269,7 +275,9 @@ class Recovery:
         return changes
 
     def _adapt(self) -> list[Change]:
-        """Looks at every adaptive unit, every half second; one that nothing else concerns may get another scheme."""
+        """Judges every adaptive unit each half second, and proposes another scheme for a unit that nothing else
+        changes.
+        """
         known = self.known
         if not known.acting or not known.adaptive.due(known.now_us):
             return []
@@ -280,7 +288,7 @@ class Recovery:
         return changes
 
     def _look_whether_stable(self) -> None:
-        """The period of instability is over once every unit is protected again."""
+        """Ends the period of instability once every unit is protected again."""
         known, over = self.known, None
         if known.instability.open:
             over = known.instability.look(known.units(), known.exposed(), known.now_us)

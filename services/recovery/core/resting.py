@@ -1,22 +1,24 @@
-"""Rest of all units, looked for in portions: to look at a thousand units takes longer than a turn may."""
+"""Rest of all units, checked in portions: a check of a thousand units takes longer than a turn may."""
 
 from __future__ import annotations
 
 from holdfast.services.recovery.core.known import ReplicaView
 
 AT_ONCE = 50
-"""Units that one call looks at."""
+"""Number of units that one call checks."""
 
 
 class Resting:
-    """Looks at some units with each call. What was found of the others counts as long as nothing has stirred since."""
+    """Checks some units with each call. The result for the units before counts as long as nothing has changed."""
 
     def __init__(self) -> None:
         self._left: list[str] = []
         self._since: tuple[int, int] | None = None
 
     def look(self, known: ReplicaView) -> bool | None:
-        """None: all that was looked at so far is at rest, and some is left."""
+        """True if all units are at rest, False if one is not; None if some are left and all checked ones are at
+        rest.
+        """
         stirred = known.stirred_us, known.detector.stirred_us
         if not known.restful or self._since not in (None, stirred):
             self._since = None

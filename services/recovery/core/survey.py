@@ -1,6 +1,6 @@
 """Survey of units and workers while all is well, for balance and for the reassignment of standbys. Pure.
 
-Units of Spark, units that have ended, and crowds stay where they are.
+Units of Spark, units that have ended, and crowded units stay on their workers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def all_placed(known: ReplicaView) -> tuple[list[Placement], list[Host]]:
 
 
 def _placement(s: Situation, rested: bool) -> Placement:
-    """rested: balance has not moved the unit for so long that it may again."""
+    """Returns the placement of one unit, with the workers that balance may move it to.
+
+    rested: true if balance has not moved the unit within its rebalance period.
+    """
     workers = [copy.worker for copy in s.change.copies]
     if s.terms.host or s.over or s.crowded or not rested:
         return Placement(s.change.unit, workers[0], tuple(workers[1:]))
@@ -46,7 +49,7 @@ def _placement(s: Situation, rested: bool) -> Placement:
 
 
 def all_backed(known: ReplicaView, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:
-    """Present and possible places of standbys, and the workers."""
+    """Returns the present and possible places of standbys, and the names of the workers."""
     room = Room(map(Candidate.of, known.detector.alive()))
     for change in known.assigned.units().values():
         room.enter(change)
@@ -60,7 +63,10 @@ def all_backed(known: ReplicaView, upkeep: Upkeep) -> tuple[list[Backed], list[s
 
 
 def _backed(s: Situation, upkeep: Upkeep, hosts: list[Host], rested: bool) -> Backed | None:
-    """None: no standby of the unit follows checkpoints, or not enough was heard. rested: as above, of its standby."""
+    """Returns the places of the unit's standby; None if no standby follows checkpoints, or too few costs were reported.
+
+    rested: true if the standby has not moved within the rebalance period.
+    """
     if s.stance is not Stance.NORMAL or not reassigning.followed(s) or s.over:
         return None
     known = upkeep.of(s.change)
@@ -71,7 +77,7 @@ def _backed(s: Situation, upkeep: Upkeep, hosts: list[Host], rested: bool) -> Ba
 
 
 def claim(s: Situation, room: Room) -> Claim | None:
-    """None: the unit has a standby, is to have none now, or some worker has a place for it."""
+    """Returns the unit's claim to a place; None if it has a standby, is to have none now, or a worker has a place."""
     if s.stance is not Stance.ALONE or s.over or not protection.lacks_standby(s) or not s.ready(s.primary):
         return None
     could = room.for_standbys(s.primary.worker, s.terms.spread)
@@ -81,14 +87,14 @@ def claim(s: Situation, room: Room) -> Claim | None:
 
 
 def held(s: Situation) -> Iterator[HeldStandby]:
-    """The standby of a unit that can do without for a while, and those that nobody takes from it now."""
+    """Standbys of a unit, each marked as at rest if the unit can do without it for a while."""
     for index, worker in enumerate(standbys(s.change)):
         at_rest = s.stance is Stance.NORMAL and index == 0 and protection.at_rest(s)
         yield HeldStandby(s.change.unit, s.terms.priority, worker, at_rest)
 
 
 def _apart(s: Situation, hosts: list[Host]) -> frozenset[str]:
-    """Workers that the unit's standby may be on: in another failure domain, if a worker is."""
+    """Workers that may hold the unit's standby: only workers in another failure domain, if there are any."""
     fit = {beat.worker: s.fit(beat) for beat in s.detector.alive()}
     fitting = [h.worker for h in hosts if h.worker != s.primary.worker and fit[h.worker] is Fit.EQUAL]
     domains = Domains(s.detector.zones(), s.detector.hosts())

@@ -1,12 +1,13 @@
 """Beginnings and ends of outages of units, for jobs with a query that has tentative results.
 
-It begins as soon as no copy of the unit can continue; the record is appended together with the one that places the unit
-again. A placement does not end it, and neither does the first frame of the new copy, which is one of the replay: it is
-over once the unit's leader has processed all that any unit of the job had processed before the failure (MECHANISMS
-P13), and what the newest unit had processed RECENT_US ago. It is also over once the unit is to run no more.
+An outage begins as soon as no copy of the unit can continue; its record is appended together with the record that
+places the unit again. Neither the placement nor the first frame of the new copy, which belongs to the replay, ends the
+outage. The outage is over once the unit's leader has processed all batches that any unit of the job had processed
+before the failure (MECHANISMS P13), and the newest batch that any unit had processed RECENT_US ago. It is also over
+once the unit is to run no more.
 
-The fidelity that a record states goes by the rates of the time before the first of the outages that are open, since
-those are rates without failure (MECHANISMS P1); where too little was heard, all streams count alike.
+The fidelity in a record follows the rates of the time before the first of the open outages, since those are rates
+without failure (MECHANISMS P1); if too few heartbeats were read, all streams count alike.
 
 Source: MECHANISMS P4, P12 and P13, docs/decisions/0168.
 """
@@ -34,22 +35,22 @@ from holdfast.services.recovery.core.unit.rules import blame, stranding
 from holdfast.services.recovery.core.unit.situation import Situation
 
 RECENT_US = 500_000
-"""A unit that lags behind the newest one by less has caught up: heartbeats differ by some of that."""
+"""A unit with a smaller lag behind the newest unit has caught up: the times of heartbeats differ by part of this."""
 DOUBT_US = 1_000_000
-"""A unit that was not placed since it is out is out for so long at least. Where one replica hears a worker and another
-does not, each would otherwise undo in every turn what the other one says."""
+"""Least time that a unit is out if no record has placed it since. Otherwise, if one replica reads the heartbeats of a
+worker and another does not, each replica would undo in every turn the record of the other."""
 
 
 @dataclass(slots=True)
 class _Job:
     """A job with a query that has tentative results.
 
-    topology: with the rates of before the outages.
-    units: by key, the names of those that may be out.
-    all_units: keys of all of the job.
-    reached: the newest batch that any unit had processed, at times up to RECENT_US ago.
-    proposed: by name, not read back yet.
-    since_us: by name and number, when this replica first saw the outage that is open.
+    topology: the job's streams, with the rates of the time before the open outages.
+    units: by key, the names of the units for which outages are recorded.
+    all_units: keys of all units of the job.
+    reached: times of up to RECENT_US ago, and the newest batch that any unit had processed then.
+    proposed: by name, the record that is not read back yet.
+    since_us: by name and number of an open outage, the time at which this replica first saw it.
     """
 
     plan: Plan
@@ -62,13 +63,13 @@ class _Job:
     since_us: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def fidelity(self, out: Iterable[str]) -> dict[str, float]:
-        """By query, with these units gone."""
+        """Returns the output fidelity of each query without these units, 0 to 1."""
         alive = self.topology.alive(set(self.topology.units).difference(out))
         found = of_queries(self.topology, alive)
         return {query: round(min(max(value, 0.0), 1.0), 6) for query, value in sorted(found.items())}
 
     def see(self, newest: int, now_us: int) -> int:
-        """The newest batch of RECENT_US ago, or of the first look since the outage began."""
+        """Returns the newest batch of RECENT_US ago, or of the first look since the outage began."""
         self.reached.append((now_us, newest))
         while len(self.reached) > 1 and now_us - self.reached[1][0] >= RECENT_US:
             self.reached.popleft()
@@ -78,7 +79,8 @@ class _Job:
 class Outages:
     """Outages of all jobs that run.
 
-    records: to append to `assignments`, until the shell takes them. news: records that count, until published.
+    records: records to append to `assignments`, until the shell takes them.
+    news: valid records, until published.
     """
 
     def __init__(self) -> None:
@@ -86,7 +88,7 @@ class Outages:
         self.records: list[Outage] = []
         self.news: list[Outage] = []
 
-    # -- what comes in ------------------------------------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------------------------------
 
     def admit(self, plan: Plan) -> None:
         asking = [units for query, units in needed(plan).items() if tentative(plan, query)]
@@ -107,7 +109,7 @@ class Outages:
                 known.measured.read(costs, now_us)
 
     def decided(self, record: Outage, valid: bool) -> None:
-        """A record was read. One that is not valid was overtaken."""
+        """Takes a record as read; an invalid record was overtaken by another one."""
         known = self._jobs.get(record.job_key)
         mine = None if known is None else known.proposed.get(record.unit)
         if known is not None and mine is not None:
@@ -118,23 +120,25 @@ class Outages:
             self.news.append(record)
 
     def withdrawn(self, record: Outage) -> None:
-        """Takes back a record that was not appended, as far as anybody knows."""
+        """Drops a proposed record that was, as far as is known, not appended."""
         known = self._jobs.get(record.job_key)
         if known is not None and known.proposed.get(record.unit) == record:
             del known.proposed[record.unit]
 
     def ended(self, record: Exit, assigned: Assigned) -> None:
-        """A worker has ended. If that was at tentative rows, nobody makes any more while these outages last."""
+        """Takes the exit of a worker. If it ended at tentative rows, no unit of the job makes any while these outages
+        last.
+        """
         for job in {job_key_of(at.unit) for at in record.at if at.what == LINE}:
             known, out = self._jobs.get(job), assigned.out(job)
             if known is not None and not any(one.banned for one in out.values()):
                 for name in [one for one in sorted(out) if one not in known.proposed][:1]:
                     self._propose(known, structs.replace(out[name], banned=True))
 
-    # -- what is due --------------------------------------------------------------------------------------------------
+    # -- records due --------------------------------------------------------------------------------------------------
 
     def look_at(self, situation: Situation, assigned: Assigned) -> None:
-        """Before a record about the unit is proposed: whether the unit is out from now on."""
+        """Proposes the beginning of an outage if the unit is out; called before a change of the unit is proposed."""
         unit = situation.change.unit
         known = self._jobs.get(job_key_of(unit))
         name = None if known is None else known.units.get(unit)
@@ -163,7 +167,7 @@ class Outages:
         detector: Detector,
         now_us: int,
     ) -> None:
-        """In each sweep: which outages are over."""
+        """Proposes the ends of the outages that are over; called in each sweep."""
         for key, known in self._jobs.items():
             out = assigned.out(key)
             if not out:
@@ -189,7 +193,7 @@ class Outages:
 
 
 def _newest(known: _Job, detector: Detector) -> int:
-    """The newest batch that any unit is known to have processed, those that failed among them."""
+    """Returns the newest batch that any unit is known to have processed, also a unit that has failed."""
     return max((copy.batch for unit in known.all_units for copy in detector.last_reports(unit)), default=0)
 
 
