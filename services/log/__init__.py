@@ -1,1 +1,1 @@
-"""The one door to Kafka: the `Log` protocol and its Kafka and memory implementations."""
+"""The only access to Kafka: the `Log` protocol, with its implementations on Kafka and in memory."""

@@ -1,7 +1,7 @@
-"""A Kafka in memory: what `holdfast try`, simulations and most tests run on.
+"""A Kafka in memory for `holdfast try`, simulations and most tests.
 
-One suite holds it and services/log/kafka/log.py to the same contract: tests/contract. What it leaves out:
-transactions take no offsets of their own, only partitions without a leader do not answer, and it belongs to one thread.
+One suite, tests/contract, holds this log and services/log/kafka/log.py to the same contract. The log in memory leaves
+out: offsets of a transaction's end, unanswered requests except to partitions without a leader, and use by threads.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from holdfast.services.log.record_sizes import CLIENT_BYTES, largest, sizes
 
 _CREATE_TIME = 1
 STRETCH = 64
-"""Records of a tail."""
+"""The number of records in a tail."""
 
 
 class MemoryMessage:
-    """A stored record; its methods are those of confluent_kafka.Message."""
+    """A stored record with the methods of confluent_kafka.Message."""
 
     __slots__ = ("_headers", "_key", "_offset", "_time_ms", "_value")
 
@@ -53,7 +53,7 @@ class MemoryMessage:
 
 
 class _Gap(MemoryMessage):
-    """An offset without a record: on Kafka, a transaction's marker or what was aborted."""
+    """An offset without a record: on Kafka, a transaction's marker or an aborted record."""
 
     __slots__ = ()
 
@@ -89,10 +89,11 @@ class _Stored:
 
 
 class MemoryLog:
-    """Implements Log. time_ms gives the timestamp of records that come without one.
+    """Implements Log.
 
-    away: partitions whose leader is: what is asked of one is Retriable, what is appended waits, and readers get
-    nothing, nor an end, until it is back. Others are served meanwhile, and metadata name all.
+    time_ms: returns the timestamp of a record that has none.
+    away: partitions without a leader. Requests about them raise Retriable, appends wait, and readers get neither
+        records nor an end until the leader is back. Other partitions are served, and metadata name all partitions.
     """
 
     def __init__(self, time_ms: Callable[[], int]) -> None:
@@ -113,7 +114,7 @@ class MemoryLog:
                 self._ids[spec.name] = f"id-{self._made}"
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Adds partitions until it has so many, as an operator of Kafka may."""
+        """Adds partitions until the topic has this number, as an operator of Kafka may do."""
         stored = self._topics[topic]
         stored += [_Stored() for _ in range(partitions - len(stored))]
 
@@ -179,7 +180,7 @@ class MemoryLog:
         return self.find(partition) is not None
 
     def find(self, partition: Partition) -> _Stored | None:
-        """None: it does not exist."""
+        """Returns the partition; None if it does not exist."""
         topic, index = partition
         partitions = self._topics.get(topic, ())
         return partitions[index] if 0 <= index < len(partitions) else None
@@ -190,13 +191,13 @@ class MemoryLog:
         return stored
 
     def led(self, partition: Partition) -> _Stored:
-        """A partition that answers."""
+        """Returns the partition. Raises Retriable if it has no leader or does not exist."""
         if self.away and partition in self.away:
             raise Retriable(f"{partition}: its leader is away")
         return self.stored(partition)
 
     def route(self, topic: str, key: bytes | None) -> Partition:
-        """The partition to which Kafka's murmur2 sends a key; records without one all go to the first partition."""
+        """Returns the partition to which murmur2 sends a key; records without a key go to the first partition."""
         partitions = self._topics.get(topic)
         if not partitions:
             raise Retriable(f"{topic} does not exist")
@@ -207,7 +208,7 @@ class MemoryLog:
         return Partition(topic, murmur2(key, len(partitions)))
 
     def every(self, topic: str) -> Iterable[Partition]:
-        """Partitions to which a record may go that its key routes."""
+        """Partitions that a routed record may reach; empty while all partitions have a leader."""
         self.route(topic, None)
         return (Partition(topic, index) for index in range(len(self._topics[topic]))) if self.away else ()
 
@@ -219,18 +220,18 @@ class MemoryLog:
         headers: Headers | None,
         timestamp_ms: int | None = None,
     ) -> int:
-        """Appends one record and returns its offset."""
+        """Appends a record; returns its offset."""
         where = self.route(partition.topic, key) if partition.index < 0 else partition
         time_ms = self._time_ms() if timestamp_ms is None else timestamp_ms
         return self.stored(where).append(time_ms, value, key, headers)
 
     def skip(self, partition: Partition) -> None:
-        """Leaves an offset without a record."""
+        """Appends an offset without a record."""
         stored = self.stored(partition)
         stored.messages.append(_Gap(stored.end, self._time_ms(), None, None, None))
 
     def too_large(self, rows: Iterable[Rows]) -> str:
-        """The topic that does not take one of its rows; empty: there is none."""
+        """Returns the topic that refuses one of its rows because of its size; empty if every topic takes its rows."""
         for one in rows:
             limit = self._configs.get(one.topic, {}).get("max.message.bytes", CLIENT_BYTES)
             most = min(int(limit), CLIENT_BYTES)
@@ -246,8 +247,8 @@ class MemoryLog:
 
 
 _GENERATIONS = itertools.count(1)
-"""Numbers for all readers of the process: a partition may go from one to another, and records of the first are old
-then.
+"""Numbers for all readers of the process: when a partition moves to another reader, records of the first reader are
+outdated.
 """
 
 
@@ -281,7 +282,7 @@ class MemoryReader:
         self._silent.difference_update(partitions)
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """Never waits. Partitions take turns when there is more than max_messages."""
+        """Reads without a wait. Partitions take turns when they hold more than max_messages."""
         self._raise_first()
         chunks: list[Chunk] = []
         left = max_messages
@@ -314,22 +315,22 @@ class MemoryReader:
         self._errors.pop(partition, None)
 
     def _raise_first(self) -> None:
-        """Each error is raised once, and not while records of other partitions would be lost with it."""
+        """Raises each error once, and only when no records of other partitions would be lost with it."""
         if self._errors:
             raise self._errors.pop(next(iter(self._errors)))
 
     def _wanted(self) -> list[Partition]:
-        """The partitions to look at."""
+        """The assigned partitions, in the order in which `poll` reads them."""
         return list(self._positions)
 
     def _visible(self, partition: Partition, end: int) -> int:
-        """The end up to which the partition can be read now: here at once its own."""
+        """The end up to which the partition can be read now; in memory every record is visible at once."""
         return end
 
     def _read(self, partition: Partition, stored: _Stored, count: int) -> Chunk | None:
         position, end = self._positions[partition], stored.end
         if position == end and self._ended.get(partition) == end:
-            return None  # nothing has come since: so it is nearly always
+            return None  # nothing has come since the last poll, which is the usual case
         if not stored.start <= position <= end:
             self._silent.add(partition)
             self._errors[partition] = _gone(partition, position, stored)
@@ -406,7 +407,7 @@ class MemoryAppender:
 
 
 class MemoryTransactor:
-    """Implements Transactor: the last to start holds the id."""
+    """Implements Transactor: the transactor that started last holds the id."""
 
     def __init__(self, log: MemoryLog, transactional_id: str) -> None:
         self._log = log
@@ -427,7 +428,7 @@ class MemoryTransactor:
             self._over = InvalidRecord(f"{self._id}: {refused} refuses a row (MSG_SIZE_TOO_LARGE)")
         if self._over is not None:
             raise InvalidRecord(*self._over.args)
-        for one in rows:  # all or nothing: a row for what does not exist is found before the first is stored
+        for one in rows:  # all or nothing: a missing topic is found before the first row is stored
             for index in {-1} if one.partitions is None else set(one.partitions):
                 for where in self._log.every(one.topic) if index < 0 else (Partition(one.topic, index),):
                     self._log.led(where)

@@ -1,4 +1,4 @@
-"""The one way in which a process gets its Log: Kafka, sealed where the cluster has a secret."""
+"""The only way in which a process opens its Log: Kafka, sealed if the cluster has a secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.services.log.seal.sealed import Gate, SealedLog
 from holdfast.services.log.seal.secret import OFF, SECRET, SECRET_FILE, is_said, keyring
 
 FIRST_STRETCH, LOOKED_AT = 64, 16_384
-"""Events at the end of the log, first and at most; strangers' do not matter while one of them is the cluster's."""
+"""Events checked at the end of the log, first and at most; one event of the cluster suffices among strangers' ones."""
 _SIGNED = (
     "the records of cluster '{prefix}' are sealed with a secret, and {without}: set the one of the cluster, with "
     f"{SECRET_FILE} or {SECRET}"
@@ -38,22 +38,25 @@ _log = get_logger()
 
 
 class SecretDiffers(HoldfastError):
-    """This process and its cluster would not believe each other's records."""
+    """This process and its cluster would not accept each other's records, because their secrets differ."""
 
 
 class KafkaDoor(SealedLog):
-    """A SealedLog on Kafka, with what only Kafka has. reporter: the name of a service that reports what it refuses."""
+    """A SealedLog on Kafka, with the methods that only Kafka has.
+
+    reporter: the name of the service that reports refused records; empty for a process that reports none.
+    """
 
     def __init__(self, log: KafkaLog, topics: ClusterTopics, keys: Keyring, reporter: str = "") -> None:
         self._kafka, self._events, self._reporter = log, Partition(topics.events, 0), reporter
         super().__init__(log, topics, keys, self._report if reporter else _say_nothing)
 
     def start_group(self, group: str, positions: Mapping[Partition, int]) -> None:
-        """Sets where a consumer group that has no members yet begins to read. Raises Retriable."""
+        """Sets the positions at which a consumer group without members begins to read. Raises Retriable."""
         self._kafka.start_group(group, positions)
 
     def _report(self, event: Event) -> None:
-        """In a thread of its own: the reader that met the record must not wait."""
+        """Publishes the event in a thread of its own: the reader that found the record must not wait."""
         _log.warning(event.kind, detail=event.detail)
         threading.Thread(target=self._publish, args=(event,), name="refusals", daemon=True).start()
 
@@ -64,24 +67,24 @@ class KafkaDoor(SealedLog):
 
 
 def _say_nothing(event: Event) -> None:
-    """For commands and supervisors, which publish no refusals: the services do."""
+    """Publishes nothing: commands and supervisors leave reports of refusals to the services."""
 
 
 def open_log(bootstrap_servers: str, prefix: str, name: str, *, report: bool = False) -> KafkaLog | KafkaDoor:
-    """The door of a process of the cluster `prefix`, with the client settings and the secret of its environment.
+    """Opens the log of a process of the cluster `prefix`, with the client settings and secret of its environment.
 
     Args:
-        report: what is refused becomes an event of the cluster: for services.
+        report: true if a refused record becomes an event of the cluster, as for services.
 
     Raises:
-        SecretUnusable: of the settings.
+        SecretUnusable: the settings of the secret are wrong.
     """
     keys, log = keyring(), KafkaLog(bootstrap_servers, client_settings(), name)
     return log if keys is None else KafkaDoor(log, ClusterTopics(prefix), keys, name if report else "")
 
 
 def open_waiting(bootstrap_servers: str, prefix: str, name: str, patience: Patience) -> Log:
-    """The door of a command: it waits for leaders that are away, and refuses in silence, because the services report.
+    """Opens the log of a command, which waits for absent leaders and does not report refused records: services do.
 
     Raises SecretUnusable.
     """
@@ -90,22 +93,23 @@ def open_waiting(bootstrap_servers: str, prefix: str, name: str, patience: Patie
 
 
 def expect_secret(log: Log, topics: ClusterTopics) -> None:
-    """Looks whether the last events of the cluster are such as this process believes, and writes.
+    """Checks that this process accepts the last events of the cluster, and that the cluster would accept its events.
 
-    Otherwise it would hear nothing, nobody would hear it, and it would wait for ever. Raises SecretDiffers, Retriable.
+    With different secrets the process would wait forever, because each side drops the other's records. Raises
+    SecretDiffers, Retriable.
     """
     partition = Partition(topics.events, 0)
     raw = log.raw if isinstance(log, SealedLog) else log
     place = log.gate.place(partition) if isinstance(log, SealedLog) else None
     if place is None and is_said():
-        return  # off, and the settings say so
+        return  # the settings turn seals off
     start, end = (raw.offsets([partition], at)[partition] for at in ("start", "end"))
     stretch, begin, faults = FIRST_STRETCH, end, set[Fault | None]()
     while begin > start and stretch <= (LOOKED_AT if place is not None else FIRST_STRETCH):
         begin, stretch = max(start, end - stretch), stretch * 4
         faults = {_fault(place, message) for message in raw.scan(partition, begin)}
         if None in faults and place is not None:
-            return  # one of ours is enough; without a secret there is to be no seal at all
+            return  # one record of the cluster is enough; without a secret no record may carry a seal
     if faults <= {None}:
         return
     if Fault.FOREIGN in faults:
@@ -115,7 +119,9 @@ def expect_secret(log: Log, topics: ClusterTopics) -> None:
 
 
 def look_at_secret(log: Log, topics: ClusterTopics) -> None:
-    """The same for services, which continue: a flood of a stranger's events must not keep them from starting."""
+    """Checks the secret as `expect_secret` and logs a difference: a stranger's events must not
+    stop a service's start.
+    """
     try:
         expect_secret(log, topics)
     except SecretDiffers as error:
@@ -125,12 +131,12 @@ def look_at_secret(log: Log, topics: ClusterTopics) -> None:
 
 
 def refused_by(log: Log) -> Callable[[], dict[str, int]]:
-    """Records that the log itself refuses, for want of the cluster's seal, by topic."""
+    """Returns a function that counts, by topic, the records refused for lack of the cluster's seal."""
     return log.refusals.most if isinstance(log, SealedLog) else dict
 
 
 def gate(log: Log) -> Gate | None:
-    """The check by which processes with their own Kafka client judge records; None where every record counts."""
+    """The check of seals for processes with a Kafka client of their own; None where every record counts."""
     return log.gate if isinstance(log, SealedLog) else None
 
 

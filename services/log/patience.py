@@ -1,4 +1,4 @@
-"""Patience: how long a command waits for Kafka, what it says to the person, and what the error says in the end."""
+"""Patience of a command: the time that it waits for Kafka, its messages meanwhile, and the error at the end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Protocol, Self, TypeVar
 from holdfast.services.kernel.errors import Forbidden, Retriable, TopicGone
 
 FIRST_WORD_S = 1.0
-"""After so long without an answer the person is told what the command waits for."""
+"""Seconds without an answer after which the command reports the cause of its wait."""
 LOOK_AGAIN_S = 0.2
 PATIENCE_S = 30.0
 SETTING = "HOLDFAST_COMMAND_PATIENCE_S"
 
 _FINAL = (Forbidden, TopicGone)
-"""Errors that a person mends, not time."""
+"""Errors that a person must mend; they do not pass with time."""
 _T = TypeVar("_T")
 
 
@@ -34,9 +34,11 @@ def _timer(seconds: float, call: Callable[[], None]) -> _Timer:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Patience of a call, in seconds, and the messages meanwhile. say: may be called by another thread.
+    """The limits of a call's wait, in seconds, and the messages meanwhile.
 
-    clock_s, sleep, timer: of tests.
+    limit_s: the longest wait for an answer.
+    say: shows a message to the person; may be called by another thread.
+    clock_s, sleep, timer: replaced in tests.
     """
 
     limit_s: float
@@ -46,11 +48,12 @@ class Patience:
     timer: Callable[[float, Callable[[], None]], _Timer] = _timer
 
     def ask(self, what: str, call: Callable[[], _T], retry: type[Retriable] = Retriable) -> _T:
-        """The answer. Raises Retriable once the limit is over, and at once what time does not mend.
+        """Returns the answer of `call`. Raises Retriable when the limit is over, and errors that time does not mend at
+        once.
 
         Args:
-            what: is waited for: "Kafka to ...". retry: of these errors nothing was done, so that the call may be
-                made again.
+            what: the awaited action, for messages: "Kafka to ...".
+            retry: errors after which nothing was done, so that the call may be made again.
         """
         with Wait(self, what) as wait:
             while True:
@@ -61,7 +64,7 @@ class Patience:
 
 
 class Wait:
-    """A wait: from its begin, or from the last progress, to the first word and to the limit. Told in one thread."""
+    """A wait from its begin, or from the last progress, to the first message and to the limit; used by one thread."""
 
     def __init__(self, patience: Patience, what: str) -> None:
         self._patience, self._what = patience, what
@@ -83,15 +86,17 @@ class Wait:
                 self._timer.cancel()
 
     def begin(self) -> None:
-        """Waits from now on: also after progress."""
+        """Starts the wait, or starts it again after progress."""
         self._since_s = self._patience.clock_s()
 
     def rest(self) -> None:
-        """The caller has its answer, and does something else until the next `begin`."""
+        """Pauses the wait: the caller has its answer and works until the next `begin`."""
         self._since_s = None
 
     def still(self, error: Retriable) -> None:
-        """There is no answer yet. Raises what the person is to read once more patience is of no use."""
+        """Notes that there is no answer yet. Raises the final error when the limit is over or time does not mend the
+        error.
+        """
         if isinstance(error, _FINAL):
             raise error
         self._reason = str(error)
@@ -105,7 +110,7 @@ class Wait:
             self._say()
 
     def again(self, error: Retriable) -> None:
-        """The same; pauses before the next try."""
+        """Notes that there is no answer yet, as `still` does, and pauses before the next try."""
         self.still(error)
         self._patience.sleep(LOOK_AGAIN_S)
 
@@ -119,7 +124,9 @@ class Wait:
                 self._timer.start()
 
     def _look(self) -> None:
-        """In the timer's thread: a call that gives no answer is not over, so that `still` is not called."""
+        """Runs in the timer's thread: reports a call without an answer. Its wait is not
+        over, so `still` is not called.
+        """
         waited_s = self._waited_s()
         if waited_s >= FIRST_WORD_S:
             self._say()

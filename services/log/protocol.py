@@ -1,18 +1,18 @@
-"""`Log`: all that the product asks of Kafka, so that memory and simulation can stand in for it.
+"""`Log`: the whole interface to Kafka, so that memory and simulation can replace Kafka.
 
 Every method may raise `Retriable` when the broker does not answer. Appenders, readers and transactors are each used by
 one thread at a time.
 
-What a client says is checked before it counts (services/log/answers.py); tests/contract/test_leaders.py and
-tests/unit/log/test_hostile_answers.py hold what follows. A partition's leader may be
+A client's answers are checked before they count (services/log/answers.py); tests/contract/test_leaders.py and
+tests/unit/log/test_hostile_answers.py hold the rules below. A partition's leader may be
 
-- away: what is asked of the partition is Retriable, within 5 s, never a value. Appends wait. Readers get neither
-  records nor an end. Metadata name the topic and all its partitions. Other partitions are served.
-- moved: the same call finds the new leader, or is Retriable. A leader that does not know yet what was committed is
-  asked again: no end lies below one that this process has read, learned, or had acknowledged.
-- fenced, or cut off: an answer that is behind is asked again, with fresh metadata.
-- without what it had: an end that stays below a known one, a trim above the end, and a read from behind the end are a
-  truncated log: StateCorrupted, once for each time it is found.
+- away: a request about the partition raises Retriable within 5 s and never returns a value. Appends wait. Readers get
+  neither records nor an end. Metadata name the topic and all its partitions. Other partitions are served.
+- moved: the same call finds the new leader, or raises Retriable. A leader that does not know yet which records are
+  committed is asked again: no end is below an end that this process has read, learned, or had acknowledged.
+- fenced, or cut off: an outdated answer is asked for again, with fresh metadata.
+- without its former records: an end that stays below a known end, a trim above the end, and a read from behind the end
+  mean a truncated log: StateCorrupted, once for each time that this is found.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Delivered = Callable[[Exception | None, int], None]
 
 
 class Message(Protocol):
-    """A record as read. The methods are those of confluent_kafka.Message, so that none needs to be wrapped."""
+    """A record as it is read, with the methods of confluent_kafka.Message, so that no record needs a wrapper."""
 
     def value(self) -> bytes | None: ...
     def key(self) -> bytes | None: ...
@@ -46,9 +46,9 @@ class Message(Protocol):
 class Chunk:
     """Consecutive records of one partition, in offset order (offsets may have gaps).
 
-    end: the offset at which the reader met the end of the partition behind these records, None if it did not. Never
-        below the position, nor below an end that is known, as long as more may come.
-    generation: the partition's seek generation; `Reader.current` says whether a seek has outdated the chunk.
+    end: the offset of the partition's end if the reader reached the end behind these records, else None. The end is
+        never below the position, nor below a known end while more records may come.
+    generation: the partition's seek generation; `Reader.current` returns false once a seek has outdated the chunk.
     """
 
     partition: Partition
@@ -61,14 +61,14 @@ class Reader(Protocol):
     """Reads assigned partitions, read_committed. A position below the log start raises `PositionGone` at poll."""
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
-        """Adds partitions (or moves ones that it has) to be read from the given offsets; not paused."""
+        """Adds partitions, or moves assigned ones, to be read from the given offsets; they are not paused."""
         ...
 
     def unassign(self, partitions: Iterable[Partition]) -> None: ...
     def pause(self, partitions: Iterable[Partition]) -> None: ...
     def resume(self, partitions: Iterable[Partition]) -> None: ...
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """Waits up to timeout_s for a first record or end, then returns what is there, up to max_messages."""
+        """Waits up to timeout_s for a first record or end, then returns the available records, up to max_messages."""
         ...
 
     def current(self, chunk: Chunk) -> bool:
@@ -79,7 +79,7 @@ class Reader(Protocol):
 
 
 class Appender(Protocol):
-    """Appends in order a partition, idempotently, acknowledged by all replicas."""
+    """Appends records idempotently, in order within a partition, acknowledged by all replicas."""
 
     def append(
         self,
@@ -91,7 +91,7 @@ class Appender(Protocol):
         timestamp_ms: int | None = None,
         done: Delivered | None = None,
     ) -> None:
-        """Queues a record; partition.index -1 lets the key choose (murmur2). Blocks only while the queue is full."""
+        """Queues a record; with partition.index -1 its key decides (murmur2). Blocks only while the queue is full."""
         ...
 
     def poll(self) -> None:
@@ -99,7 +99,7 @@ class Appender(Protocol):
         ...
 
     def flush(self, timeout_s: float) -> None:
-        """Waits for all answers; raises Retriable if some are missing after timeout_s, or the first delivery error."""
+        """Waits for all answers. Raises Retriable if some are missing after timeout_s, or the first delivery error."""
         ...
 
     def close(self) -> None: ...
@@ -107,9 +107,11 @@ class Appender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records for one topic, by column. partitions None: each key chooses (murmur2).
+    """Records for one topic, by column.
 
-    headers: of every record; own_headers: behind these, of each.
+    partitions: index of each record's partition; None: each key decides (murmur2).
+    headers: headers of every record.
+    own_headers: further headers of each record, behind `headers`.
     """
 
     topic: str
@@ -130,7 +132,7 @@ class Transactor(Protocol):
     """Exactly-once writes under one transactional id. All calls block."""
 
     def connect(self) -> None:
-        """Does in advance what of `start` harms nobody; not a must, and never an error."""
+        """Does the harmless part of `start` in advance; optional, and never an error."""
         ...
 
     def start(self) -> None:
@@ -142,12 +144,12 @@ class Transactor(Protocol):
 
         Raises:
             Fenced: another holder has started; nothing was committed.
-            Indefinite: it may or may not be committed; only a new Transactor's start() and a read of the position say.
-            InvalidRecord: a topic does not take batches as large as one of these; nothing was committed.
-            Refused: Kafka does not take it for another reason; nothing was committed.
-            Retriable: it was aborted.
+            Indefinite: the outcome is unknown; only a new Transactor's start() and a read of the position decide it.
+            InvalidRecord: a topic refuses a batch of this size; nothing was committed.
+            Refused: Kafka refuses the transaction for another reason; nothing was committed.
+            Retriable: the transaction was aborted.
 
-        After each of them the next commit needs a start() first.
+        After each of these errors the next commit needs a start() first.
         """
         ...
 
@@ -160,10 +162,10 @@ At = Literal["start", "end"] | int
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A topic as a broker knows it. id: of this topic and no other, also of one that had the same name before.
+    """A topic as a broker describes it; a broker that lags may list fewer partitions, or a former topic of that name.
 
-    A broker that lags behind the others may still list fewer partitions, or the former topic of that name.
-
+    id: identity of this topic; a former topic of the same name has another id.
+    partitions: number of partitions.
     in_sync: replicas that have every record, of the partition with the fewest; None: not known.
     """
 
@@ -173,41 +175,41 @@ class Described:
 
 
 class Log(Protocol):
-    """A Kafka cluster, or what stands in for one."""
+    """A Kafka cluster, or its replacement in memory or in a simulation."""
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
-        """Creates what is missing; existing topics stay as they are. Returns once they can be used."""
+        """Creates the missing topics; existing topics stay as they are. Returns once the topics can be used."""
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes those that exist."""
+        """Deletes the topics that exist."""
         ...
 
     def topics(self, needed: Iterable[str] = ()) -> dict[str, int]:
-        """Partition counts by topic name, internal topics left out; never 0.
+        """Partition counts by topic name, without internal topics; never 0.
 
         Args:
-            needed: names whose absence is to be certain. Kafka's controller is asked for those that no broker listed.
-                Raises Retriable if it still exists.
+            needed: names whose absence must be certain. Kafka's controller is asked for the names that no broker
+                listed. Raises Retriable if such a topic exists.
         """
         ...
 
     def describe(self, topics: Iterable[str]) -> dict[str, Described]:
-        """Descriptions of those of the topics that exist; one is left out only if its absence is certain, see
+        """Descriptions of the existing topics among these; a topic is left out only if its absence is certain, see
         `topics`.
         """
         ...
 
     def config(self, topic: str) -> dict[str, str]:
-        """Settings of a topic; empty if who was asked knows of none of that name, which may be old news."""
+        """Settings of a topic; empty if the asked broker knows no topic of that name, which may be outdated."""
         ...
 
     def configure(self, topics: Iterable[TopicSpec]) -> None:
-        """Changes those settings of topics that are named and not as they say; the others stay."""
+        """Changes the named settings of topics where they differ; other settings stay."""
         ...
 
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
-        """Offsets of the partitions, never negative. A time after the last record gives the end."""
+        """Offsets of the partitions, never negative. For a time after the last record: the end."""
         ...
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
@@ -215,39 +217,45 @@ class Log(Protocol):
         ...
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
-        """Every committed record from `start` (default: log start) to the end as it is at the call.
+        """Every committed record from `start` (default: log start) to the end at the time of the call.
 
-        Raises PositionGone for a start below the log's, or behind its end.
+        Raises PositionGone for a start below the log's start or behind its end.
         """
         ...
 
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
         """The last committed record, found by reading ever larger stretches from the end.
 
-        None only if it is known that there is none: all that lies between start and end are ends of transactions.
+        None only if it is certain that no record exists: all offsets between start and end are ends of transactions.
 
         Args:
-            settled: a transactor that nobody else's id shares the partition with has just started, so no transaction
-                may be open there. Raises Torn when one is.
+            settled: true if no transaction may be open in the partition, because its only transactor has just started.
+                Raises Torn if one is open.
         """
         ...
 
     def tail(self, partition: Partition, settled: bool = False) -> Sequence[Message]:
-        """The last record, found in the same way, behind those of its stretch. In a sealed log, where a stranger has
-        written within that stretch: behind all that count.
+        """The records of the last stretch, the last record at the end, found as by `last`.
+
+        In a sealed log with a stranger's records in that stretch: all records that count.
         """
         ...
 
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:
-        """on_demand: it fetches again only once all that it has was taken: one that is seldom polled asks seldom.
+        """Opens a reader.
 
-        patient: what comes may come a tenth of a second late, with what has come meanwhile.
+        on_demand: the reader fetches again only once all fetched records are taken: a reader that polls rarely asks
+            rarely.
+        patient: records may arrive a tenth of a second late, together with later ones.
         """
         ...
 
     def appender(self, name: str) -> Appender: ...
     def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> Transactor:
-        """batch_bytes: of the largest batch of records that it makes of several; None: as large as usual."""
+        """Opens a transactor.
+
+        batch_bytes: largest batch of several records in bytes; None: the library's usual size.
+        """
         ...
 
     def close(self) -> None: ...

@@ -1,7 +1,7 @@
 """Size of a record to Kafka: a topic refuses a batch of records above its max.message.bytes.
 
-A record that is larger than that makes up a batch alone. So its size there says, to the byte, whether a topic can take
-it at all. Both assume that the producer does not compress.
+A larger record fills a batch alone. Its size in that batch decides, to the byte, whether a topic can take it at all.
+Both assume that the producer does not compress.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from itertools import repeat
 from holdfast.services.log.protocol import Headers, Rows
 
 CLIENT_BYTES = 16 * 1024 * 1024 - 256
-"""Largest record that the Kafka client takes, whatever the topic does."""
+"""Largest record in bytes that the Kafka client takes, whatever the topic takes."""
 _BATCH_HEADER = 61
 """Size of the header of a batch of records, format 2. Source: kafka.apache.org/documentation/#recordbatch."""
 
 
 def largest(rows: Rows) -> int:
-    """Bytes that no row of these exceeds, as a batch of records that it alone makes up."""
+    """Upper bound of the bytes of each row, as a batch that holds this row alone."""
     if not rows.values:
         return 0
     value = max(len(one) if one is not None else 0 for one in rows.values)
@@ -29,11 +29,11 @@ def largest(rows: Rows) -> int:
 
 
 _COUNT = 4
-"""Most bytes by which the numbers of headers of two records differ."""
+"""Largest difference in bytes between the encoded numbers of headers of two records."""
 
 
 def sizes(rows: Rows) -> Iterator[int]:
-    """Bytes of each row, as a batch of records that it alone makes up."""
+    """Bytes of each row, as a batch that holds this row alone."""
     keys = rows.keys or repeat(None, len(rows.values))
     own = rows.own_headers or repeat((), len(rows.values))
     for value, key, headers in zip(rows.values, keys, own, strict=True):
@@ -41,10 +41,12 @@ def sizes(rows: Rows) -> Iterator[int]:
 
 
 def size_alone(value: int, key: int | None, rows: Rows, own: Headers = ()) -> int:
-    """Bytes of a batch that holds one record, to the byte: what a broker compares with max.message.bytes.
+    """Bytes of a batch that holds one record, to the byte: a broker compares this size with max.message.bytes.
 
     Args:
-        value, key: their lengths; None: no key. rows: for the headers of every record. own: headers of this one.
+        value, key: their lengths in bytes; key None: no key.
+        rows: source of the headers that every record has.
+        own: headers of this record alone.
     """
     headers = [*(rows.headers or ()), *own]
     body = 3 + _prefixed(value) + (1 if key is None else _prefixed(key)) + _varint(len(headers)) + _size(headers)
@@ -60,5 +62,5 @@ def _prefixed(length: int) -> int:
 
 
 def _varint(number: int) -> int:
-    """Bytes of a number that is not negative; Kafka doubles it, for the sign."""
+    """Encoded bytes of a number that is not negative; Kafka doubles the number, for the sign."""
     return max(1, -(-(2 * number).bit_length() // 7))

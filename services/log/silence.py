@@ -1,7 +1,7 @@
-"""Silence: how long a reader has waited in its own calls while nothing came.
+"""Silence: the time that a reader has waited in its own calls without an answer.
 
 A generator that compares a clock with a deadline counts the time that its caller takes between two records. The caller
-may take as long as it likes, so only the waits themselves are measured.
+may take any time, so only the waits themselves are measured.
 """
 
 from __future__ import annotations
