@@ -1,1 +1,1 @@
-"""Faust: records reach a core in the event loop of the frame's stream library."""
+"""Faust: records reach a core in the event loop of the Faust stream library."""

@@ -1,7 +1,7 @@
 """A Faust app whose agents feed records to a core, in the event loop.
 
 Source: PROTOCOL 1: every replica is a consumer group of its own and reads everything from the start, unless its group
-learned where to continue (catching_up.py).
+    has positions at which to continue (catching_up.py).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Passed = Callable[[Partition, int], None]
 
 
 class _NoTables(TableManager):
-    """Faust gives tables a second to be declared before it reads anything; there are none."""
+    """Faust waits a second for declarations of tables before it reads; this app has no tables and does not wait."""
 
     async def sleep(self, n: Seconds) -> None:
         pass
 
 
 class _App(faust.App):
-    """Faust makes directories for tables, below the user's; there are none."""
+    """Faust makes directories for tables in the user's directory; this app has no tables and makes none."""
 
     def _create_directories(self) -> None:
         pass
@@ -50,17 +50,18 @@ def make_app(
     passed: Passed,
     gate: Gate | None = None,
 ) -> faust.App:
-    """An app with an agent for each topic. kinds: their names. An error in `read` ends the app.
+    """An app with an agent for each topic. An error in `read` ends the app.
 
-    gate: says which records count; where one does not, `passed` is called instead of `read`.
+    kinds: names of the agents, by partition.
+    gate: decides which records count; for a refused record `passed` is called instead of `read`.
     """
     app = _App(
         name,
         broker=[f"aiokafka://{server.strip()}" for server in bootstrap_servers.split(",")],
         broker_credentials=credentials(client_settings),
-        # It keeps nothing, needs no topics of its own, and nobody calls it.
+        # The app keeps no state, needs no topics of its own, and serves no requests.
         store="memory://",
-        datadir=os.curdir,  # it is only there; to ask for the directory of temporary files writes one
+        datadir=os.curdir,  # any existing directory; asking for the one of temporary files writes a file
         topic_disable_leader=True,
         topic_allow_declare=False,
         web_enabled=False,
@@ -79,12 +80,12 @@ def every(
     work: Callable[[], Awaitable[None]],
     rest: Callable[[float, float], float] | None = None,
 ) -> None:
-    """Calls it again and again while the app runs; an error ends the app. What came too late is left out.
+    """Calls `work` repeatedly while the app runs; an error ends the app. Calls that are overdue are skipped.
 
-    rest: from the interval and the clock of the machine, seconds until the next call; None: the interval, less what the
-    call took.
+    rest: returns the seconds until the next call, from the interval and the machine's clock; None: the interval less
+        the duration of the call.
 
-    Faust's own timer makes three tasks for each call, which is most of what a service at rest would do.
+    Faust's own timer makes three tasks for each call, which is most of the work of an idle service.
     """
 
     async def repeat() -> None:

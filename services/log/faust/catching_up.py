@@ -1,7 +1,7 @@
 """A Faust app that starts late reads the backlog of its topics in bulk, before its agents read.
 
 Source: PROTOCOL 0, 1 and 5. Measured, agents take 0.3 ms a record, and a scan 0.01: 150,000 assignments took a
-controller 45 s, and the heartbeats that the topic keeps a replica 10 s. Meanwhile they decide nothing.
+    controller 45 s, and the heartbeats in the topic a replica 10 s, without a decision meanwhile.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ _log = get_logger()
 
 
 def recent(log: Log, heartbeats: Partition, history_ms: int) -> dict[Partition, int]:
-    """Offset at which heartbeats of so long ago begin. Raises Retriable."""
+    """Offset of the first heartbeat of the last `history_ms` milliseconds. Raises Retriable."""
     return log.offsets([heartbeats], int(time.time() * 1000) - history_ms)
 
 
 def catch_up(log: Log, begins: Mapping[Partition, int], feed: Feed) -> dict[Partition, int]:
-    """Feeds all that is there, partition by partition; returns where reading continues. Raises Retriable."""
+    """Feeds all present records, partition by partition; returns the offsets at which reading continues. Raises
+    Retriable.
+    """
     nexts = dict(begins)
     for partition, begin in begins.items():
         for message in log.scan(partition, begin):
@@ -48,22 +50,22 @@ def continue_group(
     passed: Passed,
     aged: Collection[Partition],
 ) -> Unbroken:
-    """Lets a consumer group without members continue there; what its agents are to call.
+    """Sets the positions of a consumer group without members; returns the callbacks for its agents.
 
-    Where Kafka does not answer the group reads everything, and what was fed already is dropped.
+    If Kafka does not answer, the group reads everything, and records that were fed already are dropped.
 
     Args:
-        aged: partitions whose records are deleted by age, whoever has read them.
+        aged: partitions whose records are deleted by age, read or not.
     """
     _start_group(log, group, nexts)
     return Unbroken(log, nexts, read, passed, aged=aged)
 
 
 class Unbroken:
-    """Between agents and their shell: what was fed is dropped, and no record that was trimmed is missed unnoticed.
+    """A filter between agents and their shell: drops records that were fed already, and notices trimmed records.
 
-    A consumer of Faust that is behind the log's start continues there without a word. Offsets that no record has, such
-    as those of a transaction's end, are no gap: only Kafka can say which of the two it is.
+    A Faust consumer below the log's start continues at the start without an error. Offsets without a record, such as a
+    transaction's end, are no gap: only Kafka's log start distinguishes the two.
     """
 
     def __init__(
@@ -73,12 +75,12 @@ class Unbroken:
         self._next = dict(nexts)
 
     def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """Raises PositionGone where records were trimmed that this process has not read."""
+        """Feeds a new record. Raises PositionGone if records were trimmed before this process read them."""
         if self._follows(partition, offset):
             self._read(partition, offset, timestamp_ms, value)
 
     def passed(self, partition: Partition, offset: int) -> None:
-        """A record that does not count."""
+        """Notes a record that does not count. Raises PositionGone as `read`."""
         if self._follows(partition, offset):
             self._passed(partition, offset)
 
@@ -93,7 +95,7 @@ class Unbroken:
 
 
 def _start_group(log: KafkaDoor | KafkaLog, group: str, nexts: Mapping[Partition, int]) -> None:
-    """The first group of a broker that has just started has no coordinator for a while."""
+    """Sets the group's positions; waits for its coordinator, which a broker that has just started lacks for a while."""
     deadline = time.monotonic() + COORDINATED_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""librdkafka's security properties, as Faust's Kafka client takes them.
+"""librdkafka's security properties, converted for Faust's Kafka client.
 
 Source: JOBS "the Kafka client's security settings (SASL, TLS) passed through".
 """
@@ -15,11 +15,11 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class UnknownSecurity(ValueError):
-    """A property that Faust's client has nothing for: says which, and what it takes."""
+    """A property without a counterpart in Faust's client; the message names it and the accepted values."""
 
 
 def credentials(settings: Mapping[str, str]) -> CredentialsT | None:
-    """None for plaintext. Raises UnknownSecurity."""
+    """The credentials for Faust's client; None for plaintext. Raises UnknownSecurity."""
     protocol = settings.get("security.protocol", "plaintext").upper()
     if protocol == "PLAINTEXT":
         return None

@@ -1,7 +1,7 @@
 """Heartbeats reach the event loop of a Faust app through a reader of their own.
 
-There are dozens a second, for ever: an agent takes 0.7 ms of CPU for each in two threads, this a tenth of it
-(docs/decisions/0107).
+Dozens of heartbeats arrive every second: an agent takes 0.7 ms of CPU for each in two threads, this reader a tenth of
+it (docs/decisions/0107).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.services.log.late.aged import poll_aged
 from holdfast.services.log.protocol import Log
 
 WAIT_S = 0.25
-"""Longest wait of the thread for records, and until it sees that the app stops."""
+"""Longest wait of the thread, in seconds, for records; the thread notices after it that the app stops."""
 
 
 def listen(
@@ -29,7 +29,9 @@ def listen(
     """Lets the app read partitions whose records are deleted by age, while it runs. An error in `read` ends the app.
 
     Args:
-        name: of the reader. begins: where reading begins, by partition. read: called in the event loop.
+        name: name of the reader.
+        begins: offset at which reading begins, by partition.
+        read: called in the event loop for each record.
         patient: see Log.reader.
     """
 
@@ -40,7 +42,7 @@ def listen(
 
 
 async def follow(log: Log, name: str, begins: Mapping[Partition, int], read: Read, *, patient: bool = False) -> None:
-    """Reads until it is cancelled. A thread waits for records; it waits again once the event loop has taken them."""
+    """Reads until it is cancelled. A thread waits for records; it waits again once the event loop has read them."""
     thread = ThreadPoolExecutor(1, thread_name_prefix=f"listen-{name}")
     beside = partial(asyncio.get_running_loop().run_in_executor, thread)
     reader, nexts = log.reader(name, patient=patient), dict(begins)

@@ -1,4 +1,4 @@
-"""Reading topics of which Kafka deletes old records by age while they are read."""
+"""Reads of topics whose old records Kafka deletes by age meanwhile."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from holdfast.services.log.protocol import Chunk, Log, Reader
 
 
 def poll_aged(reader: Reader, log: Log, aged: Collection[Partition], timeout_s: float) -> list[Chunk]:
-    """Polls like `reader.poll`; where records are gone, continues at the start of `aged`: they no longer matter.
+    """Polls as `reader.poll`; where records were deleted by age, reading continues at the start of `aged`.
+
+    Records that are deleted by age no longer matter.
 
     Args:
-        aged: partitions whose records are deleted by age. Of another one they were trimmed to a snapshot.
+        aged: partitions whose records are deleted by age. Records of other partitions are trimmed to a snapshot.
 
-    Raises PositionGone for another one: its reader does not know what it missed, and is to start again.
+    Raises PositionGone for another partition: its reader has missed records that it cannot name, and must start again.
     """
     try:
         return reader.poll(timeout_s)

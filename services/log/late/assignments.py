@@ -1,4 +1,4 @@
-"""Standings of units for a process that starts late: it begins at a snapshot of `assignments`.
+"""Standings of units for a process that starts late, from a snapshot of `assignments`.
 
 Source: PROTOCOL 1 and 8.
 """
@@ -21,7 +21,9 @@ FIRST_STRETCH = 4_096
 
 
 def read_standings(log: Log, partition: Partition) -> Standings:
-    """The state of every unit now; reading continues at its `next`. Raises Retriable, StateCorrupted, OtherFormat."""
+    """The present state of every unit; reading continues at its `next`. Raises Retriable,
+    StateCorrupted, OtherFormat.
+    """
     standings = read_late(log, partition, ASSIGNMENTS)
     if why := formats.too_old(standings.assigned.format):
         raise OtherFormat(why)
@@ -40,7 +42,7 @@ def _begin(snapshot: Snapshot | None) -> Standings:
 
 
 def _read(standings: Standings, message: Message) -> None:
-    """Leaves out what cannot be read, as every reader does."""
+    """Adds a record to the standings; a record that cannot be decoded is skipped, as by every reader."""
     with suppress(msgspec.DecodeError):
         standings.read(message.offset(), assignments.decode(message.value() or b""))
 

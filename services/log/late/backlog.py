@@ -1,6 +1,6 @@
-"""Backlog of a process: the records that were in its topics when it started and that it has yet to read.
+"""Backlog of a process: the records that were in its topics when it started and are not read yet.
 
-Source: PROTOCOL 0: a controller acts only once it knows what the logs said when it started.
+Source: PROTOCOL 0: a controller acts only once it has read the logs up to their ends at its start.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from holdfast.services.log.protocol import Log
 
 
 class Backlog:
-    """The partitions that have not been read to their end as it was at the start."""
+    """The partitions that are not yet read to their end at the time of the start."""
 
     def __init__(self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]) -> None:
         self._left = {partition: end for partition, end in ends.items() if end > starts[partition]}
 
     @classmethod
     def of(cls, log: Log, partitions: Iterable[Partition], begins: Mapping[Partition, int] | None = None) -> Backlog:
-        """begins: where reading begins, unless at the start."""
+        """The backlog of the partitions as of now.
+
+        begins: offsets at which reading begins, where it is not the partition's start.
+        """
         wanted = list(partitions)
         return cls(log.offsets(wanted, "start") | dict(begins or {}), log.offsets(wanted, "end"))
 
@@ -28,10 +31,12 @@ class Backlog:
         return list(self._left)
 
     def read(self, partition: Partition, offset: int) -> None:
-        """The record at this offset was read."""
+        """Notes that the record at this offset was read."""
         if offset + 1 >= self._left.get(partition, offset + 2):
             del self._left[partition]
 
     def trimmed(self, starts: Mapping[Partition, int]) -> None:
-        """Records below need not be read: Kafka drops heartbeats by age, and the others were fed already."""
+        """Drops records below the starts from the backlog: heartbeats were deleted by age, and the others were fed
+        already.
+        """
         self._left = {p: end for p, end in self._left.items() if end > starts.get(p, 0)}

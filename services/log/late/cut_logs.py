@@ -1,4 +1,4 @@
-"""Start of a reader of a job's cut log without a marker: the log's start, with the state that a snapshot there says.
+"""Start of a reader of a job's cut log without a marker: the log's start, with the state of a snapshot there.
 
 Source: PROTOCOL 3.
 """
@@ -23,7 +23,9 @@ from holdfast.services.log.protocol import Log
 
 
 def scan_cuts(log: Log, cut_log: Partition, start: int | None = None) -> Iterator[tuple[int, CutRecord]]:
-    """Offset and record of each that can be read; any other is as invalid as one that does not fit. As `Log.scan`."""
+    """Offset and record of each cut log record that can be decoded; the others are invalid for every reader. Raises as
+    `Log.scan`.
+    """
     for message in log.scan(cut_log, start):
         try:
             yield message.offset(), cuts.decode(message.value() or b"")
@@ -35,7 +37,7 @@ def cuts_base(log: Log, plan: Plan, cut_log: Partition) -> CutsSnapshot:
     """The state with which the cut log begins. Blocks.
 
     Raises:
-        StateCorrupted: it was trimmed, and holds no snapshot; or it is trimmed right now.
+        StateCorrupted: the log was trimmed and holds no snapshot, or it is trimmed right now.
         Retriable: Kafka does not answer.
     """
     start = log.offsets([cut_log], "start")[cut_log]
@@ -46,12 +48,14 @@ def cuts_base(log: Log, plan: Plan, cut_log: Partition) -> CutsSnapshot:
 
 
 def commit_base(log: Log, cut_log: Partition, operator: str, commits: Partition) -> tuple[int, Commit] | None:
-    """A valid commit with which a reader of a Spark operator's log may begin, and its offset; None: with the first.
+    """Offset of a valid commit at which a reader of a Spark operator's log may begin, and the commit.
 
-    The log is trimmed to a commit behind which a cut ends that a snapshot of the cut log names. Blocks.
+    None: the reader begins with the first commit. The log is trimmed to a commit at which a cut ends that a snapshot of
+        the cut log names. Blocks.
 
     Raises:
-        StateCorrupted: it was trimmed, and no snapshot names a commit that is left; PositionGone: trimmed right now.
+        StateCorrupted: the log was trimmed, and no snapshot names a commit that is left; PositionGone: trimmed right
+            now.
         Retriable: Kafka does not answer.
     """
     start = log.offsets([commits], "start")[commits]
@@ -66,7 +70,9 @@ def commit_base(log: Log, cut_log: Partition, operator: str, commits: Partition)
 
 
 def commit_at(log: Log, commits: Partition, offset: int) -> Commit:
-    """The commit that the cut log names. Blocks; raises StateCorrupted if it is not there, PositionGone, Retriable."""
+    """The commit at an offset that the cut log names. Blocks. Raises StateCorrupted if it is missing, PositionGone,
+    Retriable.
+    """
     for message in log.scan(commits, offset):
         value = message.value() or b""
         record = None if message.offset() != offset or is_frame(value) else decode_commit(value)
@@ -77,7 +83,7 @@ def commit_at(log: Log, commits: Partition, offset: int) -> Commit:
 
 
 def snapshot_at(log: Log, cut_log: Partition, upto: int) -> CutsSnapshot | None:
-    """The snapshot of the log as of this offset; None if it is not there. Blocks; raises PositionGone, Retriable."""
+    """The snapshot of the cut log as of this offset; None if there is none. Blocks. Raises PositionGone, Retriable."""
     for offset, record in scan_cuts(log, cut_log, upto):
         if isinstance(record, Snapshot) and record.state.upto == upto:
             return record.state

@@ -1,6 +1,7 @@
-"""Records of the users' topics that make up a batch, as the cut log says it.
+"""Records of the users' topics in a batch, by the cut log.
 
-Source: PROTOCOL 3. Asked when a batch ends every worker that does it, for people: nothing follows from the answer.
+Source: PROTOCOL 3. The records are reported to people when a batch ends every worker that processes it; no decision
+    depends on the answer.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from holdfast.services.log.late.cut_logs import scan_cuts
 from holdfast.services.log.protocol import Log
 
 STRETCHES = (256, 4_096, 65_536)
-"""Records before the end of the cut log that are read, more if it is not among them: a batch that ends its worker is
-one of the last."""
+"""Records read before the end of the cut log; the next number follows if the batch is not among them. A batch that ends
+its worker is one of the last.
+"""
 
 
 def records_of(log: Log, plan: Plan, cut_log: Partition, batch: int) -> str:
-    """Such as `flights[0] 120-179, flights[1] 88-140`, both ends included; blocks.
+    """Text such as `flights[0] 120-179, flights[1] 88-140`, both ends included. Blocks.
 
-    Of a batch that is not cut yet what would begin it: a record that ends its worker when it is decoded is never cut.
+    For a batch that is not cut yet, the text has the records with which it would begin: a record that ends its worker
+    when it is decoded is never cut.
     """
     topics = {task_name(one.operator, index): one.topic for one in plan.sources for index in range(len(one.owners))}
     (start,), (end,) = log.offsets([cut_log], "start").values(), log.offsets([cut_log], "end").values()
@@ -37,7 +40,7 @@ def records_of(log: Log, plan: Plan, cut_log: Partition, batch: int) -> str:
 
 
 def _cuts_upto(log: Log, cut_log: Partition, begin: int, batch: int) -> dict[str, Cut]:
-    """The last cut of each task up to the batch, of those that follow on the one before."""
+    """The last cut of each task up to the batch; a cut that does not follow the last cut of its task is skipped."""
     last: dict[str, Id] = {}
     found: dict[str, Cut] = {}
     for _, record in scan_cuts(log, cut_log, begin):

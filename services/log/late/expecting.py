@@ -1,7 +1,7 @@
-"""Expecting: reads records that are known to be there, and asks for the leader of a partition that gives none.
+"""Expecting: reads records that must exist, and asks for the leader of a partition that gives none.
 
-A reader gives no record and no end of a partition whose leader is away, and raises nothing. A log that waits
-(services/log/kafka/waiting.py) tells the person who waits, once it is asked for that partition.
+A reader returns no record and no end of a partition without a leader, and raises nothing. A log that waits
+(services/log/kafka/waiting.py) reports the wait to the person once it is asked for that partition.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from holdfast.services.log.silence import Silence
 
 STALLED_S = 1.0
 ANSWER_S = 30.0
-"""A leader that answers sends what it has in much less."""
+"""Seconds of silence after which an answering leader counts as stuck; a leader that answers sends its records much
+sooner.
+"""
 
 
 class Expecting:
-    """Polls a reader. Times are seconds of the clock."""
+    """Polls a reader. Times are in seconds of the clock."""
 
     def __init__(self, log: Log, reader: Reader, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._log, self._reader, self._clock_s = log, reader, clock_s
@@ -28,7 +30,7 @@ class Expecting:
         self._asked_s = 0.0
 
     def poll(self, wanted: Sequence[Partition], timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """Polls like `Reader.poll`. Raises Retriable if records that are there do not come.
+        """Polls as `Reader.poll`. Raises Retriable if existing records do not arrive.
 
         Args:
             wanted: partitions of which a record, or the end, must come; empty: nothing need come.
@@ -46,7 +48,9 @@ class Expecting:
         return chunks
 
     def _ask(self, wanted: Sequence[Partition], silent_s: float) -> None:
-        """Waits until the leaders are there."""
+        """Waits until the partitions have leaders. Raises Retriable after ANSWER_S of
+        silence with leaders that answer.
+        """
         waited = Silence(self._clock_s)
         waited.during(lambda: self._log.offsets(wanted, "end"), lambda _: False)
         self._asked_s = silent_s

@@ -1,4 +1,4 @@
-"""Jobs for a process that starts late: it begins at a snapshot in `jobs.plans`.
+"""Jobs for a process that starts late, from a snapshot in `jobs.plans`.
 
 Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md.
 """
@@ -27,9 +27,9 @@ Feed = Callable[[Partition, int, int, bytes], object]
 
 
 def read_jobs(log: Log, topics: ClusterTopics) -> Jobs:
-    """Records that count of `jobs.plans` now; reading continues at its `next`. Raises Retriable, StateCorrupted.
+    """The records of `jobs.plans` that count now; reading continues at its `next`. Raises Retriable, StateCorrupted.
 
-    A controller that was behind may write a snapshot below whose `submit` records are gone: none begins with it.
+    A controller that lagged may write a snapshot that refers to deleted `submit` records: reading never begins with it.
     """
     submit = Partition(topics.submit, 0)
     start = log.offsets([submit], "start")[submit]
@@ -43,16 +43,16 @@ def read_admitted(log: Log, topics: ClusterTopics) -> Admitted:
 
 
 def positions(log: Log, topics: ClusterTopics, jobs: Jobs) -> dict[Partition, int]:
-    """Offsets at which reading continues behind what `feed_kept` feeds. Raises Retriable."""
+    """Offsets at which reading continues behind the records that `feed_kept` feeds. Raises Retriable."""
     submit = Partition(topics.submit, 0)
     begins = log.offsets([submit], "start")[submit] if jobs.base is None else jobs.base.submit
     return {Partition(topics.plans, 0): jobs.next, submit: begins}
 
 
 def feed_kept(topics: ClusterTopics, jobs: Jobs, feed: Feed) -> None:
-    """Feeds what counts of both topics, plans before the commands that concern them.
+    """Feeds the records of both topics that count, plans before the commands that concern them.
 
-    What is retired counts, too: without it, an old plan of such a job that somebody appends again would admit the job.
+    Retirements count, too: without them, an old plan of a retired job, appended again by a person, would admit the job.
     """
     plans_topic = Partition(topics.plans, 0)
     for one in jobs.records():
@@ -72,7 +72,7 @@ def _snapshot(message: Message) -> Snapshot | None:
 
 
 def _read(jobs: Jobs, message: Message) -> None:
-    """Leaves out what cannot be read, as every reader does."""
+    """Adds a record to the jobs; a record that cannot be decoded is skipped, as by every reader."""
     with suppress(msgspec.DecodeError):
         jobs.read(message.offset(), message.timestamp()[1], message.value() or b"")
 

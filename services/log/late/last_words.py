@@ -14,7 +14,7 @@ FIRST_STRETCH = 256
 
 
 def last_words(log: Log, partition: Partition, keys: Collection[str]) -> Iterator[bytes | None]:
-    """Values of ever larger stretches from the end, each in the log's order, until every key has been met."""
+    """Values of ever larger stretches from the end, each in the log's order, until every key has occurred."""
     first, end = (log.offsets([partition], at)[partition] for at in ("start", "end"))
     missing, stretch, begin = set(keys), FIRST_STRETCH, end
     while missing and begin > first:

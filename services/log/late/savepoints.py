@@ -1,7 +1,7 @@
-"""A savepoint on its way through Kafka: pieces of state in one topic, and behind them the manifest.
+"""A savepoint in transfer through Kafka: pieces of state in one topic, followed by the manifest.
 
 Source: PROTOCOL 1, JOBS "holdfast savepoint". The manifest is appended once all pieces are acknowledged, so a topic
-that ends with it is whole. Behind a first manifest may lie what has changed since, and behind that a second one.
+    that ends with it is complete. Changes since a first manifest, and a second manifest, may follow the first one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from holdfast.services.log.protocol import Log
 
 FLUSH_S = 60.0
 AT_ONCE = 64
-"""Pieces on their way: each is about half a megabyte."""
+"""Largest number of pieces that are not acknowledged; each is about half a megabyte."""
 
 
 class Upload:
-    """A savepoint that is being brought to a topic of its own. Each method raises Retriable."""
+    """A savepoint in transfer to a topic of its own. Each method raises Retriable."""
 
     def __init__(self, log: Log, topics: ClusterTopics, id: str) -> None:
         spec = topics.savepoint(id)
@@ -33,7 +33,7 @@ class Upload:
         self._appender = log.appender("savepoint")
 
     def bring(self, pieces: Iterable[Piece]) -> None:
-        """Returns once they are acknowledged."""
+        """Appends the pieces; returns once Kafka has acknowledged all of them."""
         for number, piece in enumerate(pieces, start=1):
             self._appender.append(self._partition, savepoints.encode_piece(piece))
             if number % AT_ONCE == 0:
@@ -41,7 +41,7 @@ class Upload:
         self._appender.flush(FLUSH_S)
 
     def finish(self, manifest: Savepoint) -> int:
-        """The offset behind the manifest."""
+        """Appends the manifest; returns the offset behind it."""
         offsets = list[int]()
         found = savepoints.encode(manifest)
         self._appender.append(self._partition, found, done=lambda error, offset: offsets.append(offset))
@@ -52,12 +52,12 @@ class Upload:
         self._appender.close()
 
     def abandon(self) -> None:
-        """Nothing is left of it."""
+        """Deletes the topic of the upload."""
         self._log.delete([self.topic])
 
 
 def upload(log: Log, topics: ClusterTopics, id: str, pieces: Iterable[Piece], manifest: Savepoint) -> str:
-    """The topic in which the savepoint lies then. Raises Retriable; then nothing is left of it."""
+    """Uploads a savepoint; returns its topic. Raises Retriable, after the topic is deleted."""
     way = Upload(log, topics, id)
     try:
         way.bring(pieces)
@@ -71,7 +71,7 @@ def upload(log: Log, topics: ClusterTopics, id: str, pieces: Iterable[Piece], ma
 
 
 def manifest_of(log: Log, start: Start) -> Savepoint | None:
-    """The manifest of the savepoint that lies in a topic; None: that topic does not end with it. Raises Retriable."""
+    """The manifest of the savepoint in a topic; None if the topic does not end with it. Raises Retriable."""
     partition = Partition(start.topic, 0)
     message = log.last(partition) if start.topic in log.topics([start.topic]) else None
     try:
@@ -82,12 +82,16 @@ def manifest_of(log: Log, start: Start) -> Savepoint | None:
 
 
 def pieces_of(log: Log, topic: str, start: int = 0) -> Iterator[Piece]:
-    """All of them, from an offset on. Raises StateCorrupted for a record that is neither one nor a manifest."""
+    """All pieces of a topic from offset `start`. Raises StateCorrupted for a record that is neither a piece nor a
+    manifest.
+    """
     return (one for one in _records(log, topic, start) if isinstance(one, Piece))
 
 
 def base_of(log: Log, topic: str) -> Iterator[Piece]:
-    """Pieces before the first manifest. Raises StateCorrupted for a record that is neither one nor a manifest."""
+    """The pieces before the first manifest. Raises StateCorrupted for a record that is neither
+    a piece nor a manifest.
+    """
     return takewhile(lambda one: isinstance(one, Piece), _records(log, topic, 0))
 
 

@@ -1,9 +1,9 @@
-"""A process that starts late begins to read a decided log at a snapshot near the end, not at the first record.
+"""A process that starts late reads a decided log from a snapshot near the end, not from the first record.
 
-Source: PROTOCOL 1. Snapshots lie in the topic itself, and are searched from the end in ever larger stretches, as `last`
-does: no second topic that says where they are can disagree with this one. Measured with 150,000 assignments: reading
-all of them took a controller 45 s record by record. What lies below a snapshot may be trimmed, also while it is read:
-then the scan begins again.
+Source: PROTOCOL 1. Snapshots are in the topic itself, and are searched from the end in ever larger stretches, as by
+    `last`: no second topic with their places can disagree with this one. Measured with 150,000 assignments: reading all
+    of them took a controller 45 s record by record. Records below a snapshot may be trimmed, also during the scan: then
+    the scan begins again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrup
 from holdfast.services.log.protocol import Log, Message
 
 LAST_STRETCH = 65_536
-"""Records read from the end at most: a log without a snapshot in so many is read from its start."""
+"""Largest number of records read from the end: a log without a snapshot among them is read from its start."""
 SCANS = 5
-"""A log that is trimmed again and again while it is read is left alone for a while."""
+"""Number of scans after which a log that is trimmed during each of them is not read for a while."""
 
 _log = get_logger()
 
@@ -42,11 +42,12 @@ F = TypeVar("F", bound=Fold[Any])
 class Decided(Generic[S, F]):
     """Snapshots of one kind of log, and the fold of the log.
 
-    mark: in the bytes of every record with a snapshot.
-    snapshot: of a record; None: it has none, or cannot be read.
-    begin: the state in a snapshot; None: of an empty log.
-    read: takes a record, or leaves it out.
-    stretch: records that are read from the end at first.
+    mark: bytes in every record with a snapshot.
+    snapshot: returns the snapshot of a record; None if the record has none or cannot be decoded.
+    plausible: true if a snapshot at this offset can be true.
+    begin: returns the state of a snapshot; of an empty log for None.
+    read: adds a record to the state, or skips the record.
+    stretch: number of records read from the end at first.
     """
 
     mark: bytes
@@ -58,9 +59,9 @@ class Decided(Generic[S, F]):
 
 
 def read_late(log: Log, partition: Partition, kind: Decided[S, F]) -> F:
-    """The state now; reading continues behind it.
+    """The present state of a log; reading continues behind it.
 
-    Raises Retriable, and StateCorrupted where nobody can know the state any more.
+    Raises Retriable, and StateCorrupted if the state can no longer be found in the log.
     """
     for _ in range(SCANS):
         try:
@@ -87,13 +88,15 @@ def _read(log: Log, partition: Partition, kind: Decided[S, F]) -> F:
 
 
 def begun(messages: Iterable[Message], base: S, kind: Decided[S, F]) -> F | None:
-    """Folds the records of a log from a snapshot on; None if one among them differs: then none is to be believed."""
+    """Folds the records of a log from a snapshot; None if a later snapshot differs: then no snapshot is used."""
     state = kind.begin(base)
     return state if all(_fold(state, messages, base.upto, kind)) else None
 
 
 def _folded(log: Log, partition: Partition, start: int, kind: Decided[S, F]) -> F:
-    """From the first record that is there; where some were trimmed, from the snapshot that they were trimmed to."""
+    """Folds the log from its first record; a trimmed log from the snapshot to which it was trimmed. Raises
+    StateCorrupted.
+    """
     messages = list(log.scan(partition, start))
     base = oldest_of(_snapshots(messages, kind), start, kind.plausible) if start else None
     if start and base is None:
@@ -108,7 +111,9 @@ def _folded(log: Log, partition: Partition, start: int, kind: Decided[S, F]) -> 
 
 
 def _fold(state: F, messages: Iterable[Message], upto: int, kind: Decided[S, F]) -> Iterable[bool]:
-    """For each record from `upto` on, whether it holds no snapshot that differs."""
+    """Adds each record from `upto` to the state; yields false for a record with a snapshot that
+    differs from the state.
+    """
     for message in _from(messages, upto):
         snapshot = _snapshot(message, kind)
         yield snapshot is None or state.check(message.offset(), snapshot) is not False

@@ -1,6 +1,6 @@
-"""Trims decided logs to snapshots that were read back, where one thread does everything.
+"""Trims decided logs to snapshots that were read back, for a process with a single thread.
 
-Source: PROTOCOL 1; up to where, and when: services/decisions/snapshots.py.
+Source: PROTOCOL 1; limit and time of trims: services/decisions/snapshots.py.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _log = get_logger()
 
 
 def trim_due(log: Log, trims: Trims, now_us: int) -> None:
-    """Trims what is due; blocks for the request."""
+    """Makes the trim that is due, if any. Blocks for the request."""
     upto = trims.due(now_us)
     if upto is not None and not trim(log, upto):
         trims.withdraw()
 
 
 def trim(log: Log, upto: Mapping[Partition, int]) -> bool:
-    """Trims; true if it was done. A log that ends below a snapshot of it has lost its tail: it is left as it is."""
+    """Trims; returns true if it succeeded. A log that ends below its snapshot has lost its tail and stays as it is."""
     try:
         log.trim(upto)
     except (Retriable, StateCorrupted) as error:

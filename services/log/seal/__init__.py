@@ -1,1 +1,1 @@
-"""Seals on the cluster's own records, and the secret that they are made with."""
+"""Seals on the cluster's own records, and the secret of the seals."""

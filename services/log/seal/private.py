@@ -1,4 +1,6 @@
-"""Files of a cluster are its owner's alone: state and logs hold users' records, and settings hold secrets."""
+"""Files of a cluster are readable by their owner alone: state and logs hold users' records, and
+settings hold secrets.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,20 @@ _OTHERS = 0o077
 
 
 def keep_private() -> None:
-    """Files and directories that this process and its children make from now on are read by their owner alone."""
+    """Makes files and directories that this process and its children create from now on
+    readable by their owner alone.
+    """
     os.umask(_OTHERS)
 
 
 def make_private(directory: Path) -> None:
-    """Takes a directory of an earlier version from others, if it is there and ours."""
+    """Removes the access of other users to a directory of an earlier version, if it exists and this user owns it."""
     with suppress(OSError):
         directory.chmod(OWNER)
 
 
 def refused(file: Path) -> str:
-    """Advice where a file may not be read by this process: the users that may, this process's user, and the fix."""
+    """Advice for a file that this process may not read: the users that may, this process's user, and the fix."""
     try:
         owner = f"user {file.stat().st_uid}"
     except OSError:

@@ -1,8 +1,8 @@
-"""Seals: the keyed hash that each record of a cluster's own topics carries, so that a stranger's record is no record.
+"""Seals: the keyed hash of each record of a cluster's own topics, so that a stranger's record does not count.
 
-A seal covers topic, partition, headers, key and value: a true record that is copied to another topic, partition
-or generation (topic names hold it) does not fit there. The same record twice in its own place is a duplicate, which
-every reader drops anyway. Keyed BLAKE2b: about 1 us and 1 ns a byte, `bench seal` measures what that comes to.
+A seal covers topic, partition, headers, key and value: a true record that is copied to another topic, partition or
+generation (topic names hold it) does not fit there. A second copy of a record in its own place is a duplicate, which
+every reader drops anyway. Keyed BLAKE2b takes about 1 us plus 1 ns a byte; `bench seal` measures the total cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.schemas.topics import Partition
 
 HEADER = "hf"
 VERSION = 1
-"""First byte of a seal; then come which secret it is made with, and the hash."""
+"""First byte of a seal; the id of its secret and the hash follow."""
 SHORTEST_SECRET = 16
 _ID_BYTES, _HASH_BYTES, _KEY_BYTES = 4, 16, 32
 _NAME_BYTES = 1 + _ID_BYTES
@@ -32,7 +32,7 @@ _MOST_PLACES = 20_000
 
 
 class Fault(enum.StrEnum):
-    """Why a record does not count."""
+    """The reason for which a record does not count."""
 
     UNSEALED = "it carries no seal"
     FOREIGN = "it is sealed with another secret than ours"
@@ -42,7 +42,7 @@ class Fault(enum.StrEnum):
 class Place:
     """A partition under one or several secrets.
 
-    bases: by the first bytes of a seal, a hash that has taken in secret and partition. The first one seals.
+    bases: by the first bytes of a seal, a hash that already covers secret and partition. The first entry makes seals.
     """
 
     __slots__ = ("_bases", "_first", "_name", "_unsealed")
@@ -52,13 +52,13 @@ class Place:
         self._name, self._first = next(iter(bases.items()))
 
     def seal(self, headers: Sequence[tuple[str, bytes | None]] | None, key: bytes | None, value: bytes | None) -> bytes:
-        """Seal that the record is to carry as its last header."""
+        """The seal of a record, to be added as the record's last header."""
         return self._name + _hash(self._first, headers, key, value)
 
     def fault(
         self, headers: Sequence[tuple[str, bytes | None]] | None, key: bytes | None, value: bytes | None
     ) -> Fault | None:
-        """None for a record of the cluster."""
+        """Returns the fault of a record; None if the record belongs to the cluster."""
         if not headers or headers[-1][0] != HEADER:
             return None if self._unsealed else Fault.UNSEALED
         seal = headers[-1][1] or b""
@@ -90,8 +90,8 @@ class Keyring:
     """The secrets of a cluster; its methods may be called from any thread.
 
     Args:
-        secrets: the first seals, each of them is believed.
-        unsealed: records without a seal are believed, too: while a cluster is given its first secret.
+        secrets: accepted secrets; the first one makes seals.
+        unsealed: true if records without a seal are accepted too, while a cluster gets its first secret.
     """
 
     def __init__(self, secrets: Sequence[str], unsealed: bool = False) -> None:
@@ -113,7 +113,7 @@ class Keyring:
 
 
 def is_sealed(headers: Sequence[tuple[str, bytes | None]] | None) -> bool:
-    """True for a record that carries a seal, whosever."""
+    """True if the record carries a seal, made with any secret."""
     return bool(headers) and headers[-1][0] == HEADER  # type: ignore[index]
 
 

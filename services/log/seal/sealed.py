@@ -1,8 +1,8 @@
-"""SealedLog: a Log in whose cluster topics only records with the cluster's seal exist.
+"""SealedLog: a Log that admits only records with the cluster's seal to the cluster's topics.
 
-It stands around any other Log. Records without a valid seal are dropped before anyone sees them, and counted; positions
-continue behind them, as behind a transaction's marker. Other topics pass through untouched.
-tests/contract/test_sealed.py holds it to the contract of every Log.
+It wraps any other Log. Records without a valid seal are counted and dropped before a caller gets them; positions
+continue behind them, as behind a transaction's marker. Other topics pass unchanged. tests/contract/test_sealed.py holds
+it to the contract of every Log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Publish = Callable[[Event], None]
 
 
 class Gate:
-    """Sealed partitions, and the records of them that count."""
+    """The check of seals: decides which partitions are sealed, and which of their records count."""
 
     def __init__(self, topics: ClusterTopics, keyring: Keyring, refusals: Refusals) -> None:
         self._topics, self._keyring, self._refusals = topics, keyring, refusals
@@ -53,7 +53,7 @@ class Gate:
         self._lock = threading.Lock()
 
     def place(self, partition: Partition) -> Place | None:
-        """None where nothing is sealed."""
+        """Returns the sealed partition; None if its records carry no seals."""
         try:
             return self._places[partition]
         except KeyError:
@@ -64,7 +64,7 @@ class Gate:
             return found
 
     def admits(self, place: Place, partition: Partition, message: Message) -> bool:
-        """Counts the record if it is refused."""
+        """True if the record's seal is valid; a refused record is counted."""
         fault = place.fault(message.headers(), message.key(), message.value())
         if fault is None:
             return True
@@ -74,7 +74,7 @@ class Gate:
     def takes(
         self, partition: Partition, offset: int, headers: Headers | None, key: bytes | None, value: bytes | None
     ) -> bool:
-        """The same for a record in parts, of any topic."""
+        """True if a record of any topic, given in parts, counts: its topic is not sealed, or its seal is valid."""
         place = self.place(partition)
         fault = None if place is None else place.fault(headers, key, value)
         if fault is not None:
@@ -84,7 +84,7 @@ class Gate:
     def headers(
         self, partition: Partition, key: bytes | None, value: bytes | None, headers: Headers | None
     ) -> Headers | None:
-        """With the seal behind them, where there is to be one."""
+        """Returns the headers with the record's seal behind them; the headers alone if the topic is not sealed."""
         if partition.index < 0 and self.place(Partition(partition.topic, 0)) is not None:
             raise ValueError(f"a record of {partition.topic} is sealed for one partition: name it")
         place = self.place(partition)
@@ -96,7 +96,11 @@ class Gate:
 
 
 class SealedLog:
-    """Implements Log. topics: of the cluster, whose records carry a seal. publish: of refusals; from any thread."""
+    """Implements Log.
+
+    topics: topics of the cluster, whose records carry a seal.
+    publish: publishes refusals; called from any thread.
+    """
 
     def __init__(self, log: Log, topics: ClusterTopics, keyring: Keyring, publish: Publish = lambda _: None) -> None:
         self._log = self.raw = log
@@ -132,7 +136,9 @@ class SealedLog:
         return found if place is None else (m for m in found if self.gate.admits(place, partition, m))
 
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
-        """Raises Torn, too, when strangers' records have made Kafka compact away those of the cluster."""
+        """The last record that counts, as `Log.last`. Raises Torn also when strangers' records made Kafka compact away
+        those of the cluster.
+        """
         found, place = self._log.last(partition, settled), self.gate.place(partition)
         if found is None or place is None or self.gate.admits(place, partition, found):
             return found
@@ -160,7 +166,7 @@ class SealedLog:
         self._log.close()
 
     def _last_below(self, partition: Partition, place: Place, end: int) -> Message | None:
-        """The last record that counts below one at `end` that does not."""
+        """The last record that counts below a refused record at offset `end`; None if there is none."""
         start, behind, seen = self._log.offsets([partition], "start")[partition], end + 1, 1
         stretch = FIRST_STRETCH
         while end > start:
@@ -198,7 +204,9 @@ class SealedReader:
         self._reader.resume(partitions)
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """A chunk of which nothing counts is none, unless the end of the partition was met behind it."""
+        """Polls as `Reader.poll`; a chunk without a record that counts is dropped, unless it reports the partition's
+        end.
+        """
         chunks = self._reader.poll(timeout_s, max_messages)
         kept = [self._admitted(chunk) for chunk in chunks]
         return [chunk for chunk in kept if chunk.messages or chunk.end is not None]
@@ -266,7 +274,9 @@ class SealedTransactor:
         self._transactor.close()
 
     def _sealed(self, rows: Rows) -> Iterator[Rows]:
-        """Each sealed record has headers of its own; what people's topics get stays as it is."""
+        """Splits rows of a sealed topic into single records with their seals; rows of
+        users' topics stay as they are.
+        """
         if self._gate.place(Partition(rows.topic, 0)) is None:
             yield rows
             return

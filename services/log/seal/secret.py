@@ -1,9 +1,9 @@
 """The cluster's secret, from HOLDFAST_CLUSTER_SECRET or from the file that HOLDFAST_CLUSTER_SECRET_FILE names.
 
-Several secrets, separated by commas or lines: the first seals, each is believed; so rolling restarts change a secret:
-`old,new`, then `new,old`, and `new` alone once the jobs from before have ended, since their records carry the old one.
-`off` alone: no seals, on purpose. `off` behind others: records without a seal are believed, too, for the
-jobs of a cluster that gets its first secret.
+Several secrets are separated by commas or lines. The first one makes seals, and each is accepted, so rolling restarts
+change a secret: `old,new`, then `new,old`, and `new` alone once the jobs from before have ended, since their records
+carry the old one. `off` alone turns seals off on purpose. `off` behind secrets accepts records without a seal too, for
+the jobs of a cluster that gets its first secret.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ HOW = (
 
 
 class SecretUnusable(HoldfastError):
-    """The cluster's secret cannot be used; the message says what to do."""
+    """The cluster's secret cannot be used; the message names the fix."""
 
 
 def keyring(environment: Mapping[str, str] = os.environ) -> Keyring | None:
-    """None: records are not sealed. Raises SecretUnusable."""
+    """The secrets of the environment; None if records are not sealed. Raises SecretUnusable."""
     found = _secrets(environment)
     given = [secret for secret in found if secret != OFF]
     short = next((secret for secret in given if len(secret) < SHORTEST_SECRET), None)
@@ -45,12 +45,12 @@ def is_said(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def readable_by_others(file: Path | None) -> bool:
-    """True if more than its owner may read a file."""
+    """True if the file exists and users other than its owner may read it."""
     return file is not None and file.exists() and bool(file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def secret_file(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The file with the cluster's secret."""
+    """The file with the cluster's secret; None if no file is set."""
     file = environment.get(SECRET_FILE)
     return Path(file) if file else None
 
