@@ -1,1 +1,1 @@
-"""Flow of rows below the cuts: a unit's batches, the merging of what arrives, routing, watermarks, replay."""
+"""The flow of rows of one unit after the cuts: batches, merging of frames, routing, watermarks, replay."""

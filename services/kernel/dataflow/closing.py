@@ -1,4 +1,4 @@
-"""The watermark that closes everything a job holds, once its newest records have been processed.
+"""The watermark that closes all windows and other held rows of a job, once its newest records are processed.
 
 Source: JOBS `close_after_idle_s`, PROTOCOL 3.
 """
@@ -13,10 +13,11 @@ from holdfast.services.kernel.operators import catalogue
 
 
 def closing_us(operators: Iterable[OperatorPlan], newest_us: int) -> int:
-    """The lowest watermark of the sources at which no operator holds anything; NO_WATERMARK: none ever does.
+    """Returns the lowest watermark of the sources at which no operator holds a row; NO_WATERMARK if none ever does.
 
     Args:
-        operators: of the plan, each behind its inputs. newest_us: largest event time that was cut.
+        operators: of the plan, each after its inputs.
+        newest_us: the largest event time in a cut, microseconds since 1970.
     """
     reached: dict[str, tuple[int, int]] = {}
     needed = NO_WATERMARK

@@ -1,6 +1,6 @@
-"""Results of the records that a cut names: rows in the order of the cut, dead letters, and the watermark behind them.
+"""The records named by a cut: rows in the order of the cut, dead letters, and the watermark after them.
 
-Source: PROTOCOL 3 and 12. Workers, `try` and replays read cuts by these rules; they differ in where they get the
+Source: PROTOCOL 3 and 12. Workers, `try` and replays read cuts by these rules; they differ only in where they get the
 records.
 """
 
@@ -32,12 +32,15 @@ from holdfast.services.kernel.plans.layout import TaskLayout
 
 
 class Brought(NamedTuple):
-    """Rows that a source task brings to a batch.
+    """The share of a source task in a batch.
 
-    records: how many there were; they are counted, since a cut spans more offsets: markers of transactions hold some.
-    lost: how many the cut names that are gone.
-    bytes: about.
-    taken_in: of the job's input, so many stand behind them: of what Spark puts out, those that it has read.
+    fed: the rows and the watermark after them.
+    dead: the dead letters of the records.
+    records: the number of records read. A cut spans more offsets, because transaction markers take some.
+    lost: the number of records that the cut names and Kafka no longer has.
+    bytes: the approximate size of the records.
+    taken_in: the number of records of the job's input that the rows come from; of a Spark operator, those that Spark
+    has read.
     """
 
     fed: Fed
@@ -58,9 +61,14 @@ def _brought(
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one range of a cut, in offset order. timestamps_ms: negative = none.
+    """The records of one range of a cut, in offset order.
 
-    keys: of records without a value, by position. metadata_keys, headers: of each record, where a column holds them.
+    offsets: the offset of each record.
+    values: the value of each record, None for a deletion.
+    timestamps_ms: the timestamp of each record; negative: the record has none.
+    keys: the keys of records without a value, by position.
+    metadata_keys: the key of each record, if a column holds keys.
+    headers: the headers of each record, if a column holds them.
     """
 
     offsets: Sequence[int]
@@ -72,14 +80,18 @@ class Records:
 
 
 NO_RECORDS = Records((), (), (), {})
-"""Records of a range that is lost."""
+"""The records of a lost range."""
 
 
 @dataclass(slots=True)
 class Read:
-    """Records of a user's topic, decoded. ranges: theirs, each with the newest event time of its partition up to there.
+    """Decoded records of a user's topic.
 
-    offsets: of the records of each range; bounds: where its rows begin, and where the last range's end.
+    ranges: the ranges read, each with the newest event time of its partition up to its end.
+    decoded: the rows and the refused records.
+    offsets: for each range, the offsets of its records.
+    values: the values of all records.
+    bounds: for each range, the number of its first row; then the number of rows in total.
     """
 
     ranges: tuple[Range, ...]
@@ -89,7 +101,7 @@ class Read:
     bounds: np.ndarray
 
     def position(self, index: int) -> tuple[int, int]:
-        """Partition and offset of a record."""
+        """The partition and offset of a record."""
         for one, offsets in zip(self.ranges, self.offsets, strict=True):
             if index < len(offsets):
                 return one.partition, int(offsets[index])
@@ -98,12 +110,15 @@ class Read:
 
 
 class TopicCuts:
-    """Cuts of a user's topic: the records of a batch are those from start to stop of every range, and no others.
+    """The cuts of a user's topic: a batch has exactly the records from start to stop of each range.
 
-    Of a range with lost records there are none, whoever may still hold some: the reader of its cut gives NO_RECORDS.
+    A range with lost records counts as empty, even if a reader still holds some of its records: the reader passes
+    NO_RECORDS.
 
     Args:
-        task: with its source share. params: of the source, from the job file. schemas: of the registry.
+        task: a task with its share of the source.
+        params: the settings of the source in the job file.
+        schemas: the schemas of the registry.
     """
 
     def __init__(self, task: TaskLayout, params: Mapping[str, Any], schemas: Schemas = NO_SCHEMAS) -> None:
@@ -121,8 +136,10 @@ class TopicCuts:
         """Decodes the records of some ranges.
 
         Args:
-            newest_us: the newest event time before them, by partition.
-            unknown: of the cut that names them; None: of ranges that no cut names yet.
+            ranges: the ranges to read.
+            records: the records of each range.
+            newest_us: by partition, the newest event time before the range.
+            unknown: the unknown schema ids of the cut that names the ranges; None: no cut names them yet.
         """
         values = list(chain.from_iterable(some.values for some in records))
         stamps = list(chain.from_iterable(some.timestamps_ms for some in records))
@@ -146,7 +163,7 @@ class TopicCuts:
         return Read(read, decoded, [some.offsets for some in records], values, bounds=at)
 
     def leaps(self, read: Read, leaping: Leaping) -> None:
-        """Shows the event times of a batch."""
+        """Passes the event times of a batch to `leaping`."""
         times, kept = read.decoded.rows[TIME].to_numpy(), read.decoded.kept
         for one, start, stop in zip(read.ranges, read.bounds[:-1], read.bounds[1:], strict=True):
             offset: Callable[[int], int] = lambda row, start=start: read.position(int(kept[start + row]))[1]  # type: ignore[misc]  # noqa: E731
@@ -164,10 +181,11 @@ class TopicCuts:
 
 
 class CommitCuts:
-    """Cuts of a Spark operator's commit log: a batch is what the valid commits within the range name.
+    """The cuts of a Spark operator's commit log: a batch has the frames named by the valid commits in its range.
 
     Args:
-        of_users: topics of users that Spark reads, so the records that it took in are counted here and nowhere else.
+        task: the task that reads the log.
+        of_users: the users' topics that Spark reads; their records are counted only here.
     """
 
     def __init__(self, task: TaskLayout, of_users: Collection[str] = ()) -> None:
@@ -176,7 +194,10 @@ class CommitCuts:
         self.check = self._codec.check
 
     def bring(self, cut: Cut, found: Sequence[MicroBatch]) -> Brought:
-        """found: the micro-batches behind the last cut, in the order of the log."""
+        """Returns the share of the operator in the batch of the cut.
+
+        found: the micro-batches after the last cut, in the order of the log.
+        """
         (r,) = cut.ranges
         named = [one for one in found if one.offset < r.stop]
         rows = self._codec.decode([payload for one in named for payload in one.payloads])
@@ -186,13 +207,16 @@ class CommitCuts:
 
 
 class LaneCuts:
-    """Cuts of what Spark writes in real-time mode: a batch is the rows that count of every lane, lane by lane."""
+    """The cuts of rows that Spark writes in real-time mode: a batch has the valid rows of each lane, lane by lane."""
 
     def __init__(self, plan: SparkPlan) -> None:
         self._decoder = RowDecoder(plan)
 
     def bring(self, cut: Cut, rows_of: Callable[[Range], pl.DataFrame], lanes: Mapping[int, object]) -> Brought:
-        """rows_of: the rows that count in a range of one of the lanes."""
+        """Returns the share of the lanes in the batch of the cut.
+
+        rows_of: returns the valid rows in a range of one lane.
+        """
         found = {r.partition: rows_of(r) for r in cut.ranges if r.partition in lanes}
         dead = [letter for lane, table in found.items() for letter in self._decoder.dead(lane, table, cut.batch)]
         tables = list(found.values())
@@ -200,7 +224,7 @@ class LaneCuts:
 
 
 def _metadata(ranges: Sequence[Range], records: Sequence[Records], stamps: Sequence[int]) -> Metadata:
-    """Metadata of the records of some ranges, one range behind the other."""
+    """The metadata of the records of some ranges, in the order of the ranges."""
     partitions = np.repeat([r.partition for r in ranges], [len(some.values) for some in records])
     offsets = list(chain.from_iterable(some.offsets for some in records))
     return Metadata(

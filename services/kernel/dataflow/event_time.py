@@ -27,19 +27,22 @@ _TIMES = ("timestamp", "date")
 
 
 class Mistake(NamedTuple):
-    """Mistake in an event time of a job file, and the hint."""
+    """A mistake in an event time of a job file, with a hint."""
 
     message: str
     hint: str = ""
 
 
 def computed(text: str | None, fields: Mapping[str, str]) -> bool:
-    """True if an event time is more than the field that holds it. fields: type text by column."""
+    """True if an event time is an expression and not only the field that holds the time.
+
+    fields: the type text of each column.
+    """
     return text is not None and required(fields.get(text, "")) not in _TIMES
 
 
 def mistakes(text: str, unit: str | None, fields: Mapping[str, str]) -> list[Mistake]:
-    """Mistakes in an event time; fields: whose types are all known."""
+    """The mistakes in an event time. The types of all `fields` must be known."""
     if not computed(text, fields):
         return []
     if is_bare(text) and text not in fields:
@@ -59,10 +62,12 @@ def mistakes(text: str, unit: str | None, fields: Mapping[str, str]) -> list[Mis
 
 
 class EventTime:
-    """Computes event times.
+    """A function that computes event times.
 
     Args:
-        text: an expression of the fields. unit: s, ms, us or ns where its value is a number.
+        text: an expression over the fields.
+        unit: s, ms, us or ns if the value is a number.
+        fields: the type text of each column.
     """
 
     def __init__(self, text: str, unit: str | None, fields: Mapping[str, str]) -> None:
@@ -71,12 +76,14 @@ class EventTime:
         self._compute = computing([compile_expression(text, schema(fields)).alias(TIME)])
 
     def of(self, columns: Sequence[pl.Series]) -> tuple[pl.Series, dict[int, str]]:
-        """Microseconds, null where there is none, and why by position where the expression failed."""
+        """Returns microseconds since 1970 (null for no time), and the error of each row at which the expression failed,
+        by position.
+        """
         failed: dict[int, str] = {}
         return self._computed(pl.DataFrame(columns), 0, failed), failed
 
     def _computed(self, rows: pl.DataFrame, start: int, failed: dict[int, str]) -> pl.Series:
-        """Rows at which the expression fails are found by halving."""
+        """Finds the rows at which the expression fails by halving."""
         try:
             return self._microseconds(self._compute(rows)[TIME])
         except (PolarsError, PanicException) as error:

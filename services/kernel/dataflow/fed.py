@@ -1,4 +1,4 @@
-"""Rows of one input slot, or one source, in a batch."""
+"""The rows of one input slot, or of one source, in a batch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import polars as pl
 from holdfast.schemas.dead_letters import Position
 
 RowPosition = Callable[[int], Position]
-"""The record that the row at a place of a batch came of."""
+"""Returns the position of the record from which a row of the batch was decoded, given the row's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """Rows and the watermark behind them.
+    """Rows and the watermark after them.
 
-    bytes: of the frames that the rows came in. position: only of a source that reads a user's topic. clock_us: when
-    the batch was cut, microseconds since 1970; 0: nobody in the job asks.
+    rows: the rows of the batch.
+    watermark: the watermark after the batch, microseconds since 1970.
+    bytes: the size of the frames that held the rows.
+    position: the record of each row; None unless a source reads a user's topic.
+    clock_us: the time at which the batch was cut, microseconds since 1970; 0: no operator of the job uses the time.
     """
 
     rows: pl.DataFrame

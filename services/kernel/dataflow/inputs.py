@@ -1,4 +1,4 @@
-"""Inputs of a unit from other units: the frames of its input partitions, and the slots of its tasks they go to.
+"""The inputs of a unit from other units: the frames of its input partitions, and the task slots that they feed.
 
 Source: PROTOCOL 4.
 """
@@ -23,13 +23,16 @@ class Inputs:
     """The frames of one copy, from a marker on.
 
     Args:
-        layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
-        refuse: called with what is no frame. gaps: by partition's name, the offset up to which frames are lost.
-        strict: two different frames of one batch stop the copy; else the first one counts.
-        begins: where partitions begin, of a copy that goes back behind what was trimmed. void: of a partition, a writer
-            number and an epoch: see InputPartition.
+        layout: the unit as planned.
+        generation: the generation number in its frames.
+        marker: the marker to start from; None: the beginning.
+        refuse: called for each record that is not a frame.
+        gaps: by partition name, the offset up to which frames are lost.
+        strict: two different frames of one batch stop the copy; otherwise the first frame counts.
+        begins: the begin offsets of partitions, for a copy that goes back to a marker before the trimmed part.
+        void: a test of partition, writer number and epoch; see InputPartition.
 
-    edges: from other units, by name, each with a slot of a task that it feeds; it may feed several.
+    edges: by name of an edge from another unit, a task and its slot that the edge feeds; an edge may feed several.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class Inputs:
     def offer(self, partition: Partition, frames: Iterable[tuple[int, bytes]], batch: int) -> bool:
         """Takes frames of one partition, each with its offset.
 
-        True if all that this partition has to bring for the batch is here.
+        Returns True if the partition has all its frames of the batch.
         """
         source = self._partitions[partition]
         for offset, frame in frames:
@@ -96,15 +99,18 @@ class Inputs:
         return True
 
     def take(self, batch: int) -> dict[tuple[str, int], Fed]:
-        """Hands out a batch that is ready, by task and slot."""
+        """Returns the rows of a ready batch by task and slot, and drops the batch."""
         return self._fed((name, one.take(batch)) for name, one in self._partitions.items())
 
     def held(self, batch: int) -> dict[tuple[str, int], Fed]:
-        """The rows of a batch that is ready, by task and slot; it stays here."""
+        """Returns the rows of a ready batch by task and slot, and keeps the batch."""
         return self._fed((name, one.held(batch)) for name, one in self._partitions.items())
 
     def _fed(self, found: Iterable[tuple[Partition, Merged]], newest: int | None = None) -> dict[tuple[str, int], Fed]:
-        """Rows by task and slot. newest: watermark of a partition to which no writer brings anything; None: its own."""
+        """Returns rows by task and slot.
+
+        newest: the watermark for a partition without a writer in the batch; None: its own watermark.
+        """
         fed: dict[tuple[str, int], Fed] = {}
         for name, merged in found:
             at = merged.watermark if merged.writers or newest is None else newest
@@ -127,9 +133,9 @@ class Inputs:
             partition.passed(batch)
 
     def following(self, batch: int, absent: Mapping[Partition, Set[int]]) -> int | None:
-        """The next batch that the line may have; None: something is waited for, or nothing is here.
+        """The next batch that the line can process; None if a frame is still awaited or no frame is here.
 
-        absent: by partition, the writers that nobody waits for.
+        absent: by partition, the writers for which the line does not wait.
         """
         found, there = batch, False
         for name, partition in self._partitions.items():
@@ -145,9 +151,10 @@ class Inputs:
         return all(one is not None for one in found) and any(one is not None and one.writers for one in found)
 
     def peek(self, batch: int, absent: Mapping[Partition, Set[int]]) -> dict[tuple[str, int], Fed]:
-        """Rows of a batch that `following` has named, for the line, by task and slot; the stable cursor keeps them.
+        """Returns the rows of a batch named by `following` by task and slot, for the line; the stable cursor keeps the
+        batch.
 
-        An input that brings nothing holds no watermark back either.
+        An input without a writer in the batch does not hold the watermark back.
         """
         found = {name: one.peek(batch, absent.get(name, frozenset())) for name, one in self._partitions.items()}
         newest = max(one.watermark for one in found.values() if one is not None and one.writers)
@@ -156,7 +163,7 @@ class Inputs:
         return self._fed(there.items(), newest)
 
     def skip(self, marker: Marker) -> None:
-        """Continues behind a batch that another copy has done."""
+        """Continues after a batch that another copy has processed."""
         for at in marker.positions:
             self._partitions[Partition(at.topic, at.partition)].skip(marker.b, at.offset, at.ended)
 
@@ -165,40 +172,40 @@ class Inputs:
             partition.forget_hashes(batch)
 
     def offsets(self) -> dict[Partition, int]:
-        """From where to read each partition."""
+        """The offset from which to read each partition."""
         return {name: partition.position() for name, partition in self._partitions.items()}
 
     def positions(self) -> list[Position]:
-        """For a marker: after the last batch taken."""
+        """The positions after the last batch taken, for a marker."""
         return [Position(p.topic, p.index, one.position(), one.ended) for p, one in self._partitions.items()]
 
     def seen(self) -> dict[Partition, dict[int, int]]:
-        """By partition and writer, the highest epoch under which frames were sent that came here."""
+        """By partition and writer, the highest epoch among the frames received."""
         return {name: partition.seen() for name, partition in self._partitions.items()}
 
     def rewind(self) -> dict[Partition, int]:
-        """From where to read partitions again of which frames were dropped, for want of room."""
+        """The offsets from which to read partitions again, because frames were dropped for lack of room."""
         found = ((name, partition.rewind()) for name, partition in self._partitions.items())
         return {name: offset for name, offset in found if offset is not None}
 
     def ahead(self, partition: Partition) -> int:
-        """Batches of which all is here, and that wait for another partition."""
+        """The number of complete batches of the partition that wait for another partition."""
         return self._partitions[partition].ahead
 
     def kept_bytes(self) -> Iterator[tuple[Partition, int]]:
-        """Bytes of the frames that wait, by partition."""
+        """Yields the size of the waiting frames in bytes, by partition."""
         return ((name, partition.bytes) for name, partition in self._partitions.items())
 
     @property
     def missing(self) -> str:
-        """Frames that Kafka has lost, and whose writers have yet to send them again; empty if there are none."""
+        """The frames that Kafka has lost and that their writers must send again, as text; empty if there are none."""
         return "; ".join(filter(None, (partition.missing for partition in self._partitions.values())))
 
     @property
     def ending(self) -> bool:
-        """The end of a writer is here, or done."""
+        """True if the end of a writer has arrived or is already processed."""
         return any(partition.ending for partition in self._partitions.values())
 
     def waits_for(self, partition: Partition, batch: int) -> bool:
-        """True if it is this partition that the batch lacks."""
+        """True if the batch waits for this partition."""
         return not self._partitions[partition].ready(batch)

@@ -1,7 +1,7 @@
-"""Leaping: the record that moved a source's watermark furthest, which is what makes the records behind it late.
+"""Leaps: the record that moved a source's watermark furthest, and so made later records late.
 
-A pause in a stream is a wide leap, too. So a leap counts only once a record has come behind it that is older by more
-than half of the leap. Source: PROTOCOL 3.
+A pause in a stream is a wide leap, too. So a leap counts only once a later record is older by more than half of the
+leap. Source: PROTOCOL 3.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import numpy as np
 from holdfast.schemas.leaps import Leap, widest
 
 _PENDING = 4
-"""Number of the widest leaps of each partition that wait for a record behind them."""
+"""The number of the widest leaps of each partition that wait for a later record."""
 
 
 class Leaping:
-    """Leaps of one source task, batch by batch. The cost of a batch: a look at its oldest and its newest time, and
-    where the
-    newest is ahead by more than `least_us`, one more at how far each record is ahead.
+    """The leaps of one source task, batch by batch.
+
+    A batch costs one pass for its oldest and its newest time. Only if the newest is ahead by more than `least_us`, a
+    second pass computes how far each record is ahead.
 
     Args:
-        topic: of the records.
-        least_us: a leap that is not wider makes no record late: the allowed lateness.
+        topic: the topic of the records.
+        least_us: the allowed lateness: a narrower leap makes no record late.
 
-    leap: the widest so far that counts.
+    leap: the widest leap so far that counts.
     """
 
     def __init__(self, topic: str, least_us: int = 0) -> None:
@@ -35,7 +36,10 @@ class Leaping:
         self.leap: Leap | None = None
 
     def take(self, partition: int, times_us: np.ndarray, offset: Callable[[int], int]) -> None:
-        """Rows of a partition, in the order of their records. offset: of the record that a row came of."""
+        """Takes the event times of rows of a partition, in the order of their records.
+
+        offset: returns the offset of the record of a row.
+        """
         if not len(times_us):
             return
         before, newest = self._newest.get(partition), int(times_us.max())
@@ -48,12 +52,12 @@ class Leaping:
             self._look(partition, times_us, offset, first)
 
     def forget(self) -> None:
-        """Other batches come next than those behind the last one."""
+        """Forgets the times so far, because the next batches do not follow the last one."""
         self._newest.clear()
         self._pending.clear()
 
     def _look(self, partition: int, times_us: np.ndarray, offset: Callable[[int], int], before: int) -> None:
-        """The widest leaps of a batch, and which of them count already."""
+        """Finds the widest leaps of a batch, and those that already count."""
         reached = np.maximum.accumulate(np.concatenate([[before], times_us]))
         by_us = reached[1:] - reached[:-1]
         least = int(np.partition(by_us, -_PENDING)[-_PENDING]) if len(by_us) > _PENDING else 0
@@ -66,6 +70,9 @@ class Leaping:
                 self._count(one, int(times_us[at + 1 :].min()))
 
     def _count(self, one: Leap, oldest: int) -> None:
-        """oldest: a time that came behind it."""
+        """Counts a leap if it is wide enough.
+
+        oldest: an event time that came after the leap.
+        """
         if oldest < one.time_us - one.by_us // 2:
             self.leap = widest([self.leap, one])

@@ -1,9 +1,9 @@
-"""The frames of one partition that a line of tentative batches reads beside those of the stable batches.
+"""The frames of one partition that a line of tentative batches reads besides those of the stable batches.
 
-The line reads batch b of a writer from the stable frame, if that is here; else from the writer's tentative frame; else
-it leaves out a writer that is absent: out, or fed by nothing but units that are. It takes nothing away from the stable
-cursor. Stable frames for which that has no room are lent to the line, and are read again later. Of two tentative
-frames of one batch and writer the first counts. Source: MECHANISMS P12, PROTOCOL 11.
+The line reads batch b of a writer from the stable frame if it is here, and otherwise from the writer's tentative frame.
+It leaves out an absent writer: a writer that is out, or fed only by units that are out. It takes no frame from the
+stable cursor. Stable frames for which the cursor has no room are lent to the line, and are read again later. If two
+tentative frames have the same batch and writer, the first counts. Source: MECHANISMS P12, PROTOCOL 11.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.frames import Header
 
 MAX_AHEAD = 64
-"""Batches of a writer that are kept for the line; of more the oldest goes, and the line leaps."""
+"""The number of batches of a writer that are kept for the line. Beyond it the oldest is dropped and the line skips it.
+"""
 
 
 class Batch(NamedTuple):
-    """A writer's share of a batch. payloads: empty ones left out. clock_us: when it was cut; 0: nobody asks."""
+    """The share of one writer in a batch.
+
+    watermark: the watermark after the batch, microseconds since 1970.
+    payloads: the payloads that are not empty.
+    clock_us: the time at which the batch was cut; 0: no operator of the job uses the time.
+    """
 
     watermark: int
     payloads: list[memoryview]
@@ -29,7 +35,7 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class _Making:
-    """A batch of one writer, of which parts are missing."""
+    """A batch of one writer that is not complete."""
 
     batch: int = 0
     epoch: int = 0
@@ -38,14 +44,17 @@ class _Making:
 
 @dataclass(slots=True)
 class _Kept:
-    """Frames of one writer, by batch."""
+    """The frames of one writer, by batch."""
 
     batches: dict[int, Batch] = field(default_factory=dict)
     making: _Making = field(default_factory=_Making)
 
 
 class Line:
-    """Frames of one partition for the line. done: the last batch that the line has processed; the fork's, at first."""
+    """The frames of one partition for the line.
+
+    done: the last batch that the line has processed; at first the batch of the fork.
+    """
 
     def __init__(self, writers: Collection[int], done: int) -> None:
         self.done = done
@@ -53,11 +62,11 @@ class Line:
         self._lent = {writer: _Kept() for writer in writers}
 
     def offer(self, header: Header, payload: memoryview) -> bool:
-        """Takes a tentative frame; False if another one of its batch counts, or nobody needs it."""
+        """Takes a tentative frame; False if the batch is already here or done, or the frame is not the next part."""
         return self._take(self._tentative[header.writer], header, payload)
 
     def lend(self, header: Header, payload: memoryview) -> None:
-        """A stable frame that the stable cursor has no room for."""
+        """Takes a stable frame for which the stable cursor has no room."""
         self._take(self._lent[header.writer], header, payload)
 
     def _take(self, kept: _Kept, header: Header, payload: memoryview) -> bool:
@@ -67,7 +76,7 @@ class Line:
         if (made.batch, made.epoch) != (header.batch, header.epoch):
             made = kept.making = _Making(header.batch, header.epoch)
         if header.part != len(made.parts):
-            return False  # a duplicate, or parts are missing: whoever sends the batch again begins with the first one
+            return False  # a duplicate, or parts are missing: the writer will send the batch again, from part 0
         made.parts.append(payload)
         if len(made.parts) == header.parts:
             kept.batches[header.batch] = batch_of(header, made.parts)
@@ -77,10 +86,12 @@ class Line:
         return True
 
     def find(self, batch: int, stable: Mapping[int, Batch], absent: Set[int]) -> list[Batch] | None:
-        """Frames that the writers bring for a batch, in their order; None: one is waited for.
+        """The shares of the writers in a batch, in the order of the writers; None if a writer is still awaited.
 
         Args:
-            stable: by writer, what the stable cursor holds of the batch. absent: writers that nobody waits for.
+            batch: the batch number.
+            stable: by writer, its share in the stable cursor.
+            absent: the writers for which the line does not wait.
         """
         found = []
         for writer, kept in self._tentative.items():
@@ -92,9 +103,11 @@ class Line:
         return found
 
     def after(self, batch: int, stable: Mapping[int, int], absent: Set[int]) -> int | None:
-        """The first batch behind `batch` of which something is here from each writer that is not absent; None: none is.
+        """The first batch after `batch` for which every writer that is not absent has a frame here; None if a writer
+        has none.
 
-        Frames of a writer come in order, so what of an earlier batch is not here then will not come.
+        The frames of a writer come in order, so an earlier batch that is missing now will not come.
+
         stable: by writer, the newest batch that the stable cursor has received.
         """
         firsts = []
@@ -109,7 +122,7 @@ class Line:
         return max(firsts, default=None)
 
     def advance(self, batch: int) -> None:
-        """The line has done it, or leaves it out."""
+        """Drops batches up to this one, which the line has processed or skipped."""
         self.done = max(self.done, batch)
         for kept in (*self._tentative.values(), *self._lent.values()):
             kept.batches = {number: held for number, held in kept.batches.items() if number > batch}
@@ -118,17 +131,17 @@ class Line:
 
 
 def batch_of(header: Header, parts: Iterable[memoryview]) -> Batch:
-    """The batch of which the header's frame is the last part."""
+    """The batch whose last part has this header."""
     return Batch(header.watermark, [part for part in parts if len(part)], header.clock_us)
 
 
 def watermark(found: Collection[Batch]) -> int:
-    """The lowest of those that bring something; a writer that is absent holds nothing back."""
+    """The lowest watermark of the shares; an absent writer has no share and does not hold the watermark back."""
     return min((one.watermark for one in found), default=END_WATERMARK)
 
 
 def clock(found: Collection[Batch]) -> int:
-    """The latest time at which a writer's share was cut."""
+    """The latest time at which a share was cut, microseconds since 1970."""
     return max((one.clock_us for one in found), default=0)
 
 
@@ -137,11 +150,12 @@ def payloads(found: Collection[Batch]) -> list[memoryview]:
 
 
 def silent(senders: Mapping[str, Collection[str]], forks: Set[str], out: Set[str]) -> frozenset[str]:
-    """Units that send nothing, not even tentatively: those that are out, and those that this leaves without input.
+    """The units that send no frame, not even a tentative one: the units that are out, and the units left without input.
 
     Args:
-        senders: by unit, the units whose frames it reads. forks: units that can work tentatively; another one stands
-            as soon as one of its senders is silent.
+        senders: by unit, the units whose frames it reads.
+        forks: the units that can work tentatively; any other unit stops when one of its senders is silent.
+        out: the units that are out.
     """
     found = set(out)
     while True:

@@ -1,9 +1,8 @@
-"""Merging the frames of one input partition into batches: duplicates dropped, gaps found, divergence caught.
+"""Merging of the frames of one input partition into batches: drops duplicates, finds gaps, detects divergence.
 
-A record that is no frame is refused and moves nothing: the true frame behind it is taken.
-
-Source: PROTOCOL 4. The batch number is the clock: a batch is ready when a frame of it (or an end) is there from every
-writer.
+A record that is not a frame is refused and changes no position: the true frame after it is taken.
+Source: PROTOCOL 4. The batch number is the clock: a batch is ready when every writer has sent a frame of it (or its
+end).
 """
 
 from __future__ import annotations
@@ -18,19 +17,21 @@ from holdfast.services.kernel.dataflow.line import Batch, Line, batch_of, clock,
 from holdfast.services.kernel.errors import Divergence, FramesMissing
 
 MAX_AHEAD_BATCHES, MAX_AHEAD_BYTES = 4_096, 96 * 1024 * 1024
-"""So much is kept of what comes before the frames of a writer that is away. More is dropped, and read again later."""
+"""The limits for frames kept while the frames of another writer are missing. Frames beyond them are dropped and read
+again later.
+"""
 
 FOREVER = 2**62
-"""A batch number after all others: an ended writer has received everything."""
+"""A batch number after all others: an ended writer counts as received up to here."""
 
 Refuse = Callable[[int, str], None]
-"""Called with the offset of what is no frame, and why."""
+"""A function called with the offset of a record that is not a frame, and the reason."""
 Fits = Callable[[Header, memoryview], None]
-"""Raises ValueError when a payload are no rows of the stream."""
+"""A function that raises ValueError if a payload does not hold rows of the stream."""
 
 
 Void = Callable[[int, int], bool]
-"""Test of a writer number and an epoch."""
+"""A test of a writer number and an epoch."""
 
 
 def _nothing(*_: object) -> None:
@@ -43,11 +44,19 @@ def _never(*_: object) -> bool:
 
 @dataclass(slots=True)
 class _Writer:
-    """The frames of one writer. received: last complete batch; parts: payloads of the incomplete batch.
+    """The frames of one writer.
 
-    count: how many parts it has. epoch: the highest under which a frame was sent. bytes: of what is held. dropping: its
-    next batch was dropped, with all that follow, for want of room. ahead: (batch, part, parts) of the last frame that
-    left one out; gap: offset of the first such frame.
+    received: the last complete batch.
+    making: the number of the incomplete batch; 0: none.
+    count: the number of parts of the incomplete batch.
+    ahead: (batch, part, parts) of the last frame before which a frame is missing.
+    gap: the offset of the first such frame.
+    parts: the payloads of the incomplete batch.
+    batches: the complete batches that are not taken yet.
+    ended: True once the writer has sent its end.
+    bytes: the size of the payloads held.
+    dropping: True while its next batch and all later ones are dropped for lack of room.
+    epoch: the highest epoch of its frames.
     """
 
     received: int
@@ -65,10 +74,13 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark.
+    """A batch of one partition.
 
-    bytes: of the payloads. writers: that brought them, of a tentative batch. clock_us: the latest time at which it was
-    cut.
+    payloads: the payloads that are not empty, in order of writer, then part.
+    watermark: the lowest watermark of the writers.
+    bytes: the size of the payloads.
+    writers: the number of writers with a share in a tentative batch.
+    clock_us: the latest time at which a share was cut, microseconds since 1970.
     """
 
     payloads: Sequence[memoryview]
@@ -79,19 +91,22 @@ class Merged:
 
 
 class InputPartition:
-    """Frames of one partition, from the batch after `batch` on.
+    """The frames of one partition, from the batch after `batch` on.
 
     Args:
         name: for messages, such as `topic[3]`.
         writers: the writer numbers that feed this partition.
         generation: frames of another generation are dropped.
-        batch: the last batch that is done. offset: of the first frame behind it.
-        ended: writers that have ended by then.
-        refuse: called with what is no frame. fits: looks into a payload before it is believed.
-        gap: up to this offset frames were found missing by a copy that had read from a marker, too: Kafka has lost
-            them. Their writer knows, goes back to its own marker and sends them again, with all that follow: until
-            then what is ahead of them is dropped.
-        void: whether a writer sends again what comes before a frame that it has sent under this epoch.
+        batch: the last batch that is done.
+        offset: the offset of the first frame after that batch.
+        ended: the writers that had ended by then.
+        refuse: called for each record that is not a frame.
+        fits: checks a payload before its frame is used.
+        gap: Kafka has lost frames up to this offset: a copy that had read from a marker also found them missing. Their
+            writer goes back to its own marker and sends them and all later ones again; until then later frames are
+            dropped.
+        strict: two different frames of one batch stop the copy; otherwise the first frame counts.
+        void: returns True if the writer will send again the frames missing before a frame of this epoch.
     """
 
     def __init__(
@@ -123,11 +138,11 @@ class InputPartition:
         self.bytes = 0
 
     def offer(self, offset: int, frame: bytes) -> bool:
-        """Takes one frame; False if it was dropped as a duplicate, or refused.
+        """Takes one frame; False if it is dropped as a duplicate, or refused.
 
         Raises:
-            FramesMissing: a batch or part is missing before this frame and the one before it.
-            Divergence: a duplicate with another payload.
+            FramesMissing: a batch or part is missing between the previous frame and this one.
+            Divergence: a duplicate has another payload.
         """
         self._next_offset = max(self._next_offset, offset + 1)
         try:
@@ -137,7 +152,7 @@ class InputPartition:
             return False
 
     def _offer(self, offset: int, frame: bytes) -> bool:
-        """Raises ValueError on what is no frame."""
+        """Takes one frame. Raises ValueError if the record is not a frame."""
         header = unpack(frame)
         writer = self._writers.get(header.writer)
         if header.generation != self._generation or writer is None:
@@ -165,7 +180,7 @@ class InputPartition:
         return True
 
     def _fitting(self, header: Header, frame: bytes) -> memoryview:
-        """Raises ValueError for what are no rows of the stream."""
+        """The payload of a frame. Raises ValueError if it does not hold rows of the stream."""
         payload = payload_of(frame, header)
         if len(payload):
             self._fits(header, payload)
@@ -174,14 +189,14 @@ class InputPartition:
     # -- a line of tentative batches ----------------------------------------------------------------------------------
 
     def begin_line(self, batch: int) -> None:
-        """From now on what comes behind the batch is there for a line of tentative batches, too."""
+        """Starts a line of tentative batches: frames after this batch are kept for it, too."""
         self._line = Line(tuple(self._writers), batch)
 
     def end_line(self) -> None:
         self._line = None
 
     def peek(self, batch: int, absent: Set[int]) -> Merged | None:
-        """Payloads of a batch for the line; it stays here for the stable cursor; None: a writer is waited for."""
+        """The payloads of a batch for the line; the stable cursor keeps them. None if a writer is still awaited."""
         assert self._line is not None, "there is no line"
         held = ((number, writer.batches.get(batch)) for number, writer in self._writers.items())
         stable = {number: one for number, one in held if one is not None}
@@ -192,35 +207,39 @@ class InputPartition:
         return Merged(some, watermark(found), sum(map(len, some)), len(found), clock_us=clock(found))
 
     def following(self, batch: int, absent: Set[int]) -> int | None:
-        """The first batch behind this one that the line may have; None: a writer is waited for, or nothing is here."""
+        """The first batch after this one that the line can process; None if a writer is still awaited or no frame is
+        here.
+        """
         assert self._line is not None, "there is no line"
         stable = {number: writer.received for number, writer in self._writers.items()}
         return self._line.after(batch, stable, self._silent(absent))
 
     def silenced(self, absent: Set[int]) -> bool:
-        """Nothing is waited for here: every writer is absent, or has ended."""
+        """True if the line waits for no writer here: each is absent or has ended."""
         return self._silent(absent) >= self._writers.keys()
 
     def _silent(self, absent: Set[int]) -> Set[int]:
-        """Writers that are not waited for: those that are absent, and those that have ended."""
+        """The writers for which the line does not wait: absent writers and ended ones."""
         return absent | {number for number, writer in self._writers.items() if writer.ended}
 
     def passed(self, batch: int) -> None:
-        """The line has done the batch."""
+        """Notes that the line has processed the batch."""
         if self._line is not None:
             self._line.advance(batch)
 
-    # -- what there is no room for ------------------------------------------------------------------------------------
+    # -- frames without room ------------------------------------------------------------------------------------------
 
     def _full(self, writer: _Writer, header: Header) -> bool:
-        """True if there is no room for the writer's next batch, which is not the next one to be taken."""
+        """True if there is no room for the writer's next batch, unless that batch is the next to be taken."""
         if header.batch != writer.received + 1 or header.part or writer.parts or header.batch <= self._done + 1:
             return False
         return header.batch > self._done + MAX_AHEAD_BATCHES or writer.bytes >= self._share
 
     @property
     def _share(self) -> int:
-        """Each writer has its own: those that come first in the log must leave room for the one that is waited for."""
+        """The most bytes kept for each writer: frames that come first in the log must leave room for the writer that is
+        awaited.
+        """
         return MAX_AHEAD_BYTES // len(self._writers)
 
     def _drop(self, writer: _Writer, offset: int) -> None:
@@ -228,9 +247,9 @@ class InputPartition:
         self._dropped = offset if self._dropped is None else min(offset, self._dropped)
 
     def rewind(self) -> int | None:
-        """From where to read again, once there is room for what was dropped; None: from nowhere.
+        """The offset from which to read again, once there is room for the dropped frames; None: do not read again.
 
-        At the first frame that was dropped of any writer. What is held of others comes as duplicates.
+        The offset is that of the first dropped frame of any writer. Frames already held arrive again as duplicates.
         """
         if self._dropped is None or not any(w.dropping and self._has_room(w) for w in self._writers.values()):
             return None
@@ -241,19 +260,20 @@ class InputPartition:
         return offset
 
     def _has_room(self, writer: _Writer) -> bool:
-        """For a good part of what it may hold; or there is nothing else to do."""
+        """True if there is room for a good part of the writer's share, or no batch of the writer waits to be taken."""
         near = writer.received <= self._done + MAX_AHEAD_BATCHES // 2
         return writer.received <= self._done or (near and writer.bytes <= self._share // 2)
 
     @property
     def ahead(self) -> int:
-        """Batches that are here in full and not taken."""
+        """The number of complete batches that are not taken."""
         return self.newest - self._done if self.newest < FOREVER else 0
 
     def _look_ahead(self, writer: _Writer, header: Header, offset: int) -> None:
-        """Frames are missing before this one; or it is none of the writer's, whose next one then fits.
+        """Notes a frame before which frames are missing, or which is not a true frame of its writer.
 
-        Raises ValueError for one such frame, FramesMissing once another follows on it, unless that is known.
+        Raises ValueError for the first such frame, and FramesMissing if a second one follows it directly, unless the
+        gap is already known.
         """
         if self._void(header.writer, header.epoch):
             return
@@ -276,7 +296,7 @@ class InputPartition:
         return header.batch == writer.making and header.part < len(writer.parts)
 
     def _compare(self, header: Header, offset: int, frame: bytes) -> None:
-        """The first in the log counts; down to the last marker a difference is noticed, if it is a frame at all."""
+        """Compares a duplicate with the first frame in the log, which counts. Hashes are kept back to the last marker."""
         known = self._hashes.get((header.writer, header.batch, header.part))
         if known is not None and known != header.payload_hash:
             payload = payload_of(frame, header)
@@ -305,7 +325,7 @@ class InputPartition:
 
     @property
     def missing(self) -> str:
-        """The frames that Kafka has lost and a writer has to send again; empty if there are none."""
+        """The frames that Kafka has lost and that a writer must send again, as text; empty if there are none."""
         waiting = ((number, w) for number, w in self._writers.items() if w.ahead is not None and w.gap <= self._gap)
         return ", ".join(
             f"{self._name}: batch {writer.received + 1} part {len(writer.parts)} of writer {number}"
@@ -318,14 +338,14 @@ class InputPartition:
         return min((FOREVER if w.ended else w.received for w in self._writers.values()), default=FOREVER)
 
     def ready(self, batch: int) -> bool:
-        """True if every writer has sent it in full. Asked in every turn of a copy."""
+        """True if every writer has sent the batch in full. Called in every turn of a copy."""
         for writer in self._writers.values():  # noqa: SIM110 (a generator would take twice as long)
             if writer.received < batch and not writer.ended:
                 return False
         return True
 
     def take(self, batch: int) -> Merged:
-        """Hands out a ready batch and forgets it."""
+        """Returns a ready batch and forgets it."""
         merged = self.held(batch)
         for writer in self._writers.values():
             one = writer.batches.pop(batch, None)
@@ -336,13 +356,15 @@ class InputPartition:
         return merged
 
     def held(self, batch: int) -> Merged:
-        """A ready batch, which stays here."""
+        """Returns a ready batch and keeps it."""
         found = [writer.batches.get(batch) or Batch(END_WATERMARK, []) for writer in self._writers.values()]
         some, at = payloads(found), watermark(found) if self._writers else NO_WATERMARK
         return Merged(some, at, sum(map(len, some)), clock_us=clock(found))
 
     def skip(self, batch: int, offset: int, ended: Sequence[int]) -> None:
-        """Continues behind a batch that another copy has done: as if newly opened there, with the frames held since."""
+        """Continues after a batch that another copy has processed, as if opened there, with the later frames already
+        held.
+        """
         for number, writer in self._writers.items():
             writer.batches = {held: taken for held, taken in writer.batches.items() if held > batch}
             if writer.making <= batch:
@@ -361,31 +383,31 @@ class InputPartition:
 
     @property
     def ended(self) -> tuple[int, ...]:
-        """Writers of which nothing comes after the last batch taken."""
+        """The writers that send no frame after the last batch taken."""
         over = ((number, writer) for number, writer in self._writers.items() if writer.ended)
         return tuple(number for number, writer in over if not writer.batches)
 
     @property
     def ending(self) -> bool:
-        """The end of a writer is here, or done."""
+        """True if the end of a writer has arrived or is already processed."""
         return any(writer.ended for writer in self._writers.values())
 
     def position(self) -> int:
-        """Offset to read from after the last batch taken: at the first frame, of any writer, of a later one."""
+        """The offset to read from after the last batch taken: that of the first frame, of any writer, of a later batch."""
         known = [*self._firsts.values(), *(() if self._dropped is None else (self._dropped,))]
         return min(known, default=self._next_offset)
 
     def seen(self) -> dict[int, int]:
-        """By writer, the highest epoch under which frames were sent that came here."""
+        """By writer, the highest epoch among the frames received."""
         return {number: writer.epoch for number, writer in self._writers.items()}
 
     def forget_hashes(self, batch: int) -> None:
-        """A valid marker for `batch` has made earlier duplicates impossible to need."""
+        """Forgets the hashes of batches up to `batch`, whose marker is valid."""
         self._hashes = {key: value for key, value in self._hashes.items() if key[1] > batch}
 
 
 def _follows(before: tuple[int, int, int], header: Header) -> bool:
-    """True if the frame comes right behind another one of its writer."""
+    """True if the frame is the next frame of its writer after the frame at `before`."""
     batch, part, parts = before
     if part + 1 < parts:
         return (header.batch, header.part) == (batch, part + 1)

@@ -1,4 +1,4 @@
-"""Micro-batches of a Spark operator, which a cut names and a source brings."""
+"""Micro-batches of a Spark operator: a cut names them, a source reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from holdfast.schemas.dead_letters import DeadLetter
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A valid commit at `offset`, and the payloads of its frames and its dead letters as it names them."""
+    """A valid commit with the frames and dead letters that it names.
+
+    offset: the offset of the commit in the commit log.
+    commit: the commit record.
+    payloads: the payloads of its frames.
+    dead: its dead letters.
+    """
 
     offset: int
     commit: Commit
@@ -28,5 +34,5 @@ class MicroBatch:
         return sum(map(len, self.payloads)) + sum(len(letter.raw) for letter in self.dead)
 
     def dead_in(self, batch: int) -> list[DeadLetter]:
-        """Its dead letters as those of a batch."""
+        """The dead letters of the commit, with the number of this batch."""
         return [msgspec.structs.replace(letter, batch=batch) for letter in self.dead]

@@ -1,12 +1,12 @@
-"""Rows of one query that were published tentatively and are not closed yet, by their ids, and what closes them.
+"""The open rows of one query: rows published tentatively and not closed yet, by id.
 
 Each id of such a query comes once in the final result, or not at all: its rows are final results of windows. A final
-row of the id closes the tentative one. If none comes, a record without a value does: that is due once the watermark of
-the stable batches has reached the watermark at which the tentative row was made, since every window that had ended by
-then has been put out.
+row of the id closes the tentative one. If no final row comes, a record without a value closes it. That record is due
+once the watermark of the stable batches has reached the watermark at which the tentative row was made: by then every
+window that had ended has been output.
 
-Rows are closed by id and not by batch: without the units that are out the watermark is ahead, so the final row of a
-window may come in a later batch than the tentative one. Source: MECHANISMS P14, decision 0170.
+Rows are closed by id and not by batch. While units are out the watermark is ahead, so the final row of a window may
+come in a later batch than the tentative one. Source: MECHANISMS P14, decision 0170.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from holdfast.schemas.cuts import END_WATERMARK
 Id = bytes
 NEVER = END_WATERMARK + 1
 MAX_OPEN = 100_000
-"""Beyond so many ids nothing more is published tentatively until some are closed."""
+"""The largest number of open ids; beyond it no tentative row is published until some are closed."""
 
 
 @dataclass(slots=True)
 class OpenRows:
     """The open rows of one query and unit.
 
-    soonest: the lowest watermark at which one of them is closed; NEVER: none is open.
-    published: rows so far.
-    replaced: ids that a final row has closed.
-    withdrawn: ids that a record without a value has closed.
-    fidelity: of the newest rows.
+    soonest: the lowest watermark at which an open row is closed; NEVER: no row is open.
+    published: the number of tentative rows so far.
+    replaced: the number of ids that a final row has closed.
+    withdrawn: the number of ids that a record without a value has closed.
+    fidelity: the output fidelity of the newest rows, 0 to 1.
     """
 
     soonest: int = NEVER
@@ -47,23 +47,27 @@ class OpenRows:
         return replace(self, _open=dict(self._open))
 
     def publish(self, ids: Iterable[Id], watermark: int, fidelity: float) -> None:
-        """Tentative rows. watermark: of their batch."""
+        """Opens tentative rows.
+
+        watermark: the watermark of their batch.
+        """
         found, self.fidelity = list(ids), fidelity
         self.published += len(found)
         self._open.update(dict.fromkeys(found, watermark))
         self._look()
 
     def confirm(self, ids: Iterable[Id]) -> None:
-        """Final rows."""
+        """Closes the ids of final rows."""
         self.replaced += self._close(ids)
 
     def withdraw(self, ids: Iterable[Id]) -> None:
-        """Records without a value."""
+        """Closes the ids of records without a value."""
         self.withdrawn += self._close(ids)
 
     def due(self, watermark: int) -> list[Id]:
-        """The ids that the final result turns out not to have, in order; they are closed. watermark: of stable batches
-        whose final rows are confirmed.
+        """Closes and returns the ids without a final row, in order.
+
+        watermark: the watermark of the stable batches whose final rows are confirmed.
         """
         if watermark < self.soonest:
             return []
@@ -72,7 +76,7 @@ class OpenRows:
         return passed
 
     def _close(self, ids: Iterable[Id]) -> int:
-        """Returns how many of them were open."""
+        """Closes ids and returns the number that were open."""
         before = len(self._open)
         if self._open:
             for id in ids:

@@ -1,9 +1,9 @@
-"""Origins: the record of a user's topic that a refused row came of.
+"""Origins: the record of a user's topic from which a refused row was made.
 
-Nothing is kept for a row on its way. Once an operator has refused rows of a batch, the operators above it are asked
-which rows these were. Filter, select and union compute the batch again, with numbers in place of event times, which
-they pass on. Of an operator that passes rows on but has a state, such as dedup, the rows that came out are found among
-those that came in by their content. Source: PROTOCOL 3, docs/decisions/0155 and 0158.
+Rows carry no origin on their way. Once an operator has refused rows of a batch, the operators above it find the origin
+of these rows. Filter, select and union compute the batch again, with numbers in place of event times, which they pass
+on. For an operator that passes rows on but has a state, such as dedup, the output rows are found among the input rows
+by their content. Source: PROTOCOL 3, docs/decisions/0155 and 0158.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ _MADE = "'{}' puts out {}"
 
 
 class Origin(NamedTuple):
-    """The record, or why there is none to name."""
+    """The record of a row, or the reason why it has none."""
 
     position: Position
     unnamed: str
 
 
 class Origins:
-    """Origins of the rows of one batch.
+    """The origins of the rows of one batch.
 
     Args:
-        operators: by task.
-        outputs: by task, of those above the operator that refused.
+        tasks: the tasks of the unit.
+        operators: the operator of each task, by name of the task.
+        outputs: by task, the output of the tasks above the operator that refused.
+        context: the batch.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class Origins:
         return Origin(fed.position(number - first), "")
 
     def _of_rows(self, name: str) -> np.ndarray:
-        """A number for each row that the task put out. Equal numbers are one record's row, one below 0 is a reason."""
+        """A number for each output row of the task. Rows with equal numbers come from one record; a number below 0 is a
+        reason.
+        """
         if name not in self._numbers:
             self._numbers[name] = self._computed(self._tasks[name])
         return self._numbers[name]
@@ -95,7 +99,7 @@ class Origins:
         return np.arange(first, first + fed.rows.height, dtype=np.int64)
 
     def _again(self, task: TaskLayout) -> np.ndarray:
-        """The operator computes the batch once more."""
+        """The numbers of the output rows of an operator that computes the batch again."""
         if not all(isinstance(one, LocalInput) for one in task.inputs):
             return self._unknown(self._outputs[task.name].rows.height, _REMOTE)
         asked = [
@@ -107,7 +111,9 @@ class Origins:
         return numbers
 
     def _by_content(self, task: TaskLayout, rows: pl.DataFrame) -> np.ndarray:
-        """The nth row that came out with some content is the nth that came in with it, or else the last."""
+        """The numbers of the output rows by content: the nth output row of some content is the nth such input row, or
+        else the last.
+        """
         source = task.inputs[0]
         if not isinstance(source, LocalInput):
             return self._unknown(rows.height, _REMOTE)

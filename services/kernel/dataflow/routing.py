@@ -15,7 +15,7 @@ from holdfast.services.kernel.plans.layout import Output
 
 
 def split(rows: pl.DataFrame, output: Output) -> list[pl.DataFrame]:
-    """The rows for each of output.targets, in that order; rows keep their order."""
+    """The rows for each of output.targets, in order; rows keep their order."""
     if len(output.targets) == 1 or rows.height == 0:
         return [rows] * len(output.targets)
     if output.routing == "keyed":

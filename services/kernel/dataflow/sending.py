@@ -1,4 +1,4 @@
-"""Frames of a unit for other units: the rows of its tasks, one batch a frame or several parts.
+"""Frames of a unit for other units: the rows of its tasks, one batch in one frame or in several parts.
 
 Source: PROTOCOL 2 and 4.
 """
@@ -18,7 +18,13 @@ from holdfast.services.kernel.plans.layout import UnitLayout
 
 
 class Frames:
-    """Encodes what one unit sends. generation: the number in its frames."""
+    """An encoder of the rows that one unit sends.
+
+    Args:
+        layout: the unit as planned.
+        generation: the generation number in its frames.
+        max_frame_bytes: the limit for one frame; a larger batch has several parts.
+    """
 
     def __init__(self, layout: UnitLayout, generation: int, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._codecs: Mapping[str, FrameCodec] = {
@@ -32,9 +38,9 @@ class Frames:
     def encode(
         self, batch: int, sent: Sequence[Sent], epoch: int, format: int = FIRST, flags: int = 0
     ) -> Iterator[tuple[Partition, bytes]]:
-        """Every frame of a batch, with where it goes: one, or several parts, to each target partition.
+        """Yields every frame of a batch with its partition: one frame, or several parts, for each target partition.
 
-        flags: of each, in place of those that follow from the rows.
+        flags: replace the flags that follow from the rows.
         """
         for one in sent:
             codec = self._codecs[one.task.name]

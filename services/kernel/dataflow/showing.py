@@ -1,8 +1,7 @@
-"""Digest of a copy's effects in a batch, one number: two copies with other versions of libraries are compared by it.
+"""A digest of a copy's effects in a batch, as one number; it compares two copies with different versions of libraries.
 
-In it is all that must be the same: frames by the hash of their payload, rows for users, dead letters, and changes of
-    the
-state. Not in it is what depends on the copy, such as its epoch. Source: PROTOCOL 0.2 and 4, decision 0077.
+The digest covers all that must be equal: frames by the hash of their payload, rows for users, dead letters, and changes
+of the state. It leaves out all that depends on the copy, such as its epoch. Source: PROTOCOL 0.2 and 4, decision 0077.
 """
 
 from __future__ import annotations
@@ -21,14 +20,17 @@ from holdfast.services.kernel.dataflow.unit import Sent, SinkRows
 from holdfast.services.kernel.dataflow.walk import Walked
 
 Changed = Iterable[tuple[str, bytes, bytes | None]]
-"""Table, key and value of what a batch has written, in the order of tables and keys; None: deleted."""
+"""Table, key and value of each write of a batch, in the order of tables and keys; None: deleted."""
 
 MASK = 2**53 - 1
-"""Any reader of JSON holds such a number as it is."""
+"""Any reader of JSON keeps a number up to this one exactly."""
 
 
 def digest(frames: Frames, batch: int, walked: Walked, changed: Changed) -> int:
-    """DID_NOTHING of a batch that brought, made and changed nothing. frames: of the unit; nothing of them is sent."""
+    """The digest of a batch; DID_NOTHING if the batch had no rows, made none and changed nothing.
+
+    frames: encodes the frames of the unit; none of them is sent.
+    """
     made, found = walked.produced, _Digest()
     state = found.state(changed)
     if not (walked.rows or walked.dead or state or made.sinks or any(one.rows.height for one in made.sent)):
@@ -48,7 +50,7 @@ class _Digest:
         return self._hash.intdigest() & MASK
 
     def state(self, changed: Changed) -> bool:
-        """Adds changes of the state; true if anything changed."""
+        """Adds changes of the state; True if there are any."""
         any_ = False
         for table, key, value in changed:
             any_ = True
@@ -75,7 +77,7 @@ class _Digest:
         self._add("dead", *map(encode_dead, dead))
 
     def _add(self, what: str, *parts: bytes) -> None:
-        """No two sequences of parts give the same bytes."""
+        """Adds parts with their lengths, so that no two sequences of parts give the same bytes."""
         self._hash.update(f"{what} {len(parts)} ".encode())
         for part in parts:
             self._hash.update(len(part).to_bytes(8, "big"))

@@ -36,10 +36,12 @@ Headers = Sequence[tuple[str, bytes]] | None
 
 @dataclass(frozen=True, slots=True)
 class SinkRecords:
-    """Column by column; keys None: none has one; partitions None: each key chooses.
+    """The records of a batch, column by column.
 
-    values: None where the record deletes the row of its key.
-    headers: of each record, those of columns; None: there are none.
+    values: the value of each record; None: the record deletes the row of its key.
+    keys: the key of each record; None: no record has a key.
+    partitions: the partition of each record; None: Kafka chooses by the key.
+    headers: the headers of each record that come from columns; None: there are none.
     """
 
     values: Sequence[bytes | None]
@@ -49,14 +51,16 @@ class SinkRecords:
 
 
 def halves_of(sink: OperatorPlan) -> Halves | None:
-    """A function that makes two records of one of the sink; None: each of its records is a row."""
+    """A function that splits a record of the sink into two; None if each record is one row."""
     return halves if sink.params.get("format") == "arrow" else None
 
 
 def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
-    """Keyed rows, also those keyed by a column, go where Kafka's murmur2 puts them; rows without take turns by batch.
+    """Encodes rows as records.
 
-    An Arrow record holds rows of many keys and has none itself: rows of one key always go to the same partition.
+    Keyed rows, also those keyed by a column, go to the partition that Kafka's murmur2 chooses. Rows without a key take
+    turns by batch. An Arrow record holds rows of many keys and has no key itself; rows of one key always go to the same
+    partition.
     """
     operator = task.operator
     row_key, count = list(operator.row_key), max(1, operator.params["partitions"])
@@ -81,7 +85,7 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
 
 
 def _encoded(operator: OperatorPlan, rows: pl.DataFrame) -> list[bytes]:
-    """A value for each row. Those of a registry begin with a byte 0 and the id of their schema."""
+    """A value for each row. Values with a schema in a registry begin with a byte 0 and the id of the schema."""
     format = operator.params.get("format", "json")
     if format not in FORMATS:
         return encode_json(rows, operator.fields)
@@ -90,7 +94,10 @@ def _encoded(operator: OperatorPlan, rows: pl.DataFrame) -> list[bytes]:
 
 
 def _named_keys(operator: OperatorPlan, rows: pl.DataFrame, column: str, format: str) -> list[bytes | None]:
-    """Keys that name their schema. column: the one that is the key alone; empty: it is a record."""
+    """Keys that name their schema.
+
+    column: the column that is the whole key; empty: the key is a record.
+    """
     id = operator.params.get("key_schema_id", 0)
     if column:
         return registered_key(rows[column], operator.fields[column], format, id)
@@ -98,7 +105,10 @@ def _named_keys(operator: OperatorPlan, rows: pl.DataFrame, column: str, format:
 
 
 def _headers(rows: pl.DataFrame, columns: Mapping[str, str] | None) -> list[list[tuple[str, bytes]]] | None:
-    """The headers of each row. columns: by header."""
+    """The headers of each row.
+
+    columns: by header, its column.
+    """
     if not columns:
         return None
     values = zip(*(text_keys(rows[column]) for column in columns.values()), strict=True)
@@ -107,7 +117,7 @@ def _headers(rows: pl.DataFrame, columns: Mapping[str, str] | None) -> list[list
 
 @lru_cache(maxsize=256)
 def condition(text: str, fields: tuple[tuple[str, str], ...]) -> Callable[[pl.DataFrame], pl.Series]:
-    """Computes for each row whether a condition is true. Raises ExpressionError."""
+    """A function that computes for each row whether a condition is true. Raises ExpressionError."""
     compute = computing([compile_expression(text, schema(dict(fields))).alias(_TRUE)])
     return lambda rows: compute(rows)[_TRUE].fill_null(False)
 
@@ -116,43 +126,57 @@ _TRUE = "_true"
 
 
 def key_column(key: str, row_key: Sequence[str]) -> str:
-    """The column whose text is the key of a sink's record; empty: the key is JSON. key: of the sink, see Sink.key."""
+    """The column whose text is the key of a sink's record; empty if the key is JSON.
+
+    key: the setting Sink.key.
+    """
     if key == "json":
         return ""
     return key if key != "text" else row_key[0] if row_key else ""
 
 
 FINAL, TENTATIVE, CLOSING = "final", "tentative", "closing"
-"""The header `status`: a row that stays; a row that was computed without units that are out; a record without a value
-that takes back a tentative row."""
+"""Values of the header `status`: a final row; a row computed without the units that are out; a record without a value
+that withdraws a tentative row.
+"""
 
 
 class RowsOf:
-    """The records that a query of one generation writes, known by their headers: others may write to its topic, too."""
+    """The records that a query of one generation writes, recognised by their headers: other programs may write to its
+    topic, too.
+    """
 
     def __init__(self, job: str, generation: str, query: str) -> None:
         self._job, self._query = f"{job}@{generation}".encode(), query.encode()
 
     def headers(self, batch: int, skipped: int = 0) -> list[tuple[str, bytes]]:
-        """Headers of each record of a batch. skipped: records that its unit has skipped up to then (precision
-        `gap`).
+        """The headers of each record of a batch.
+
+        skipped: the number of records that its unit has skipped so far (precision `gap`).
         """
         return self._headers(batch, FINAL) + ([(SKIPPED, str(skipped).encode())] if skipped else [])
 
     def tentative_headers(self, batch: int, fidelity: float, unit: str, watermark: int) -> list[tuple[str, bytes]]:
-        """Headers of each tentative row of a batch. watermark: of the batch at the sink; unit: that of the sink."""
+        """The headers of each tentative row of a batch.
+
+        unit: the unit of the sink.
+        watermark: the watermark of the batch at the sink.
+        """
         known = {"fidelity": f"{fidelity:.4g}", "unit": unit, "watermark": str(watermark)}
         return [*self._headers(batch, TENTATIVE), *((name, value.encode()) for name, value in known.items())]
 
     def closing_headers(self, batch: int) -> list[tuple[str, bytes]]:
-        """Headers of records that take back tentative rows. batch: the stable one that made them due."""
+        """The headers of records that withdraw tentative rows.
+
+        batch: the stable batch that made them due.
+        """
         return self._headers(batch, CLOSING)
 
     def _headers(self, batch: int, status: str) -> list[tuple[str, bytes]]:
         return [("batch", str(batch).encode()), ("status", status.encode()), ("query", self._query), ("job", self._job)]
 
     def batch(self, headers: Headers) -> int | None:
-        """The batch that a final row belongs to; None of any other record.
+        """The batch of a final row; None for any other record.
 
         Records without the header `job` are of a former version, and count by their query.
         """
@@ -160,14 +184,14 @@ class RowsOf:
         return int(batch) if self.status(headers) == FINAL and batch.isdigit() else None
 
     def status(self, headers: Headers) -> str | None:
-        """FINAL, TENTATIVE or CLOSING; None: it is no record of the query."""
+        """FINAL, TENTATIVE or CLOSING; None if the record is not of this query."""
         found = dict(headers or ())
         ours = found.get("query") == self._query and found.get("job", self._job) == self._job
         status = found.get("status", b"").decode(errors="replace")
         return status if ours and status in (FINAL, TENTATIVE, CLOSING) else None
 
     def made_by(self, headers: Headers, unit: str) -> int | None:
-        """The watermark of a tentative row; None: it is of another unit, or says none."""
+        """The watermark of a tentative row; None if the row is of another unit or has no watermark."""
         found = dict(headers or ())
         watermark = found.get("watermark", b"")
         ours = found.get("unit") == unit.encode() and watermark.removeprefix(b"-").isdigit()
@@ -180,16 +204,17 @@ def for_spark(operator: OperatorPlan) -> bool:
 
 
 def _for_spark(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
-    """No partition has two writers, so that its rows come with a watermark that never goes back."""
+    """Records for a Spark operator. No partition has two writers, so the watermark of its rows never decreases."""
     own = range(task.index, task.operator.params["partitions"], task.operator.parallelism)
     values = encode_json(rows, task.operator.fields)
     return SinkRecords(values, partitions=[own[batch % len(own)]] * len(values))
 
 
 def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
-    """Reader of the rows in one of a sink's records, each as a JSON object. The reader may raise UnfitRecord.
+    """A function that returns the rows in a record of the sink, each as a JSON object. The function may raise
+    UnfitRecord.
 
-    Raises NoSchema of protobuf_schemas.py where the library of Protobuf is missing.
+    Raises NoSchema of protobuf_schemas.py if the Protobuf library is missing.
     """
     format = sink.params.get("format")
     if format == "json-schema":
@@ -205,7 +230,7 @@ def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
 
 
 def _avro_rows(fields: dict[str, str]) -> Callable[[bytes | None], pl.DataFrame]:
-    """Reader of the one row of a record of Avro. It may raise UnfitRecord."""
+    """A reader of the one row in an Avro record. The reader may raise UnfitRecord."""
     reader, first = RecordReader.of(parse(schema_of("avro", fields)), fields), np.zeros(1, np.int64)
 
     def read(value: bytes | None) -> pl.DataFrame:
@@ -222,7 +247,7 @@ def _avro_rows(fields: dict[str, str]) -> Callable[[bytes | None], pl.DataFrame]
 def _protobuf_rows(
     columns: tuple[tuple[str, str], ...], numbers: tuple[tuple[str, int], ...]
 ) -> Callable[[bytes | None], pl.DataFrame]:
-    """Reader of the one row of a message. It may raise UnfitRecord."""
+    """A reader of the one row in a Protobuf message. The reader may raise UnfitRecord."""
     fields = dict(columns)
     reader = MessageReader(message(parse_protobuf(message_schema(fields, given=dict(numbers))), (0,)), fields)
 

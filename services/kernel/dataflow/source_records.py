@@ -1,4 +1,4 @@
-"""Records of a planned source to its rows: those of a stream, or the rows and deletions of a table.
+"""Decoding of a source's records into rows: rows of a stream, or rows and deletions of a table.
 
 Source: PROTOCOL 3. Workers and replays decode alike.
 """
@@ -28,11 +28,12 @@ Keys = Mapping[int, Key]
 
 
 class SourceDecoder:
-    """Decodes records of one source.
+    """A decoder for the records of one source.
 
     Args:
-        operator: the source as planned. params: what the job file says of it.
-        schemas: of the registry, for formats whose records name theirs.
+        operator: the source as planned.
+        params: the settings of the source in the job file.
+        schemas: the schemas of the registry, for formats whose records name their schema.
     """
 
     def __init__(self, operator: OperatorPlan, params: Mapping[str, Any], schemas: Schemas = NO_SCHEMAS) -> None:
@@ -41,7 +42,7 @@ class SourceDecoder:
         self._changes = ChangeReader(bool(key), HEADER if format in KINDS else 0) if params.get("envelope") else None
         added = {DELETED} if self._changes is None else {DELETED, OP}
         fields = {name: kind for name, kind in operator.fields.items() if name not in added or (key and name == OP)}
-        # what counts of a table is the order of its records, so its event time is that of the record
+        # only the order of a table's records matters, so its event time is the timestamp of the record
         written = None if key else params.get("event_time")
         event_time = EventTime(written, unit, fields) if written and computed(written, fields) else written
         origins = origins_of(params)
@@ -86,12 +87,14 @@ class SourceDecoder:
         unknown: Collection[int] | None = None,
         metadata: Metadata | None = None,
     ) -> Decoded:
-        """A row for each record that fits.
+        """Decodes records into rows; records that do not fit are refused.
 
         Args:
-            timestamps_ms: of the records; negative = none. keys: of deletions.
-            unknown: ids of schemas that count as unknown; None: the registry is asked.
-            metadata: of the records, where columns hold some.
+            values: the values of the records.
+            timestamps_ms: the timestamps of the records; negative: none.
+            keys: the keys of deletions, by position.
+            unknown: the schema ids that count as unknown; None: ask the registry.
+            metadata: the metadata of the records, if columns hold some.
         """
         if self._changes is None:
             return self._decode(values, timestamps_ms, keys, unknown, metadata)
@@ -130,13 +133,13 @@ class SourceDecoder:
         return self._merged(_moved(rows, there), _moved(deleted, gone))
 
     def _marked(self, decoded: Decoded) -> Decoded:
-        """Rows that delete nothing."""
+        """Adds the mark of deletions to rows that delete nothing."""
         mark = pl.Series(DELETED, [None], dtype=pl.Boolean).new_from_index(0, decoded.rows.height)
         rows = decoded.rows.with_columns(mark).select(self._schema.names())
         return Decoded(rows, decoded.kept, decoded.refused, decoded.unknown)
 
     def _merged(self, rows: Decoded, deleted: Decoded) -> Decoded:
-        """In the order of the records; a deletion is null in all but its key."""
+        """Merges rows and deletions in the order of the records; a deletion is null in all columns but its key."""
         marks = deleted.rows.with_columns(pl.lit(True).alias(DELETED))
         both = pl.concat([rows.rows, marks], how="diagonal").select(self._schema.names())
         kept = np.concatenate([rows.kept, deleted.kept])
@@ -146,38 +149,38 @@ class SourceDecoder:
 
 
 def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Names in the record by column, of fields that a source renames; none in jobs of before."""
+    """By column, the name in the record of each field that a source renames; empty for jobs of former versions."""
     declared = params.get("fields") or {}
     return {name: one["from"] for name, one in declared.items() if isinstance(one, Mapping) and "from" in one}
 
 
 def metadata_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Metadata of the record by column, of fields that are no part of its value."""
+    """By column, the metadata that a source reads in place of a field of the value."""
     declared = params.get("fields") or {}
     return {name: one["metadata"] for name, one in declared.items() if isinstance(one, Mapping) and "metadata" in one}
 
 
 def wanted_of(params: Mapping[str, Any]) -> Wanted:
-    """Metadata that is to be kept of the records of a source."""
+    """The metadata that a source needs of its records."""
     about = metadata_of(params)
     return MetadataColumns(dict.fromkeys(about, ""), about, "").wanted if about else NOTHING_WANTED
 
 
 def _moved(decoded: Decoded, at: Sequence[int]) -> Decoded:
-    """With the positions that the records have among all."""
+    """The decoded rows with the positions of their records among all records."""
     where = np.asarray(at, dtype=np.int64)
     refused = [(at[index], reason) for index, reason in decoded.refused]
     return Decoded(decoded.rows, where[decoded.kept], refused, decoded.unknown)
 
 
 def _of_keys(about: Mapping[str, str]) -> dict[str, str]:
-    """Field of the key by column, WHOLE where the column holds the key itself."""
+    """By column, its field of the key; WHOLE if the column holds the key itself."""
     return {name: what.removeprefix(KEY) if what != "key" else WHOLE
             for name, what in about.items() if what == "key" or what.startswith(KEY)}  # fmt: skip
 
 
 def key_settings(params: Mapping[str, Any], schemas: Schemas) -> KeySettings | None:
-    """Settings of keys that name their schema; None: they name none."""
+    """The settings of keys that name their schema; None if keys name no schema."""
     if (format := params.get("key_format")) is None:
         return None
     stops = params.get("on_schema_change") == "fail"

@@ -1,6 +1,6 @@
-"""A unit: tasks that are fused, checkpointed and failed over as one. Batches in, frames and rows out.
+"""A unit: tasks that are fused, checkpointed and failed over as one. It takes batches and returns frames and rows.
 
-Source: PROTOCOL 4, MECHANISMS "HA unit". Everything here is a function of the cut log: no clock, no randomness.
+Source: PROTOCOL 4, MECHANISMS "HA unit". All results are functions of the cut log: no clock, no randomness.
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ from holdfast.services.kernel.state.table import Tables
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Rows of one task for one data topic; split by services/kernel/routing. end: the task sends nothing after this.
-    clock_us: of the batch, as in Fed.
+    """The rows of one task for one data topic, before services/kernel/dataflow/routing.py splits them.
+
+    task: the task that sends.
+    output: the edge to the data topic.
+    rows: the rows of the batch.
+    watermark: the watermark after the batch, microseconds since 1970.
+    end: True if the task sends nothing after this batch.
+    clock_us: the time at which the batch was cut, as in Fed.
     """
 
     task: TaskLayout
@@ -41,7 +47,12 @@ class Sent:
 
 
 class SinkRows(NamedTuple):
-    """Rows that a sink task is to deliver. watermark: no row of a later batch is older."""
+    """The rows that a sink task must deliver.
+
+    task: the sink task.
+    rows: the rows of the batch.
+    watermark: no row of a later batch is older, microseconds since 1970.
+    """
 
     task: TaskLayout
     rows: pl.DataFrame
@@ -50,9 +61,16 @@ class SinkRows(NamedTuple):
 
 @dataclass(slots=True)
 class Produced:
-    """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone,
-    by the name under which they are counted (kernel/plans/late_counts.py). raised: by task whose code raised, where.
-    passed: by query with tentative results, the watermark at its sink."""
+    """The outcome of one batch.
+
+    sent: the rows for other units.
+    sinks: the rows for users' topics.
+    dead: the dead letters of the operators.
+    late: the number of rows that came too late.
+    dropped: the number of late rows that were dropped, by counter (kernel/plans/late_counts.py).
+    raised: by task whose code raised, the rows at which it did.
+    passed: by query with tentative results, the watermark at its sink.
+    """
 
     sent: list[Sent] = field(default_factory=list)
     sinks: list[SinkRows] = field(default_factory=list)
@@ -70,13 +88,13 @@ class Stored(Protocol):
 
 
 class Unit:
-    """Runs the tasks of one unit in topological order.
+    """The tasks of one unit, run in topological order.
 
     Args:
         layout: the unit as planned.
         store: its state, empty or restored.
-        watermarks: of each task's inputs after the last batch done, from the marker.
-        build: makes the tasks.
+        watermarks: by task, the watermark of its inputs after the last batch done, from the marker.
+        build: makes the operators of the tasks.
     """
 
     def __init__(
@@ -97,7 +115,7 @@ class Unit:
 
     @property
     def ended(self) -> bool:
-        """Every task has seen the end of its inputs."""
+        """True if every task has received the end of its inputs."""
         return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
 
     def process(
@@ -111,13 +129,15 @@ class Unit:
         """Processes one batch.
 
         Args:
-            sources: by source task; a source task that has ended is left out.
-            frames: by (task, slot) for every slot that is fed by a data topic.
-            raised: where users' code raises, by task; a task that is left out raises nowhere. None: nobody knows yet.
-            answers: what users' code awaited, by task that got rows.
+            batch: the batch number.
+            sources: the rows of each source task; a source task that has ended is left out.
+            frames: by (task, slot), the rows of every slot that is fed by a data topic.
+            raised: by task, the rows at which users' code raises; a task that is left out raises nowhere. None: not
+                known yet.
+            answers: by task that got rows, the results that users' code awaited.
 
         Raises:
-            Divergence: it raises elsewhere.
+            Divergence: users' code raises at other rows.
         """
         produced = Produced()
         outputs: dict[str, Fed] = {}
@@ -182,7 +202,7 @@ class Unit:
 
 
 def warm_up(layout: UnitLayout) -> None:
-    """Runs a made-up batch through a throw-away instance of every operator: a cold first batch costs 0.4 to 1.9 s."""
+    """Runs an invented batch through a temporary instance of every operator: a cold first batch costs 0.4 to 1.9 s."""
     for task in layout.tasks:
         if catalogue.KINDS[task.operator.kind].computed:
             catalogue.warm_up(task.operator, task.input_fields)

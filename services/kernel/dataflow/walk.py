@@ -1,6 +1,6 @@
-"""The way of a batch through a unit: from sources and frames, through the tasks, to rows, frames and dead letters.
+"""The path of a batch through a unit: from sources and frames, through the tasks, to rows, frames and dead letters.
 
-Workers, `try` and replays take this way; each carries the outcome to where it belongs. Source: PROTOCOL 3 and 4.
+Workers, `try` and replays use this path and deliver the outcome in their own ways. Source: PROTOCOL 3 and 4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from holdfast.services.kernel.plans.layout import TaskLayout
 
 
 class Source(Protocol):
-    """Feed of a source task. ended: its last cut is done."""
+    """The feed of a source task.
+
+    task: the source task.
+    ended: True once its last cut is done.
+    """
 
     task: TaskLayout
     ended: bool
@@ -31,16 +35,19 @@ class Source(Protocol):
         ...
 
     def take(self, batch: int) -> Brought:
-        """Hands out a batch that is ready."""
+        """Returns a ready batch and drops it."""
         ...
 
 
 class Walked(NamedTuple):
     """The outcome of a batch.
 
-    dead: the dead letters of the sources, then those of the operators. rows: whether any came in. records: how many the
-    sources took in; lost: how many were gone before they were read, by source. edges: records and bytes along each edge
-    into the unit, by source, or by the edge's name (schemas/topics.py).
+    produced: the outcome of the unit's tasks.
+    dead: the dead letters of the sources, then those of the operators.
+    rows: True if the batch had input rows.
+    records: the number of records that the sources took in.
+    lost: by source, the number of records that were gone before they were read.
+    edges: records and bytes along each edge into the unit, by source or by the edge's name (schemas/topics.py).
     """
 
     produced: Produced
@@ -53,14 +60,14 @@ class Walked(NamedTuple):
 
 def ready(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> bool:
     """True if all that the batch needs is here."""
-    for source in sources.values():  # asked in every turn of a copy: a generator would take twice as long
+    for source in sources.values():  # called in every turn of a copy: a generator would take twice as long
         if not source.ready(batch):
             return False
     return inputs.ready(batch)
 
 
 def pass_over(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> dict[str, tuple[int, int]]:
-    """Takes a batch that is ready, and does nothing with it: records and bytes along each edge, as in Walked.
+    """Takes a ready batch without processing it; returns records and bytes along each edge, as in Walked.
 
     Records that were gone before they were read count among those of their source.
     """
@@ -83,7 +90,13 @@ def walk(
     raised: Mapping[str, TaskRaised] | None = None,
     answers: Mapping[str, Answer] = MappingProxyType({}),
 ) -> Walked:
-    """Does a batch that is ready. sources: by source task. raised, answers: see Unit.process."""
+    """Processes a ready batch.
+
+    Args:
+        sources: by source task, its feed.
+        raised: see Unit.process.
+        answers: see Unit.process.
+    """
     fed: dict[str, Fed] = {}
     dead: list[DeadLetter] = []
     records, lost, edges = 0, Counter[str](), dict[str, tuple[int, int]]()

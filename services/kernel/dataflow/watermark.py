@@ -1,6 +1,7 @@
 """The watermark of a source task: no older record is expected.
 
-Source: PROTOCOL 3. It is chosen by the copy that cuts and pinned by the cut; below the cut nobody computes it again.
+Source: PROTOCOL 3. The copy that cuts chooses the watermark and writes it into the cut; later readers never compute it
+again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, TaskCuts
 def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:
     """The minimum, over partitions that are not idle, of the largest event time cut on each, minus the lateness.
 
-    A partition on which nothing was cut yet (None) holds the watermark back. No partitions: NO_WATERMARK.
+    A partition without a cut record so far (None) holds the watermark back. Without partitions: NO_WATERMARK.
     """
     times = list(newest_us)
     if not times or any(time is None for time in times):
@@ -22,9 +23,9 @@ def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:
 
 
 def followed(others: Iterable[TaskCuts]) -> int:
-    """The watermark that an idle source task follows: that of the slowest task that is not idle. No clock moves it.
+    """The watermark that an idle source task follows: the lowest of the tasks that are not idle. No clock moves it.
 
-    A loaded table says nothing of time, so no task follows it.
+    A loaded table has no times, so no task follows it.
     """
     running = [cuts for cuts in others if not cuts.final and cuts.watermark < LOADED_WATERMARK]
     return min((cuts.watermark for cuts in running if not cuts.idle), default=NO_WATERMARK)
