@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import logging
 import os
+import re
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext
@@ -32,7 +33,9 @@ from tests.support.processor_time import SPENT, by_folder, dearest, processor_s
 TESTS = Path(__file__).parent
 CLUSTERS, CLUSTER_MARKS = ("contract", "integration"), ("kafka", "spark", "docker", "alone")
 """Where ./scripts/test looks for tests with these marks: it would not run others."""
-CONTAINERS = "containers"
+CONTAINERS, BROKER = "containers", "the broker of the session"
+ASKS_FOR_THE_BROKER = re.compile(r"^def \w+\([^)]*\b(kafka: str|kafka_log: KafkaLog|log: Log\b)", re.MULTILINE)
+"""The signature of a test or fixture."""
 MOST_SAID = 8_000
 """Characters of an exception below the logs."""
 DEAREST = 12
@@ -53,8 +56,8 @@ hypothesis_settings.load_profile("noisy")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for the broker needs it, whether it says so or not: `-m "not kafka"` starts none.
 
-    Those with containers come first, then those with Spark, then the slow ones: processes that take one file after the
-    other end together.
+    Those with containers come first, then those with Spark, those on the session's broker, the slow ones: processes
+    that take one file after the other end together.
 
     Raises:
         UsageError: a test is not where tests with its marks are looked for.
@@ -68,7 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(0))
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.drawn)
-    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("docker", "spark", "slow")])
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> list[bool]:
+    without = {mark: item.get_closest_marker(mark) is None for mark in ("docker", "spark", "slow")}
+    return [without["docker"], without["spark"], not _on_the_session_s_broker(item.path), without["slow"]]
 
 
 _BEGAN_S = pytest.StashKey[float]()
@@ -98,17 +106,27 @@ def _with_containers(file: Path) -> bool:
     return file.exists() and "pytest.mark.docker" in file.read_text()
 
 
+@cache
+def _on_the_session_s_broker(file: Path) -> bool:
+    return file.exists() and ASKS_FOR_THE_BROKER.search(file.read_text()) is not None
+
+
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests that share a cluster or a Spark session go to one process. `--dist loadgroup` does nothing on pytest 9."""
+    """Tests that share a cluster, a broker or a Spark session go to one process. `--dist loadgroup` does nothing on
+    pytest 9.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         """Their folder where that has a fixture for several tests, else their file. All containers go to one process:
-        images are built once in a process, and each of these clusters has as many processes as three others.
+        images are built once in a process, and each of these clusters has as many processes as three others. So do all
+        that ask for the session's broker, which each process would start for itself.
         """
         file = TESTS.parent / nodeid.partition("::")[0]
         if _with_containers(file):
             return CONTAINERS
-        return str(file.parent if file.parent != TESTS and _shares(file.parent) else file)
+        if file.parent != TESTS and _shares(file.parent):
+            return str(file.parent)
+        return BROKER if _on_the_session_s_broker(file) else str(file)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """The test in which a process died counts as run: it would end the next process, too. What of its folders is

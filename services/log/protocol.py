@@ -3,8 +3,8 @@
 Every method may raise `Retriable` when the broker does not answer. Appenders, readers and transactors are each used by
 one thread at a time.
 
-A client's answers are checked before they count (services/log/answers.py); tests/contract/test_leaders.py and
-tests/unit/log/test_hostile_answers.py hold the rules below. A partition's leader may be
+A client's answers are checked before they count (services/log/answers.py). tests/contract/three_brokers/test_leaders.py
+and tests/unit/log/test_hostile_answers.py hold the rules below. A partition's leader may be
 
 - away: a request about the partition raises Retriable within 5 s and never returns a value. Appends wait. Readers get
   neither records nor an end. Metadata name the topic and all its partitions. Other partitions are served.

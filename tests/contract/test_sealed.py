@@ -1,6 +1,6 @@
 """A sealed log is a Log: the contract holds with a seal on every record, in memory and on Kafka.
 
-On Kafka with --long: in each run the contract of the log below holds there, and test_seal.py has a cluster with a
+On Kafka with --long: in each run the contract of the log below holds there, struck/test_seal.py has a cluster with a
 secret.
 """
 

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.kafka]
 
 DEADLINE_S = 60.0
 VALUES = [b"%d" % i for i in range(100)]
+HALF = "half"
 PARENT = """
 import signal, sys
 from pathlib import Path
@@ -33,7 +34,11 @@ signal.pause()
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    with running_kafka(tmp_path_factory.mktemp("kafka") / "own") as broker:
+    """Its first start finds what one that was cut short has left."""
+    directory = tmp_path_factory.mktemp("kafka")
+    (directory / "data").mkdir()
+    (directory / "data" / "meta.properties").write_text(HALF)
+    with running_kafka(directory) as broker:
         yield broker
 
 
@@ -51,6 +56,11 @@ def test_the_session_shares_a_broker(kafka: str) -> None:
     assert read(kafka, "shared", len(VALUES)) == VALUES
 
 
+def test_a_first_start_that_was_cut_short_is_begun_again(broker: EmbeddedKafka) -> None:
+    create_topic(broker.bootstrap_servers, "fresh")
+    assert (broker.data_dir / "data" / "meta.properties").read_text() != HALF
+
+
 def test_acknowledged_records_survive_a_kill_and_a_stop_and_after_a_kill_the_former_broker_is_fenced(
     broker: EmbeddedKafka,
 ) -> None:
@@ -58,7 +68,7 @@ def test_acknowledged_records_survive_a_kill_and_a_stop_and_after_a_kill_the_for
     servers, said, kept = broker.bootstrap_servers, broker.data_dir / "logs" / "fence.out", list[bytes]()
     said.unlink(missing_ok=True)
     create_topic(servers, "kept")
-    for end in (broker.kill, broker.stop, broker.kill):
+    for end in (broker.stop, broker.kill):
         write(servers, "kept", VALUES)
         kept += VALUES
         end()
@@ -126,10 +136,3 @@ def test_a_start_that_fails_shows_the_log(broker: EmbeddedKafka) -> None:
         broker.start()
     assert not broker.running
     meta.write_text(former)
-
-
-def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "meta.properties").write_text("half")
-    with running_kafka(tmp_path) as broker:
-        create_topic(broker.bootstrap_servers, "fresh")

@@ -1,9 +1,10 @@
-"""What `up` and `down` promise: clusters live side by side, come back after a crash, and leave no process behind."""
+"""What `up` and `down` promise: clusters live side by side and leave no process behind.
+
+In each run: every other test of a cluster looks whether a process is left, and three of them are tested at a time.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from tests.support.cluster import LocalCluster
 from tests.support.commands import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
 
 def up(cluster: LocalCluster) -> dict[str, Any]:
@@ -37,7 +38,6 @@ def clusters(tmp_path: Path) -> Iterator[tuple[LocalCluster, LocalCluster]]:
             one.down()
 
 
-@pytest.mark.long
 def test_two_clusters_live_side_by_side_and_leave_no_process(clusters: tuple[LocalCluster, LocalCluster]) -> None:
     one, two = clusters
     addresses = {up(one)["bootstrap_servers"], up(two)["bootstrap_servers"]}
@@ -49,16 +49,3 @@ def test_two_clusters_live_side_by_side_and_leave_no_process(clusters: tuple[Loc
     until(lambda: live(two) == 1, "the worker of the second is heard")
     two.call("down")
     until(lambda: not two.processes(), "nothing is left of the second")
-
-
-def test_after_a_crash_of_the_supervisor_nothing_is_left_and_up_recovers(
-    clusters: tuple[LocalCluster, LocalCluster],
-) -> None:
-    one, _ = clusters
-    up(one)
-    supervisor = one.files.supervisor()
-    assert supervisor is not None
-    os.kill(supervisor, signal.SIGKILL)
-    until(lambda: not one.processes(), "its children go with it")
-    up(one)
-    until(lambda: live(one) == 1, "its worker is heard")

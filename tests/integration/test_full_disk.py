@@ -1,4 +1,8 @@
-"""The disk under a cluster is full: Kafka ends, workers end, the supervisor stays, and later all continues."""
+"""The disk under a cluster is full: Kafka ends, workers end, the supervisor stays, and later all continues.
+
+In each run: unit/node/test_disk.py has the supervisor and Kafka where no room is, local/test_outages.py a worker whose
+disk is full, struck/test_failover.py a Kafka that is killed below a job.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from tests.support.running_job import NotReached, RunningJob
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.struck import tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 MEGABYTES = 400
 MANY = 2_000
 """Records that are being processed as the disk gets full."""
@@ -29,7 +33,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield disk
 
 
-@pytest.fixture(params=[1, pytest.param(3, marks=pytest.mark.long)], ids=["one broker", "three brokers"])
+@pytest.fixture(params=[1, 3], ids=["one broker", "three brokers"])
 def cluster(request: pytest.FixtureRequest, disk: SmallDisk) -> Iterator[DoomedCluster]:
     """What ends for lack of room ends again at once: without pauses its starts would take all of the machine."""
     with cluster_of(2, disk.path / "home", steady_s=STEADY_S, brokers=request.param) as cluster:

@@ -196,7 +196,7 @@ def test_a_host_dies_with_all_that_it_started_and_the_other_continues(hosts: Hos
 
 
 def test_processes_of_a_supervisor_die_with_it(hosts: Hosts) -> None:
-    """The last test: the host stays as it is. That it can be started again is held by test_cluster.py."""
+    """The last test: the host stays as it is. local/test_up_again.py starts one again."""
     first, *others = hosts.b.started()
     watched = [Watched(pid) for pid in others]
     os.kill(first, signal.SIGKILL)

@@ -159,7 +159,7 @@ def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_close
     assert windows(found.with_columns(starts).to_dicts()) == hourly(range(10_000))
 
 
-@pytest.mark.long  # the kill above holds drivers, test_spark_in_memory.py the join of a source with an operator
+@pytest.mark.long  # the kill above holds drivers, in_spark/test_jobs_in_memory.py the join of a source with an operator
 def test_a_topic_is_joined_with_what_an_operator_gives_exactly_while_the_driver_is_killed(
     cluster: SparkCluster,
 ) -> None:
@@ -329,7 +329,7 @@ def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_a
 
 
 def test_a_function_that_is_no_operator_is_rejected_with_sparks_reason(cluster: SparkCluster) -> None:
-    """Other reasons: test_stateful_spark.py, without a process for each."""
+    """Other reasons: in_spark/test_stateful.py, without a process for each."""
     cluster.job("bad", {"h": {"spark": "tests.support.heavy:unsupported", "input": "flights"}})
     (problem,) = cluster.until(lambda: cluster.decided("bad", Rejection), "it is rejected").problems
     assert problem.path == "operators.h.spark"

@@ -33,8 +33,8 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
     pytest.mark.timeout(1200),
-    # In each run: test_containers.py kills containers of the same images under a job that is exact, test_seal.py has a
-    # stranger's records.
+    # In each run: test_containers.py kills containers of the same images under a job that is exact,
+    # struck/test_seal.py has a stranger's records.
     pytest.mark.long,
 ]
 

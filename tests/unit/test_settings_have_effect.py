@@ -181,7 +181,7 @@ JOB = {
     "Spark.spark": "controller/spark_analysis.py",
     "Spark.emit": "controller/spark_analysis.py",
     "Spark.mode": "planning/hosting.py",
-    "Spark.conf": "planning/hosting.py tests/integration/test_spark_in_memory.py",
+    "Spark.conf": "planning/hosting.py tests/integration/in_spark/test_jobs_in_memory.py",
     "SparkSql.sql": "controller/spark_analysis.py",
     "FaultTolerance.default": "planning/units.py",
     "FaultTolerance.units": "planning/units.py",

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.conftest import CONTAINERS, Together
+from tests.conftest import BROKER, CONTAINERS, Together
 
 BAD, NEXT, OTHER = (
     "tests/unit/test_bad.py::test_bad",
@@ -90,4 +90,13 @@ def test_all_tests_with_containers_go_to_one_process_and_no_others_with_them() -
     }
     assert len(marked) >= 4
     assert {file for file, scope in scopes.items() if scope == CONTAINERS} == marked
-    assert len(set(scopes.values())) == len(scopes) - len(marked) + 1
+    others = [scope for scope in scopes.values() if scope not in (CONTAINERS, BROKER)]
+    assert len(set(others)) == len(others)
+
+
+def test_the_broker_of_the_session_is_started_by_a_single_process() -> None:
+    split = scheduler(Node())._split_scope
+    asking = ("contract/test_readers.py", "contract/test_late_readers.py", "integration/test_controller.py")
+    assert {split(f"tests/{file}::t") for file in asking} == {BROKER}
+    for file in ("contract/test_logins.py", "integration/test_hosts.py", "integration/local/test_main_job.py"):
+        assert split(f"tests/{file}::t") != BROKER, f"{file} has a broker of its own"

@@ -18,16 +18,6 @@ TOPIC = TopicSpec("kept", 3)
 ALL = [Partition(TOPIC.name, index) for index in range(TOPIC.partitions)]
 
 
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    brokers = brokers_in(tmp_path_factory.mktemp("kafka"), 3)
-    brokers.start()
-    try:
-        yield brokers
-    finally:
-        brokers.stop()
-
-
 @pytest.fixture
 def log(three: Brokers) -> Iterator[KafkaLog]:
     log = KafkaLog(three.bootstrap_servers, {}, "test")

@@ -6,7 +6,6 @@ import json
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,21 +21,11 @@ from holdfast.services.planning.spark_settings import ALLOWED, texts
 from holdfast.services.spark.local.session import STARTS, local_session, whole_answers
 from holdfast.services.spark.session import own_session
 from holdfast.testing import JobRun
-from tests.support.spark_session import end_jvm
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
 HOURLY = {"spark": "tests.support.heavy:hourly", "input": "flights"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _session() -> Iterator[None]:
-    yield
-    if local_session.cache_info().currsize:
-        local_session().stop()
-        local_session.cache_clear()
-        end_jvm()
 
 
 def flight(number: int) -> dict[str, Any]:
@@ -199,7 +188,7 @@ def test_spark_takes_every_setting_that_a_job_may_set() -> None:
 
 
 def test_the_feature_store_keeps_the_newest_row_of_each_customer_and_deletes_one_that_spends_nothing() -> None:
-    spec = load((Path(__file__).parents[2] / "compose" / "jobs" / "features.yaml").read_text(), "features.yaml")
+    spec = load((Path(__file__).parents[3] / "compose" / "jobs" / "features.yaml").read_text(), "features.yaml")
     amounts = {"ada": [10.0, 5.0, 1.0], "bob": [7.0, -7.0, 0.0]}
     orders = [
         {"customer": name, "amount": amount, "placed_at": BEGIN + timedelta(days=day)}

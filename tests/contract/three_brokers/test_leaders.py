@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -19,7 +18,7 @@ from holdfast.services.kernel.errors import Indefinite, Retriable
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log, Rows
-from holdfast.services.node.kafka.brokers import brokers_in
+from holdfast.services.node.kafka.brokers import Brokers
 
 TOPIC = TopicSpec("led", 6, {"min.insync.replicas": "1"}, replicas=1)
 DEADLINE_S = 60.0
@@ -39,8 +38,8 @@ class Led:
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.slow])])
-def led(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Led]:
-    yield from _in_memory() if request.param == "memory" else _on_kafka(tmp_path)
+def led(request: pytest.FixtureRequest) -> Iterator[Led]:
+    yield from _in_memory() if request.param == "memory" else _on_kafka(request.getfixturevalue("three"))
 
 
 def _in_memory() -> Iterator[Led]:
@@ -50,9 +49,7 @@ def _in_memory() -> Iterator[Led]:
     yield Led(log, gone, empty, stays, lambda: log.away.update({gone, empty}), log.away.clear)
 
 
-def _on_kafka(directory: Path) -> Iterator[Led]:
-    brokers = brokers_in(directory, 3)
-    brokers.start()
+def _on_kafka(brokers: Brokers) -> Iterator[Led]:
     log = KafkaLog(brokers.bootstrap_servers, None, "leaders")
     try:
         log.create([TOPIC])
@@ -64,7 +61,6 @@ def _on_kafka(directory: Path) -> Iterator[Led]:
         yield Led(log, gone, empty, stays, broker.kill, broker.start)
     finally:
         log.close()
-        brokers.stop()
 
 
 def fill(log: Log, partition: Partition) -> None:

@@ -1,4 +1,7 @@
-"""A stranger writes to every topic of a cluster that has a secret, while a worker is killed: every row is exact."""
+"""A stranger writes to every topic of a cluster that has a secret, while a worker is killed: every row is exact.
+
+Behind all tests of this folder, which then read nothing of that.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from holdfast.services.log.seal.secret import SECRET, SECRET_FILE
 from holdfast.services.recovery.core.unit.table.moves import Move
 from holdfast.services.recovery.core.unit.table.signs import Sign
 from tests.support.commands import run
-from tests.support.struck import Struck, StruckJob, running, struck_cluster, tolerant
+from tests.support.struck import Struck, StruckJob, running, tolerant
 
 pytestmark = [pytest.mark.kafka]
 UNIT = "totals-0"
@@ -27,18 +30,6 @@ KEPT = 20
 """Of the last records of a partition, for forgeries."""
 PAUSE_S = 0.3
 """Between two rounds of forgeries: without it the stranger takes a processor."""
-
-
-@pytest.fixture(scope="module")
-def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
-    with pytest.MonkeyPatch.context() as patch:
-        file = tmp_path_factory.mktemp("secret") / "cluster.secret"
-        file.write_text("a secret that only this cluster knows\n")
-        file.chmod(0o600)
-        patch.delenv(SECRET, raising=False)
-        patch.setenv(SECRET_FILE, str(file))
-        with struck_cluster(tmp_path_factory.mktemp("cluster"), recoveries=2) as cluster:
-            yield cluster
 
 
 class Stranger:
@@ -161,8 +152,8 @@ def test_a_command_or_a_process_with_another_secret_says_so(struck: Struck, tmp_
     run(Path(described.data_dir), "list", environment={SECRET_FILE: "", SECRET: ""})
 
 
-def test_up_on_a_kafka_of_others_asks_for_a_secret_and_never_shows_it(kafka: str, tmp_path: Path) -> None:
-    words = ("up", "--detach", "--workers", "0", "--kafka", kafka)
+def test_up_on_a_kafka_of_others_asks_for_a_secret_and_never_shows_it(struck: Struck, tmp_path: Path) -> None:
+    words = ("up", "--detach", "--workers", "0", "--kafka", struck.cluster.supervisor.cluster.bootstrap_servers)
     _, said = run(tmp_path, *words, status=2, environment={SECRET_FILE: "", SECRET: ""})
     assert "openssl rand -hex 32" in said
     secret = "shown to nobody at all"

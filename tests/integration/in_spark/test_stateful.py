@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -28,13 +28,11 @@ from holdfast.services.spark.checkpoint import Checkpoints, plan_last_batch
 from holdfast.services.spark.core.modes import output_mode
 from holdfast.services.spark.core.taking_over import Takeover
 from holdfast.services.spark.frames import FrameTask
+from holdfast.services.spark.local.session import local_session
 from holdfast.services.spark.observing import observe
 from holdfast.services.spark.operator import output, result_of
 from holdfast.services.spark.rehearsal import Rehearsal
-from holdfast.services.spark.session import open_session
-from holdfast.services.spark.settings import SparkSettings
 from tests.support import stateful
-from tests.support.spark_session import end_jvm
 from tests.support.stateful import Flight, Rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -54,14 +52,9 @@ AGAIN = [FLIGHTS[0], *(before[-OF_ONE // 3 :] + new for before, new in pairwise(
 ALL = [one for flights in FLIGHTS for one in flights]
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = open_session(
-        SparkSettings(spark_master="local[2]"), "tests", tmp_path_factory.mktemp("scratch"), briefly=True
-    )
-    yield session
-    session.stop()
-    end_jvm()
+@pytest.fixture
+def spark() -> SparkSession:
+    return local_session()
 
 
 class Stream:
