@@ -1,4 +1,4 @@
-"""Tests whose examples are drawn: some in every run, other ones each time, and all that they may take with `--long`."""
+"""Tests whose examples are drawn: few with `--quick`, some in every run, other ones each time, all with `--long`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from hypothesis import settings
 
-ALL = "HOLDFAST_ALL_EXAMPLES"
-"""Variable that ./scripts/test --long sets."""
+ALL, FEW = "HOLDFAST_ALL_EXAMPLES", "HOLDFAST_FEW_EXAMPLES"
+"""Variables that ./scripts/test --long and --quick set."""
+QUICK_SHARE = 4
+"""One of so many examples of each run is drawn with --quick."""
 
 
 def all_examples() -> bool:
@@ -19,7 +21,9 @@ def all_examples() -> bool:
 
 def most(each_run: int, with_long: int) -> int:
     """Number of examples that a test draws in this run."""
-    return with_long if all_examples() else each_run
+    if all_examples():
+        return with_long
+    return -(-each_run // QUICK_SHARE) if os.environ.get(FEW) else each_run
 
 
 def examples(each_run: int, with_long: int, **others: Any) -> Callable[[Any], Any]:

@@ -79,7 +79,9 @@ def test_a_variable_that_nothing_reads_is_told_with_the_one_that_may_be_meant(mo
     assert unknown_variables() == {"HOLDFAST_SLOT": "HOLDFAST_SLOTS"}
 
 
-OWN = {"HOLDFAST_ALL_EXAMPLES", "HOLDFAST_COMPLETE", "HOLDFAST_LIFELINE", "HOLDFAST_TOLD_BY"}
+OWN = {
+    "HOLDFAST_ALL_EXAMPLES", "HOLDFAST_COMPLETE", "HOLDFAST_FEW_EXAMPLES", "HOLDFAST_LIFELINE", "HOLDFAST_TOLD_BY",
+}  # fmt: skip
 """Variables that processes of ours and tests give each other."""
 
 
