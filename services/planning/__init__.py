@@ -1,1 +1,1 @@
-"""From a job file to a plan, and from a plan to what each unit reads and writes."""
+"""Planning: turns a job file into a plan, and a plan into the inputs and outputs of each unit."""

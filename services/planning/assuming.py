@@ -1,8 +1,8 @@
-"""Assuming: what is known of a stream behind a mistake, so that mistakes further down are found as well.
+"""Types of columns behind a mistake in a job file, so that a check also finds mistakes further down the stream.
 
-A column whose type is open is tried with one type after another. What is wrong with all of them is a mistake; what is
-right with one of them is not reported. So an open type invents no mistake, and hides none that does not depend on it.
-Source: JOBS "Every error of a job file is reported at once".
+A column without a known type is open. An open column is tried with one type after another. A mistake is reported if it
+appears with every type, and not reported if one type avoids it. So an open type causes no false report and hides only
+mistakes that depend on it. Source: JOBS "Every error of a job file is reported at once".
 """
 
 from __future__ import annotations
@@ -22,22 +22,27 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
 
 CANDIDATES = ("int?", "string?", "timestamp?", "bool?", "float?", "date?", "bytes?", "decimal(38,9)?", "list<string?>?")
-"""Types that an open column is tried with."""
+"""Types with which an open column is tried."""
 _SAME_ROWS = ("filter", "dedup")
 FOREIGN = ("python", "spark")
-"""Operators whose output only foreign code knows, which is not called with types that are tried."""
+"""Kinds of operators whose output only foreign code can describe. That code is not called with types that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A stream of which some columns have no type yet; in `stream` these are of the first candidate."""
+    """A stream in which some columns have no known type yet.
+
+    Attributes:
+        stream: the columns and their types; an open column has the first candidate as its type.
+        open: names of the open columns.
+    """
 
     stream: Stream
     open: frozenset[str]
 
 
 def of_source(source: Source) -> Assumed:
-    """The columns that the source declares; those whose declaration is at fault are open."""
+    """The columns that a source declares; a column with a faulty type is open."""
     found, open_ = {}, set()
     for name, kind in source.types.items():
         try:
@@ -55,7 +60,8 @@ def of_source(source: Source) -> Assumed:
 def describe(
     kind: str, params: Mapping[str, Any], inputs: Sequence[Stream | Assumed]
 ) -> tuple[list[Problem], Assumed | None]:
-    """The problems that hold whatever the open types are, and what is known of the stream; None: nothing is."""
+    """Returns the problems that hold for every type of the open columns, and the assumed output of the operator; None
+    as output if nothing about the output can be assumed."""
     if kind in FOREIGN:
         return [], None
     made: list[Stream] = []
@@ -79,7 +85,7 @@ def describe(
 def behind(
     kind: str, params: Mapping[str, Any], inputs: Sequence[Stream], problems: Sequence[Problem]
 ) -> Assumed | None:
-    """Knowledge of the output of an operator with these problems; None: there is none."""
+    """The assumed output of an operator that has problems; None if nothing about the output can be assumed."""
     if kind in _SAME_ROWS:
         return Assumed(inputs[0], frozenset())
     if kind == "select":
@@ -106,7 +112,7 @@ def _selected(items: Sequence[str], columns: Sequence[str]) -> Iterator[tuple[st
 def _of_columns(
     items: Iterator[tuple[str, str]], kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]
 ) -> Assumed:
-    """Each item that is right by itself has its type, the others are open."""
+    """The columns of a select: an item without a mistake has its type, every other item is open."""
     found: dict[str, str] = {}
     open_: set[str] = set()
     for name, item in items:
@@ -119,7 +125,8 @@ def _of_columns(
 
 
 def _tried(inputs: Sequence[Stream | Assumed]) -> Iterator[list[Stream]]:
-    """The inputs with one candidate after the other for all that is open; two streams are joined on equal types."""
+    """Yields the inputs once for each candidate, with that candidate as the type of every open column. All inputs have
+    the same candidate, so a join of two streams has equal types."""
     for candidate in CANDIDATES:
         yield [one if isinstance(one, Stream) else _with(one, candidate) for one in inputs]
 
@@ -135,13 +142,14 @@ def _among(one: Problem, others: Sequence[Problem]) -> bool:
 
 
 def _inner(one: Problem, params: Mapping[str, Any], open_: frozenset[str]) -> bool:
-    """True if the problem is of a text that takes a part of an open column, which may be a struct."""
+    """True if the problem is in a setting that reads a part of an open column, which may be a struct."""
     text = str(params.get(one.path.partition(".")[0].partition("[")[0], ""))
     return any(re.search(rf"\b{re.escape(name)}\s*(?:\.|->|\[)", text) for name in open_)
 
 
 def _agreed(made: Sequence[Stream]) -> Assumed:
-    """Columns of one type in all outputs have that type; the others are open."""
+    """The columns that all outputs have: a column with equal types in all outputs has that type, every other column is
+    open."""
     first = made[0]
     names = [name for name in first.fields if all(name in one.fields for one in made)]
     open_ = frozenset(name for name in names if len({one.fields[name] for one in made}) > 1)

@@ -1,7 +1,7 @@
 """Settings that a job file may have and that this release does not carry out yet.
 
-Source: JOBS "What a release does not have yet is accepted, run as `none`, and warned of". That holds for how a job
-runs; what a job computes is never quietly another thing, so there it is a problem.
+Source: JOBS "What a release does not have yet is accepted, run as `none`, and warned of". That rule holds for the way a
+job runs. A setting that would change the results of a job is a problem instead, so results never differ silently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMES = frozenset(
         "adaptive",
     }
 )
-"""Fault-tolerance schemes that work; a unit that asks for another runs as `none`."""
+"""Fault-tolerance schemes that this release carries out; a unit with another scheme runs as `none`."""
 
 _SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST_SPARK_SHUFFLE_PARTITIONS"
 
@@ -38,16 +38,16 @@ _OF_ADAPTIVE = (
 _ELSEWHERE = {
     "fault_tolerance.heartbeat_interval_ms": "a worker beats for all its jobs; HOLDFAST_HEARTBEAT_INTERVAL_MS sets it",
 }
-"""Settings that something else sets."""
+"""Settings of a job file without effect, with the setting that is used in their place."""
 
 
 def scheme(wanted: str) -> str:
-    """The scheme that a unit really gets."""
+    """The scheme under which a unit runs if its job file asks for this one."""
     return wanted if wanted in SCHEMES else "none"
 
 
 def ignored_warnings(spec: JobSpec) -> Iterator[str]:
-    """Settings that have nothing behind them yet."""
+    """Warnings about settings of the job file that have no effect."""
     settings = spec.fault_tolerance
     wanted = {"default": settings.default} | {f"units.{name}": one for name, one in settings.units.items()}
     for path, one in wanted.items():

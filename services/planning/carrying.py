@@ -1,8 +1,8 @@
-"""State and positions of a job that another job takes over: what is kept by name, what is not, and why.
+"""State and positions that a job takes over from another job: which are kept by name, which are not, and why.
 
-Source: JOBS "holdfast savepoint". An operator keeps its state if it means the same: its settings, the columns of
-its inputs and the key by which rows come to its tasks are as they were. What happens to rows before they reach it may
-change, and so may the number of its tasks if its state can be split and merged by key. A new name must be said.
+Source: JOBS "holdfast savepoint". An operator keeps its state if its settings, the columns of its inputs and the key
+that routes rows to its tasks are unchanged. Operators before it may change. Its number of tasks may change if its state
+can be split and merged by key. A renamed operator keeps its state only if the user gives both names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.services.planning.loading import interpret
 
 
 class Fate(StrEnum):
-    """Fates of an operator's state, or of a source's positions."""
+    """Outcomes for the state of an operator, or for the positions of a source."""
 
     KEPT = "kept"
     NEW = "new"
@@ -35,7 +35,13 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An operator or a source. why: in words, for a person."""
+    """The outcome for one operator or source.
+
+    Attributes:
+        name: the operator or source.
+        fate: the outcome.
+        why: the reason, as text for a person.
+    """
 
     name: str
     fate: Fate
@@ -46,26 +52,28 @@ NOWHERE = Start("", "")
 
 
 def carried(old: Plan, new: Plan, start: Start = NOWHERE) -> list[Carried]:
-    """Every source and operator of both, those of the new job first, in topological order; sinks hold nothing."""
+    """The outcomes for all sources and operators of both jobs, those of the new job first, in topological order. Sinks
+    are left out because a sink has no state."""
     pair = _Pair(old, new, start)
     gone = (name for name in pair.before if name not in pair.names.values())
     return [*map(pair.of, pair.after), *(pair.without(pair.before[name]) for name in gone)]
 
 
 def rescaled(old: Plan, new: Plan, start: Start) -> tuple[str, ...]:
-    """Operators that keep their state with another number of tasks, so that it is split and merged."""
+    """Names of the operators that keep their state and get another number of tasks, so that the state is split and
+    merged."""
     pair = _Pair(old, new, start)
     kept = (name for name in pair.after if pair.of(name).fate is Fate.KEPT and _stateful(pair.after[name]))
     return tuple(name for name in kept if pair.before[pair.names[name]].parallelism != pair.after[name].parallelism)
 
 
 def former_names(old: Plan, new: Plan, start: Start) -> Mapping[str, str]:
-    """By source and operator of the new job, the name of the former one whose place it takes."""
+    """Names in the former job of the sources and operators that the new job takes over, by name in the new job."""
     return _Pair(old, new, start).names
 
 
 def problems(old: Plan, new: Plan, start: Start) -> Iterator[Problem]:
-    """Reasons why a job cannot begin with the savepoint of another."""
+    """Reasons why the new job cannot begin with the savepoint of the former one."""
     every = {one.name for plan in (old, new) for one in plan.operators}
     for name in (name for name in start.drop_state if name not in every):
         yield Problem("drop_state", f"there is no operator '{name}'", suggest(name, sorted(every)))
@@ -87,9 +95,11 @@ def problems(old: Plan, new: Plan, start: Start) -> Iterator[Problem]:
 
 
 class _Pair:
-    """A job and the one that takes over.
+    """A job and the job that takes over from it.
 
-    before, after: their operators by name. names: the former name of each operator that the new job has of it.
+    Attributes:
+        before, after: operators of the former and of the new job, by name.
+        names: the former name of each operator that the new job takes over, by its new name.
     """
 
     def __init__(self, old: Plan, new: Plan, start: Start) -> None:
@@ -100,7 +110,7 @@ class _Pair:
         self.names = unrenamed | {now: was for now, was in start.renamed.items() if was in self.before}
 
     def of(self, name: str) -> Carried:
-        """The fate of an operator of the new job."""
+        """The outcome for an operator of the new job."""
         was, now = self.before.get(self.names.get(name, "")), self.after[name]
         if was is None:
             begins = "it begins where the job file says" if now.kind == "source" else _begins(now)
@@ -143,13 +153,13 @@ class _Pair:
         return Carried(now.name, Fate.KEPT, f"{begins}{_formerly(was, now)}")
 
     def _differences(self, was: OperatorPlan, now: OperatorPlan) -> Iterator[str]:
-        """Why the state of an operator would mean something else."""
+        """Reasons why the operator's state would have another meaning in the new job."""
         if was.kind != now.kind:
             yield f"it was of the kind {was.kind}, and is {now.kind}"
             return
         for setting in sorted(was.params.keys() | now.params.keys()):
             before, after = was.params.get(setting, self._by_default(was.name, setting)), now.params.get(setting)
-            if setting in ("join", "asof_join"):  # which streams it joins, its inputs say
+            if setting in ("join", "asof_join"):  # the inputs are compared below
                 before, after = _without_names(before), _without_names(after)
             if before != after:
                 yield f"its {setting} was {before}, and is {after}"
@@ -165,7 +175,7 @@ class _Pair:
             yield from (f"input {slot} {differs}" for differs in (*of_columns, *of_way))
 
     def _by_default(self, operator: str, setting: str) -> Any:
-        """The value of a setting that the release did not have which planned the former job."""
+        """The value of a setting that did not exist in the release that planned the former job."""
         return self._read_again.get(operator, {}).get(setting)
 
     @cached_property
@@ -187,7 +197,8 @@ class _Pair:
             yield "is a table, and was none" if _is_table(now, self.new) else "was a table, and is none"
 
     def _of_way(self, one: Edge, other: Edge, was: OperatorPlan, now: OperatorPlan) -> Iterator[str]:
-        """Rows of a key must find its state: all of it is in one task, or where its hash says."""
+        """Reasons why rows of a key would not reach the task that has their state. Each key has its state in one task:
+        in the only task, or in the task that the hash of the key selects."""
         sides = ((one, was), (other, now))
         if was.parallelism == now.parallelism == 1:
             return

@@ -1,4 +1,4 @@
-"""Problems of a job as a whole, all at once, and the columns of each stream where there is none.
+"""Checks a job as a whole: reports all problems at once, and computes the columns of each stream without problems.
 
 Source: JOBS "Every error of a job file is reported at once, each with its path and a hint".
 """
@@ -40,7 +40,14 @@ Describe = Callable[[str, Mapping[str, Any], Sequence[Stream]], Stream]
 
 @dataclass(slots=True)
 class Checked:
-    """A job as far as it could be understood. streams: by source, operator and sink without problems."""
+    """A job and the results of its checks.
+
+    Attributes:
+        streams: the columns of each source, operator and sink without problems, by name.
+        params: the settings of each operator, by name.
+        problems: all problems of the job.
+        warnings: texts for the user.
+    """
 
     spec: JobSpec
     graph: Graph
@@ -56,11 +63,12 @@ class Checked:
 
 
 def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.describe) -> Checked:
-    """Everything about a job that can be said without a cluster.
+    """Checks all of a job that can be checked without a cluster.
 
     Args:
-        allow: modules that Python operators may come from, with all below them.
-        describe: what an operator makes of its inputs; raises JobRejected with paths relative to the operator.
+        allow: modules that Python operators may come from, each with its submodules.
+        describe: computes the output columns of an operator from its inputs; raises JobRejected with paths relative to
+            the operator.
     """
     graph = Graph.of(spec)
     checked = Checked(spec, graph)
@@ -84,9 +92,10 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
 
 
 def _describe_all(checked: Checked, describe: Describe) -> None:
-    """In topological order. Behind a problem, what is left open is open: columns without a type, or all of them.
+    """Computes the columns of every stream, in topological order.
 
-    A mistake is reported once, and one that stands behind another is reported, too.
+    Behind a problem, some or all columns are open (assuming.py). So each mistake is reported once, and a mistake behind
+    another mistake is reported as well.
     """
     spec, graph, streams = checked.spec, checked.graph, checked.streams
     known = {problem.path for problem in checked.problems}
@@ -112,7 +121,7 @@ def _describe_all(checked: Checked, describe: Describe) -> None:
 
 
 def _paths(checked: Checked, name: str) -> set[str]:
-    """Paths at which a problem leaves the output of the operator open."""
+    """Paths at which a problem leaves the columns of the operator's output open."""
     own = f"operators.{name}"
     return {own, f"{own}.{checked.spec.operators[name].kind}", *(slot.path for slot in checked.graph.slots[name])}
 
@@ -120,7 +129,8 @@ def _paths(checked: Checked, name: str) -> set[str]:
 def _describe_one(
     checked: Checked, name: str, inputs: Sequence[Stream | assuming.Assumed], describe: Describe
 ) -> assuming.Assumed | None:
-    """Adds the stream, or the problems; then it returns what is known of the stream, None for nothing."""
+    """Adds the output of an operator to the streams, or its mistakes to the problems. Returns the assumed output of an
+    operator with problems; None if nothing can be assumed, or if the operator has no problems."""
     known = {problem.path for problem in checked.problems}
     kind, params = checked.spec.operators[name].kind, checked.params[name]
     typed = [one if isinstance(one, Stream) else one.stream for one in inputs]
@@ -145,7 +155,8 @@ def _note(checked: Checked, name: str, problems: Sequence[Problem], known: set[s
 
 
 def _late(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
-    """Late rows are found by operators, but the sources say what becomes of them."""
+    """The treatment of late rows by an operator. Operators find late rows; the settings of the sources decide what
+    happens to these rows."""
     upstream = checked.graph.upstream(name)
     keeps = any(source.late == "topic" for one, source in checked.spec.sources.items() if one in upstream)
     return {"late": "topic" if keeps else "drop"}
@@ -156,7 +167,8 @@ def _on_error(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str
 
 
 def _input_row_key(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
-    """Key of the rows that replace each other; the plan of an operator does not show its inputs' keys."""
+    """The key by which rows of the input replace each other. The operator needs it here because its plan does not hold
+    the keys of its inputs."""
     return {"input_row_key": [] if inputs[0].once and not inputs[0].windowed else list(inputs[0].row_key)}
 
 
@@ -165,7 +177,8 @@ def _input_windowed(checked: Checked, name: str, inputs: Sequence[Stream]) -> di
 
 
 def _left_rows(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
-    """Facts about the left rows of a join that sends updates; of another join nothing, as in plans of before."""
+    """Facts about the left rows of a join that sends updates; empty for every other join, as in plans of earlier
+    releases."""
     params = checked.params[name]
     if not updates.updating(params, inputs[0].fields, inputs[1].fields):
         return {}
@@ -174,7 +187,7 @@ def _left_rows(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[st
 
 
 def _spark_inputs(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
-    """Times of the one input, or of several inputs with their names."""
+    """The event time of the only input, or the names and event times of several inputs."""
     named = spark_inputs.operators(checked.spec)[name].named_inputs
     times = {
         given: spark_inputs.event_time(checked.spec, checked.graph, checked.streams, producer)
@@ -193,12 +206,13 @@ NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
     "left_rows": _left_rows,
     "spark_inputs": _spark_inputs,
 }
-"""Facts about the rest of the job that an operator needs, by the name by which its kind asks for them."""
+"""Functions that compute a fact about the rest of the job, by the name under which an operator kind asks for the fact.
+"""
 
 
 def entry_of(operator: OperatorSpec) -> str:
-    """The `module:name` that the user brings; empty: none."""
-    kind = catalogue.OPERATORS.get(operator.kind)  # a query in SQL is no operator yet
+    """The user's code of an operator, as `module:name`; empty if it has none."""
+    kind = catalogue.OPERATORS.get(operator.kind)  # a query in SQL is not an operator yet
     return "" if kind is None else kind.code(operator.declared())
 
 
@@ -221,7 +235,8 @@ def _module_problems(spec: JobSpec, allow: Sequence[str]) -> Iterator[Problem]:
 
 
 def _scheme_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
-    """`fault_tolerance.units` takes operators and units; whether such a unit exists is known when they are made."""
+    """Problems of names in `fault_tolerance.units` that cannot be an operator or a unit. The index of a unit is checked
+    later, when the units exist."""
     known = set(graph.slots)
     for name in spec.fault_tolerance.units:
         if name not in known and name.rpartition("-")[0] not in known:
@@ -229,7 +244,8 @@ def _scheme_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
 
 
 def resolve(name: str, spec: JobSpec) -> str:
-    """A query stands for its sink, unless an operator has the same name."""
+    """Returns the name of the sink for the name of a query, and every other name unchanged. A source or operator with
+    the same name as a query goes first."""
     return sink_name(name) if name in spec.queries and name not in (*spec.sources, *spec.operators) else name
 
 

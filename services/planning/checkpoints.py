@@ -1,6 +1,7 @@
-"""Settings of a job's checkpoints: those of each policy, and combinations that cannot work.
+"""Checks the checkpoint settings of a job: the settings that each policy reads, and combinations that cannot work.
 
-Source: JOBS "fault_tolerance", MECHANISMS C3, C5 and C6. The rules are the same at submission and while the job runs.
+Source: JOBS "fault_tolerance", MECHANISMS C3, C5 and C6. The rules at submission hold for a change of a running job as
+well.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _DEFAULTS = CheckpointSettings()
 
 
 def problems(spec: JobSpec) -> Iterator[Problem]:
-    """Policies and intervals that cannot work with what else the file says."""
+    """Problems of the checkpoint policy and its intervals, alone and together with other settings of the file."""
     settings = spec.fault_tolerance
     wanted = {"default": settings.default} | {f"units.{name}": one for name, one in settings.units.items()}
     yield from _problems(spec, {f"fault_tolerance.{path}": one.scheme for path, one in wanted.items()})
@@ -31,14 +32,14 @@ def problems(spec: JobSpec) -> Iterator[Problem]:
 def changed(
     spec: Mapping[str, Any], policy: str, settings: Mapping[str, float], schemes: Mapping[str, str]
 ) -> CheckpointSettings:
-    """Settings of a running job once it is given this policy and these settings.
+    """Returns the checkpoint settings of a running job after a change to this policy and these settings.
 
     Args:
-        spec: of the plan.
-        schemes: by unit, as they are now.
+        spec: the job file, as the plan holds it.
+        schemes: the present scheme of each unit, by name.
 
     Raises:
-        JobRejected: that cannot work.
+        JobRejected: the combination cannot work.
     """
     tolerance = dict(spec.get("fault_tolerance") or {})
     asked = interpret({**spec, "fault_tolerance": {**tolerance, "checkpoint": {**settings, "policy": policy}}})
@@ -48,7 +49,8 @@ def changed(
 
 
 def _problems(spec: JobSpec, schemes: Mapping[str, str]) -> Iterator[Problem]:
-    """schemes: by whose they are."""
+    """Problems of the checkpoint settings under these schemes, each given by its place: a path of the job file or a
+    unit."""
     asked = spec.fault_tolerance.checkpoint
     if "max_interval_ms" in READ[asked.policy] and asked.max_interval_ms < asked.min_interval_ms:
         message = f"{asked.max_interval_ms} is less than min_interval_ms, {asked.min_interval_ms}: both cannot be kept"
@@ -69,7 +71,7 @@ def _problems(spec: JobSpec, schemes: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def warnings(spec: JobSpec) -> Iterator[str]:
-    """Settings that the policy does not read, or that need another one."""
+    """Warnings about settings that the policy does not read, or that need another policy."""
     asked, buffering = spec.fault_tolerance.checkpoint, spec.fault_tolerance.buffering
     if buffering != "upstream" and asked.policy != ALIGNED:
         needs = f"{buffering} goes by global checkpoints, which {asked.policy} does not make"

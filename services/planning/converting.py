@@ -1,6 +1,6 @@
-"""A job as the text of a Python module, or of a job file: the same job, in the other form.
+"""Writes a job as the text of a Python module or of a job file.
 
-Source: JOBS "Jobs in Python". The text holds the settings that the job says, and no defaults.
+Source: JOBS "Jobs in Python". The text holds only settings that the job sets itself, no defaults.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _INDENT = "    "
 
 
 def function_name(part: type[JobPart]) -> str:
-    """The function that makes a part: join_sides for JoinSides."""
+    """The name of the function that creates a part: `join_sides` for JoinSides."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", part.__name__).lower()
 
 
 def to_python(spec: JobSpec) -> str:
-    """A module that defines the job, under the job's name."""
+    """The text of a Python module that defines the job as a variable with the name of the job."""
     used = {"Job"}
     name = re.sub(r"\W", "_", spec.name)
     name = f"{name}_job" if keyword.iskeyword(name) or name in _functions(spec) else name
@@ -39,12 +39,12 @@ def to_python(spec: JobSpec) -> str:
 
 
 def to_yaml(spec: JobSpec) -> str:
-    """A job file."""
+    """The text of a job file in YAML."""
     return yaml.safe_dump(spec.as_written(), sort_keys=False, allow_unicode=True, width=_WIDTH)
 
 
 def _functions(value: Any) -> set[str]:
-    """Every function that the text calls."""
+    """Names of all functions that the text calls."""
     if isinstance(value, JobPart):
         inner = set().union(*(_functions(one) for one in _settings(value).values()), set())
         return inner | {_FIELDS.get(type(value)) or function_name(type(value))}
@@ -55,18 +55,24 @@ def _functions(value: Any) -> set[str]:
 
 
 _FIELDS: dict[type[JobPart], str] = {Renamed: "renamed", Metadata: "metadata"}
-"""Functions of a field, whose names are not those of their models, or whose settings are not named."""
+"""Functions that create a field of a source. Their names differ from their models, or their arguments have no names."""
 
 
 def _settings(part: JobPart) -> dict[str, Any]:
-    """Settings that the job has, in the order of the model; of an operator, its kind comes first."""
+    """The settings that a part sets itself, in the order of its model; the kind of an operator comes first."""
     kind = part.kind if isinstance(part, OperatorSpec) else ""
     names = sorted(type(part).model_fields, key=lambda name: name != kind)
     return {name: getattr(part, name) for name in names if name in part.model_fields_set}
 
 
 def _text(value: Any, used: set[str], depth: int, taken: int) -> str:
-    """Python for a value. depth: of its line; taken: characters of the line that stand before and behind it."""
+    """Python source text for a value.
+
+    Args:
+        used: collects the names of the functions that the text calls.
+        depth: indentation level of the line.
+        taken: number of characters that precede and follow the value on its line.
+    """
     if isinstance(value, Renamed):
         used.add("renamed")
         return f"renamed({_literal(value.type)}, {_literal(value.from_)})"
@@ -95,7 +101,7 @@ def _call(name: str, settings: Mapping[str, Any], used: set[str], depth: int, ta
 
 
 def _listed(begin: str, items: list[str], end: str, depth: int, taken: int) -> Iterator[str]:
-    """In one line where it has room, else a line for each item."""
+    """Yields the items in brackets: on one line if there is room, otherwise with a line for each item."""
     line = f"{begin}{', '.join(items)}{end}"
     if "\n" not in line and depth * len(_INDENT) + taken + len(line) <= _WIDTH:
         yield line
@@ -107,7 +113,8 @@ def _listed(begin: str, items: list[str], end: str, depth: int, taken: int) -> I
 
 
 def _literal(value: Any) -> str:
-    """Text in double quotes where that needs no more escapes."""
+    """Python source text for a plain value. A text is in double quotes unless these need more escapes than single
+    quotes."""
     if isinstance(value, str) and '"' not in value and "\\" not in repr(value):
         return f'"{repr(value)[1:-1]}"'
     return repr(value)

@@ -1,4 +1,4 @@
-"""A job as a picture: sources on the left, queries on the right, an arrow for each input.
+"""Draws a job as an SVG image: sources on the left, queries on the right, an arrow for each input.
 
 Source: JOBS "Jobs in Python".
 """
@@ -18,11 +18,11 @@ _OPERATOR = "#f3f4f6"
 _STYLE = "font-family: system-ui, sans-serif; font-size: 12px"
 
 Place = tuple[int, int]
-"""Left and upper edge of a box."""
+"""Left and upper edge of a box, in pixels."""
 
 
 def svg(spec: JobSpec) -> str:
-    """An image for a page. Operators on a cycle, which no plan has, are left out."""
+    """The text of an SVG image of the job. An operator on a cycle is left out; no plan has a cycle."""
     spec = side_outputs.whole(spec).spec
     graph = Graph.of(spec)
     columns: dict[str, int] = {}
@@ -38,7 +38,8 @@ def svg(spec: JobSpec) -> str:
 
 
 def _places(columns: dict[str, int]) -> dict[str, Place]:
-    """Places with one column for each length of the longest way from a source; in a column, the order of the job."""
+    """The place of each box. The column is the length of the longest path from a source; boxes of one column keep the
+    order of the job."""
     filled: dict[int, int] = {}
     places = {}
     for name, column in columns.items():
@@ -59,7 +60,7 @@ def _box(spec: JobSpec, name: str, place: Place) -> str:
 
 
 def _said(spec: JobSpec, name: str) -> tuple[str, str, str]:
-    """The kind of a box, and its two lines."""
+    """The kind of a box, and its two lines of text."""
     if name in spec.sources:
         source = spec.sources[name]
         return "source", name, f"{'table' if source.table else 'source'} {source.topic or source.path}"

@@ -1,4 +1,4 @@
-"""Sinks whose rows go to Parquet files: what they may say, and how often they make files.
+"""Checks sinks that write Parquet files: their settings, and the intervals between their files.
 
 Source: JOBS "queries", docs/decisions/0241.
 """
@@ -18,21 +18,26 @@ from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning.graph import sink_name
 
 COMMIT_INTERVAL_MS = 10_000
-"""Between two transactions that make files, unless the sink says otherwise: few readers want one for each batch."""
+"""Default time between two transactions of a sink of files. Few readers want one file for each batch."""
 OF_RECORDS = ("format", "subject", "subject_strategy", "record", "key_format", "key_schema_id", "schema_id", "key",
               "headers", "field_numbers", "delete_when", "partitions", "topic_by")  # fmt: skip
-"""Settings of a sink that say how its rows become records of a topic."""
+"""Settings of a sink that describe records of a topic, so a sink of files has none of them."""
 NAMES_FOLDERS = (pl.String(), pl.Int64(), pl.Boolean(), pl.Date())
-"""Types whose values make names that every reader takes for the same value."""
+"""Types of columns that may name folders: every reader restores the same value from the name."""
 
 
 def commit_interval_ms(sink: Sink) -> int:
-    """Time between two transactions of the sink."""
+    """The time between two transactions of the sink, in milliseconds; 0 for a transaction with each batch."""
     return sink.commit_interval_ms or (0 if sink.parquet is None else COMMIT_INTERVAL_MS)
 
 
 def problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
-    """Problems of one sink of files. path: of the sink in the job file. rows: what its query delivers."""
+    """Problems of one sink of files.
+
+    Args:
+        path: path of the sink in the job file.
+        rows: the stream that its query delivers.
+    """
     assert sink.parquet is not None
     for name in OF_RECORDS:
         if getattr(sink, name) != Sink.model_fields[name].default:
@@ -52,7 +57,8 @@ def problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
 
 
 def warnings(spec: JobSpec, units: Sequence[UnitPlan]) -> Iterator[str]:
-    """Files that are smaller than their sinks ask for: a unit has one transaction for all its sinks."""
+    """Warnings about files that become smaller than their sinks ask for. A unit has one transaction for all its sinks,
+    so the sink with the shortest interval determines the interval of all."""
     sinks = {name: query.sink for name, query in spec.queries.items() if query.sink is not None}
     for unit in units:
         here = {name: one for name, one in sinks.items() if sink_name(name) in unit.operators}
@@ -70,7 +76,7 @@ def warnings(spec: JobSpec, units: Sequence[UnitPlan]) -> Iterator[str]:
 
 
 def shared(spec: JobSpec) -> Iterator[Problem]:
-    """Problems of folders that two queries write."""
+    """Problems of folders that two queries write to."""
     written: dict[str, str] = {}
     for name, query in spec.queries.items():
         if query.sink is not None and query.sink.parquet is not None:

@@ -1,4 +1,5 @@
-"""Words of other stream processors and data frames for operators and settings of a job file: for hints alone."""
+"""Words from other stream processors and data frames, with the operator or setting of a job file that means the same.
+These words appear in hints only."""
 
 from __future__ import annotations
 
@@ -52,10 +53,10 @@ _OF_SETTINGS = {
 
 
 def operator_for(word: str) -> str:
-    """The operator that does what the word means elsewhere, as a hint; empty: the word is not known."""
+    """A hint with the operator for a word of another product; empty if the word is unknown."""
     return next((f"write {does}" for words, does in _OF_OPERATORS.items() if word.lower() in words), "")
 
 
 def setting_for(word: str, settings: Container[str]) -> str:
-    """The one of these settings that the word means elsewhere; empty: none."""
+    """The setting, among these, that corresponds to a word of another product; empty if there is none."""
     return next((name for name, words in _OF_SETTINGS.items() if name in settings and word.lower() in words), "")

@@ -1,7 +1,7 @@
-"""Fusion of operators into units: by default along one-to-one edges, unless units would wait for each other.
+"""Fuses operators into units: by default along one-to-one edges, unless the units would then wait for each other.
 
-Source: MECHANISMS "HA unit", JOBS "placement". A unit takes a batch as a whole, so a way out of it and back in would
-never end.
+Source: MECHANISMS "HA unit", JOBS "placement". A unit processes a batch as a whole, so a path that leaves the unit and
+returns to it would never end.
 """
 
 from __future__ import annotations
@@ -15,24 +15,31 @@ from holdfast.services.planning.wiring import Link
 
 @dataclass(slots=True)
 class Fused:
-    """The groups, each in topological order, by their first operators. They partition all operators."""
+    """The groups of operators that form units, and what prevented a group.
+
+    Attributes:
+        groups: groups in the order of their first operators, each in topological order; every operator is in one group.
+        problems: groups of the job file that cannot be made.
+        warnings: groups of the job file that were left out.
+    """
 
     groups: tuple[tuple[str, ...], ...] = ()
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def inside(self, links: Iterable[Link]) -> set[Link]:
-        """The links that stay inside a group: task i feeds task i without Kafka."""
+        """The links that stay inside a group: task i feeds task i directly, without a topic."""
         of = {name: index for index, group in enumerate(self.groups) for name in group}
         return {link for link in links if link.one_to_one and of[link.producer] == of[link.consumer]}
 
 
 def fuse(tasks: Mapping[str, int], links: Sequence[Link], placed: Sequence[Sequence[str]]) -> Fused:
-    """Groups of operators whose tasks of equal index form a unit.
+    """Returns the groups of operators whose tasks of equal index form a unit.
 
     Args:
-        tasks: by operator, in topological order.
-        placed: `placement.units`, by operator; none is named twice.
+        tasks: number of tasks by operator, in topological order.
+        links: the links between the operators.
+        placed: `placement.units` as names of operators; each name appears at most once.
     """
     grouping, fused = _Grouping(list(tasks), links), Fused()
     taken: set[str] = set()
@@ -55,7 +62,7 @@ def _place(
     path: str,
     fused: Fused,
 ) -> bool:
-    """Makes one group of `names`; False if that cannot be, with the reason in `fused`."""
+    """Makes one group of `names`. Returns False if the group is impossible, and adds the reason to `fused`."""
     if len({tasks[name] for name in names}) > 1:
         counts = ", ".join(f"{name} {tasks[name]}" for name in names)
         message = f"a unit holds one task of each, but their numbers of tasks differ: {counts}"
@@ -63,7 +70,7 @@ def _place(
         return False
     within = [link for link in links if link.one_to_one and link.producer in names and link.consumer in names]
     if len(_connected(names, within)) > 1:
-        # A wish that cannot be met costs nothing but a hop, so the job still runs.
+        # Without this group the job has one more hop over a topic and works, so this is only a warning.
         shown = " | ".join(", ".join(part) for part in _connected(names, within))
         fused.warnings.append(f"{path}: not connected one to one, so it cannot be one unit: {shown}")
         return False
@@ -77,7 +84,7 @@ def _place(
 
 
 def _connected(names: Sequence[str], links: Iterable[Link]) -> list[list[str]]:
-    """The parts of `names` that the links hold together."""
+    """The parts of `names` that the links connect."""
     part = {name: name for name in names}
     for link in links:
         keep, gone = part[link.producer], part[link.consumer]
@@ -86,7 +93,7 @@ def _connected(names: Sequence[str], links: Iterable[Link]) -> list[list[str]]:
 
 
 class _Grouping:
-    """A partition of the operators in which groups never wait for each other."""
+    """A partition of the operators into groups that never wait for each other."""
 
     def __init__(self, order: Sequence[str], links: Sequence[Link]) -> None:
         self._order = order
@@ -94,7 +101,8 @@ class _Grouping:
         self._of = {name: name for name in order}
 
     def join(self, one: str, other: str) -> bool:
-        """Makes one group of two; False, and nothing done, if that would close a cycle."""
+        """Merges the groups of two operators. Returns False and changes nothing if the merged group would close a
+        cycle."""
         before = dict(self._of)
         keep, gone = self._of[one], self._of[other]
         self._of = {name: keep if group == gone else group for name, group in before.items()}
@@ -110,14 +118,14 @@ class _Grouping:
         return tuple(tuple(group) for group in found.values())
 
     def _has_cycle(self) -> bool:
-        """True if the groups cannot be put in an order in which each reads only earlier ones."""
+        """True if the groups have no order in which each group reads only earlier groups."""
         left = {group: set(self._reads(group)) for group in set(self._of.values())}
         while ready := {group for group, reads in left.items() if not reads & left.keys()}:
             left = {group: reads for group, reads in left.items() if group not in ready}
         return bool(left)
 
     def _reads(self, group: str) -> Iterator[str]:
-        """Groups that feed this one; itself, where rows leave it and come back by key."""
+        """Groups that feed this group. The group itself is among them if its rows leave it and return by key."""
         for link in self._links:
             producer, consumer = self._of[link.producer], self._of[link.consumer]
             if consumer == group and (producer != group or not link.one_to_one):

@@ -1,4 +1,4 @@
-"""The DAG of a job: who reads whom, in which order, and what is wrong with that.
+"""The DAG of a job: the inputs of each operator and query, their topological order, and problems of the graph.
 
 Source: JOBS "A job file".
 """
@@ -28,10 +28,12 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Sources, operators and sinks by name, each with its input slots.
+    """The graph of a job.
 
-    order: topological, by the order of the file where that leaves a choice; without what lies on a cycle or behind it.
-    needed: what leads to a query.
+    Attributes:
+        slots: the inputs of each source, operator and sink, by name.
+        order: names in topological order, and otherwise in the order of the file; without names on or behind a cycle.
+        needed: names of everything that leads to a query.
     """
 
     slots: Mapping[str, tuple[Slot, ...]]
@@ -41,7 +43,7 @@ class Graph:
     @classmethod
     def of(cls, spec: JobSpec) -> Graph:
         slots: dict[str, tuple[Slot, ...]] = {name: () for name in spec.sources}
-        # A name that means two things is a problem of its own; the first keeps it here.
+        # A name with two meanings is reported by name_problems; here the first meaning keeps the name.
         for name in spec.operators:
             slots.setdefault(name, tuple(_operator_slots(spec, name)))
         for name, query in spec.queries.items():
@@ -50,11 +52,11 @@ class Graph:
 
     @classmethod
     def over(cls, slots: Mapping[str, tuple[Slot, ...]], ends: Iterable[str]) -> Graph:
-        """The DAG of these inputs. ends: that for which all is computed."""
+        """Builds the graph of these inputs. Everything that leads to one of `ends` is needed."""
         return cls(slots, tuple(_order(slots)), _upstream(slots, ends))
 
     def upstream(self, name: str) -> frozenset[str]:
-        """Everything that `name` depends on, and itself."""
+        """Everything that `name` depends on, with `name` itself."""
         return _upstream(self.slots, [name])
 
 
@@ -88,7 +90,7 @@ def _upstream(slots: Mapping[str, Sequence[Slot]], names: Iterable[str]) -> froz
 
 
 def name_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Names that mean two things."""
+    """Problems of names that have two meanings."""
     for name in spec.operators:
         if name in spec.sources:
             yield Problem(f"operators.{name}", "is the name of a source, too", "rename one of them")
@@ -100,12 +102,12 @@ def name_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def input_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
-    """Inputs that nothing in the file is called."""
+    """Problems of inputs that name no source and no operator."""
     known = [*spec.sources, *spec.operators]
     for slots in graph.slots.values():
         for slot in slots:
             if slot.producer in known or slot.producer.partition(".")[0] in known:
-                continue  # side_outputs.py says what is wrong with an output
+                continue  # side_outputs.py reports problems of outputs
             if slot.producer in spec.queries:
                 message = f"'{slot.producer}' is a query; only sources and operators can be read"
                 yield Problem(slot.path, message, f"read {spec.queries[slot.producer].input}")
@@ -115,7 +117,7 @@ def input_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
 
 
 def cycle_problems(graph: Graph) -> Iterator[Problem]:
-    """Every set of operators that wait for each other, as one cycle through its first."""
+    """Problems of operators that wait for each other: for each set of them, a cycle through its first operator."""
     reach = {name: _upstream(graph.slots, (slot.producer for slot in graph.slots[name])) for name in graph.slots}
     seen: set[str] = set()
     for name in graph.slots:
@@ -130,7 +132,7 @@ def cycle_problems(graph: Graph) -> Iterator[Problem]:
 
 
 def _cycle(graph: Graph, start: str, members: set[str]) -> list[str]:
-    """A shortest way from `start` along the stream back to itself."""
+    """A shortest path from `start` along the stream back to `start`."""
     before: dict[str, str] = {}
     waiting = [start]
     readers: dict[str, list[str]] = defaultdict(list)
@@ -150,7 +152,7 @@ def _cycle(graph: Graph, start: str, members: set[str]) -> list[str]:
 
 
 def unused_warnings(spec: JobSpec, graph: Graph) -> Iterator[str]:
-    """Warnings of parts that lead to no query and are left out of the plan."""
+    """Warnings about sources and operators that lead to no query, so that the plan leaves them out."""
     for section, names in (("sources", spec.sources), ("operators", spec.operators)):
         for name in names:
             if name not in graph.needed:

@@ -1,7 +1,8 @@
-"""Spark operators in a plan: what a driver runs, and what stands in the workers' graph in its place.
+"""Plans the Spark operators of a job: the work of each driver, and the tasks on workers that connect it to the job.
 
-Source: PROTOCOL 12. Behind a JSON source Spark reads the user's topic itself; elsewhere a sink task `input-<operator>`
-writes the rows as plain JSON. What the driver commits comes back by a task that reads the commit log, as a source does.
+Source: PROTOCOL 12. Behind a JSON source, Spark reads the user's topic directly. Elsewhere a sink task
+`input-<operator>` writes the rows as plain JSON. A task on a worker reads the commit log of the driver like a source
+and so returns the driver's rows to the job.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from holdfast.services.planning.spark_settings import texts
 
 HOST = "spark"
 MIN_PARTITIONS = 2
-"""Partitions of the rows that a sink task writes for Spark: so many of Spark's tasks read at once."""
+"""Least number of partitions of a topic that a sink task writes for Spark, which is the number of Spark tasks that read
+it in parallel."""
 
 MAX_LANES = 16
-"""Partitions of a topic that a query reads in real-time mode: each keeps a task of the driver for itself."""
+"""Most partitions of a topic that a query reads in real-time mode. Each partition occupies one task of the driver."""
 
 _SCHEMES = {
     "hybrid": "passive-hot",
@@ -35,7 +37,8 @@ _SCHEMES = {
     "active-replication": "passive-hot",
     "adaptive": "passive-hot",
 }
-"""A driver takes over by starting its query, so two never compute at once, and going back would be a second outage."""
+"""Schemes that Spark units replace, and the scheme that they run under. A driver takes over by starting its query, so
+two drivers never compute at once, and a switch back would be a second outage."""
 
 
 def unit_name(operator: str) -> str:
@@ -43,7 +46,8 @@ def unit_name(operator: str) -> str:
 
 
 def in_place(checked: Checked, topics: JobTopics) -> Checked:
-    """The job as workers see it: a Spark operator has no inputs, and what it needs of theirs goes to a sink."""
+    """Returns the job as workers run it: a Spark operator has no inputs, and a sink writes the rows that the operator
+    reads."""
     spec, graph = checked.spec, checked.graph
     hosted = [name for name in operators(spec) if name in graph.needed]
     if not hosted:
@@ -73,7 +77,7 @@ def in_place(checked: Checked, topics: JobTopics) -> Checked:
 
 
 def source_plans(plans: Sequence[SparkPlan], topics: JobTopics) -> Iterator[SourcePlan]:
-    """The commit logs, read like topics of the user."""
+    """Plans of the sources that read the commit logs of Spark operators."""
     for one in plans:
         read = (0, *lanes(one.first)) if one.mode == REAL_TIME else (0,)
         yield SourcePlan(one.operator, topics.commits(one.operator), (read,), dict.fromkeys(read, 0))
@@ -87,7 +91,13 @@ def spark_plans(
     partitions: Mapping[str, int],
     topics: JobTopics,
 ) -> Iterator[SparkPlan]:
-    """Plans for drivers. units: of the workers. partitions: of the topic that each sink task for Spark writes."""
+    """Plans of the Spark operators for their drivers.
+
+    Args:
+        units: units of the workers.
+        first: first offsets by topic and partition.
+        partitions: number of partitions of the topic of each sink task that writes for Spark.
+    """
     for name, operator in operators(checked.spec).items():
         if name in tasks:
             sql = operator.spark.sql if isinstance(operator.spark, SparkSql) else ""
@@ -112,9 +122,8 @@ def spark_plans(
 
 
 def _mode(operator: Spark, found: Mapping[str, Any], read: SparkInput) -> dict[str, str]:
-    """Mode of the operator: Spark stays in micro-batches, though it could run in real-time mode, where the plan is
-    against it.
-    """
+    """Mode settings of the operator. Micro-batch mode, with its reason, replaces real-time mode where the plan does not
+    allow real-time mode; empty if the result of the analysis stays."""
     if found.get("mode") != REAL_TIME:
         return {}
     if operator.mode == MICRO_BATCH:
@@ -129,7 +138,7 @@ def _mode(operator: Spark, found: Mapping[str, Any], read: SparkInput) -> dict[s
 
 
 def found_by_spark(checked: Checked, name: str) -> dict[str, Any]:
-    """Result of the analysis of the operator's plan."""
+    """The result of Spark's analysis of the operator."""
     return dict(checked.streams[name].hosted or {})
 
 
@@ -142,7 +151,7 @@ def _read(
     partitions: Mapping[str, int],
     topics: JobTopics,
 ) -> SparkInput:
-    """An input of an operator. given: its name in the job file."""
+    """An input of an operator. `given` is the input's name in the job file."""
     spec = checked.spec
     producer = operators(spec)[name].named_inputs[given]
     time = event_time(spec, checked.graph, checked.streams, producer)
@@ -159,8 +168,11 @@ def _read(
 def unit_plans(
     checked: Checked, tasks: Mapping[str, int], schemes: Mapping[str, str], behind: int
 ) -> Iterator[UnitPlan]:
-    """Units of Spark, one an operator. schemes: wanted by the file, by operator. behind: units of the workers before
-    them.
+    """Units of Spark, one for each Spark operator.
+
+    Args:
+        schemes: scheme that the file asks for, by operator.
+        behind: number of units of the workers, which come before these.
     """
     hosted = [name for name in operators(checked.spec) if name in tasks]
     for number, name in enumerate(hosted):
@@ -178,7 +190,7 @@ def unit_plans(
 def warnings(
     checked: Checked, schemes: Mapping[str, str], named: Collection[str], tasks: Mapping[str, int]
 ) -> Iterator[str]:
-    """Warnings for users of Spark operators before the job runs. named: operators whose scheme the file names."""
+    """Warnings about Spark operators. `named` holds the operators for which the file names a scheme."""
     for name in operators(checked.spec):
         if name not in tasks:
             continue

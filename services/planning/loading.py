@@ -1,6 +1,6 @@
-"""From the text of a job file to a JobSpec, or to everything that is wrong with it, in plain words.
+"""Turns the text of a job file into a JobSpec, or reports every problem in plain words.
 
-Source: JOBS "Every error of a job file is reported at once". What only the whole DAG shows is found by checking.py.
+Source: JOBS "Every error of a job file is reported at once". checking.py finds problems that need the whole DAG.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Location = tuple[int | str, ...]
 
 
 def load(text: str, name: str) -> JobSpec:
-    """A job file's text as a JobSpec.
+    """Reads the text of a job file.
 
     Args:
-        name: of the file, for messages.
+        name: name of the file, for messages.
 
     Raises:
         JobRejected: with every problem that the parts show on their own.
@@ -35,7 +35,7 @@ def load(text: str, name: str) -> JobSpec:
 
 
 def interpret(raw: Any, name: str = "job") -> JobSpec:
-    """Plain data, such as a record of `jobs.submit`, as a JobSpec. Raises JobRejected."""
+    """Turns plain data, such as a record of `jobs.submit`, into a JobSpec. Raises JobRejected."""
     if not isinstance(raw, dict):
         message = f"expected a mapping, found {found(raw)}"
         raise JobRejected([Problem(name, message, "a job has at least name, sources and queries")])
@@ -51,18 +51,18 @@ def interpret(raw: Any, name: str = "job") -> JobSpec:
 
 
 def part_problems(part: type[JobPart], name: str, error: ValidationError) -> list[Problem]:
-    """Problems of a part of a job that was made on its own. name: of the part, with which each path begins."""
+    """Problems of a single part of a job. Each path begins with `name`, the name of the part."""
     faults = (details for details in error.errors() if details["type"] not in _ECHOES)
     found = (_problem(details, part) for details in faults)
     return [Problem(f"{name}.{one.path}" if one.path else name, one.message, one.hint) for one in found]
 
 
 _ECHOES = ("default_factory_not_called",)
-"""They follow from another error of the same mapping."""
+"""Types of errors that only follow from another error of the same mapping."""
 
 
 def _order(path: str) -> int:
-    """Problems come in the order of the file's sections."""
+    """The position of the path's section in a job file, by which problems are sorted."""
     section = re.split(r"[.\[]", path)[0]
     known = list(JobSpec.model_fields)
     return known.index(section) if section in known else len(known)
@@ -85,19 +85,20 @@ _AT: dict[str, Location] = {
     "join_between": ("between",),
     **{f"window_{name}": (name,) for name in Window.model_fields},
 }
-"""Errors of a whole mapping, shown where they are mended."""
+"""The setting at which an error of a whole mapping is reported, by type of error."""
 
 
 _EMPTY = "''"
-"""An empty key, shown."""
+"""The text shown for an empty key."""
 
 
 _FIELDS = ("type", "renamed", "metadata")
-"""Forms of a field: steps of pydantic's locations that the file does not have."""
+"""Forms of a field, which are steps in pydantic's locations and do not appear in the file."""
 
 
 def _path(loc: Location) -> str:
-    """`operators.late.filter.input` of pydantic is `operators.late.input` of the file: its third step is the kind."""
+    """The path in the file for a location of pydantic. `operators.late.filter.input` of pydantic is
+    `operators.late.input` of the file: the third step is the kind."""
     steps = loc[:2] + loc[3:] if loc[0] == "operators" and len(loc) > 2 and loc[2] != "[key]" else loc
     if steps[:1] + steps[2:3] == ("sources", "fields") and len(steps) > 4 and steps[4] in _FIELDS:
         steps = steps[:4] + steps[5:]

@@ -13,7 +13,7 @@ from holdfast.services.planning.checking import Checked
 
 
 def tasks(checked: Checked) -> dict[str, int]:
-    """Tasks by name of what the plan needs."""
+    """The number of tasks by name, for everything that the plan needs."""
     found: dict[str, int] = {}
     for name in checked.graph.order:
         inputs = [found[slot.producer] for slot in checked.graph.slots[name] if slot.producer in found]
@@ -32,15 +32,15 @@ def _of(checked: Checked, name: str, widest: int) -> int:
 
 
 def problems(checked: Checked) -> Iterator[Problem]:
-    """Several tasks are asked for where all rows must meet in one."""
+    """Problems of operators that ask for several tasks although all rows must be in one task."""
     for name, operator in checked.spec.operators.items():
         inputs = [checked.streams.get(producer) for producer in operator.inputs]
-        windowed = all(one is None or one.windowed for one in inputs)  # what is not known is no problem here
+        windowed = all(one is None or one.windowed for one in inputs)  # an unknown input has a problem of its own
         why = catalogue.OPERATORS[operator.kind].one_task(checked.params[name], windowed)
         if why and (operator.parallelism or 1) > 1:
             yield Problem(f"operators.{name}.parallelism", why, "leave it out")
 
 
 def owners(tasks: int, partitions: int) -> tuple[tuple[int, ...], ...]:
-    """Partition p belongs to task p mod tasks."""
+    """The partitions of each task: partition p belongs to task p mod tasks."""
     return tuple(tuple(range(index, partitions, tasks)) for index in range(tasks))

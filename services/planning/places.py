@@ -1,4 +1,4 @@
-"""Places: the line of a job file that a problem is about."""
+"""Finds the line of a job file to which a problem belongs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from holdfast.schemas.plans import Problem
 from holdfast.services.planning.reading import Loader
 
 _SYNTAX = re.compile(r".*:(\d+):\d+")
-"""The path of a syntax error: file, line and column."""
+"""The path of a syntax error, which is file, line and column."""
 _NAMES = re.compile(r"[^.\[\]]+")
 
 
 def line_of(written: str, problem: Problem) -> int | None:
-    """From 1; of the part of the file that holds the place, where the place itself is not there. None: not known."""
+    """The line of a problem, counted from 1; the line of the smallest enclosing part if the file lacks the path itself.
+    None if unknown."""
     if syntax := _SYNTAX.fullmatch(problem.path):
         return int(syntax[1])
     try:
@@ -32,7 +33,7 @@ def line_of(written: str, problem: Problem) -> int | None:
 
 
 def _child(node: yaml.Node | None, name: str) -> tuple[int, yaml.Node] | None:
-    """The line of a key, and what it holds."""
+    """The line and the value of a key or list index; None if the node has no such child."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == name:

@@ -1,4 +1,4 @@
-"""From a JobSpec to a plan: tasks, units, topics and positions, decided once for a generation.
+"""Turns a JobSpec into a plan: tasks, units, topics and positions, decided once for a generation.
 
 Source: PROTOCOL 1 and 2, JOBS "A job file".
 """
@@ -37,9 +37,10 @@ from holdfast.services.planning.sql import whole as sql
 from holdfast.services.planning.wiring import edges, frames_per_batch, links
 
 FRAMES_PER_S = 5000
-"""PROTOCOL 2: more, and brokers and workers are busy with empty frames."""
+"""Most frames per second of a job. Above this rate brokers and workers spend their time on empty frames (PROTOCOL 2).
+"""
 LEAST_INTERVAL_MS = 10
-"""Least time between two batches of a job that does not say one."""
+"""Least time between two batches of a job whose file sets no interval."""
 
 
 def make_plan(
@@ -55,18 +56,19 @@ def make_plan(
     describe: Describe = catalogue.describe,
     ids: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan of a job.
+    """Makes the plan of a job.
 
     Args:
-        id: of the proposal on `jobs.plans`.
-        topics: partitions of the user's topics that exist; None for a local run, where each source task gets a
+        id: id of the proposal on `jobs.plans`.
+        topics: number of partitions of the user's topics that exist; None for a local run, where each source task gets
+            a
             partition of its own.
         first: offset from which each partition of each source topic is read; not used in a local run.
-        prefix: of the cluster's topics.
-        versions: of the libraries whose output bytes matter.
+        prefix: prefix of the cluster's topics.
+        versions: versions of the libraries that determine output bytes.
         allow: modules that Python operators may come from.
-        describe: what an operator makes of its inputs.
-        ids: of the user's topics, as Kafka has them.
+        describe: computes the output columns of an operator from its inputs.
+        ids: Kafka's ids of the user's topics.
 
     Raises:
         JobRejected: with every problem.
@@ -94,7 +96,8 @@ def _drafted(
     names: JobTopics,
     found: Sequence[Problem],
 ) -> _Draft:
-    """found: problems that are known already."""
+    """Returns a draft of the plan. Raises JobRejected with the problems of the job; `found` holds problems from earlier
+    steps, which have been counted already."""
     spec = checked.spec
     problems = [*checked.problems, *user_topics.conflicts(spec, names.prefix), *files.shared(spec)]
     problems += parallelism.problems(checked)
@@ -110,7 +113,7 @@ def _drafted(
 
 
 class _Draft:
-    """A job without problems on its way to a plan."""
+    """A plan under construction, of a job without problems."""
 
     def __init__(
         self,
@@ -146,7 +149,7 @@ class _Draft:
         self.interval_ms = max(self._wanted_ms, -(-self._frames * 1000 // FRAMES_PER_S))
 
     def plan(self, id: Id, versions: Mapping[str, str]) -> Plan:
-        """The plan. Raises JobRejected."""
+        """The finished plan. Raises JobRejected if its replication budget cannot work."""
         made = Plan(
             job=self._spec.name,
             generation=self._names.generation,
@@ -215,7 +218,7 @@ class _Draft:
         return self._checked.kind(name) == "sink" and name in self._checked.params
 
     def _rows_partitions(self, sink: str) -> int:
-        """Partitions of the topic from which Spark reads the rows of an operator."""
+        """The number of partitions of the topic that holds an operator's input rows for Spark."""
         return max(hosting.MIN_PARTITIONS, self.tasks[sink])
 
     def sources(self) -> tuple[SourcePlan, ...]:

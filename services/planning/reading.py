@@ -1,7 +1,8 @@
-"""The text of a job file as plain data: YAML or JSON, with every duplicate key and the place of a syntax error.
+"""Reads the text of a job file, YAML or JSON, as plain data. Reports every duplicate key and the place of a syntax
+error.
 
-Source: JOBS "A job file (YAML or JSON)". Scalars are read by the rules of YAML 1.2, so that the key `on` is not the
-boolean true, a time stays the text it is, and `float?` is a word.
+Source: JOBS "A job file (YAML or JSON)". Scalars follow the rules of YAML 1.2, so the key `on` is not the boolean true,
+a time stays text, and `float?` is a word.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BOOL, _TIME, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "timest
 
 
 class Loader(yaml.SafeLoader):
-    """SafeLoader with the scalars of YAML 1.2."""
+    """PyYAML's SafeLoader with the scalars of YAML 1.2."""
 
     _in_plain = False
 
@@ -34,7 +35,8 @@ class Loader(yaml.SafeLoader):
             self._in_plain = False
 
     def peek(self, index: int = 0) -> str:
-        """PyYAML ends a word at `?` inside braces, so that `{delay: float?}` would not be YAML; 1.2 does not."""
+        """Hides `?` from PyYAML inside a plain scalar. PyYAML ends a word at `?` inside braces, so `{delay: float?}`
+        would be a syntax error; in YAML 1.2 it is not."""
         character = str(super().peek(index))
         return "_" if self._in_plain and character == "?" else character
 
@@ -48,10 +50,10 @@ Loader.add_implicit_resolver(_FLOAT, re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][
 
 
 def read(text: str, name: str) -> Any:
-    """Plain data.
+    """Reads the text as plain data.
 
     Args:
-        name: of the file, for messages.
+        name: name of the file, for messages.
 
     Raises:
         JobRejected: a syntax error with line and column, or every duplicate key.
@@ -65,7 +67,7 @@ def read(text: str, name: str) -> Any:
 
 
 def _read_json(text: str, name: str) -> Any:
-    """JSON, or YAML in braces."""
+    """Reads text that begins with a brace, which is JSON or YAML."""
     try:
         root = json.loads(text, object_pairs_hook=_Object)
     except json.JSONDecodeError as error:
@@ -78,7 +80,7 @@ def _read_json(text: str, name: str) -> Any:
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers which keys it was given twice."""
+    """A JSON object that records its duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -132,7 +134,7 @@ def _what(error: yaml.MarkedYAMLError) -> str:
 
 
 def _duplicates(root: yaml.Node) -> Iterator[Problem]:
-    """A key that a mapping has twice: one of the two would silently win."""
+    """Problems of keys that a mapping has twice. Otherwise one of the two values would silently win."""
     waiting: list[tuple[str, yaml.Node]] = [("", root)]
     seen: set[int] = set()
     while waiting:

@@ -1,9 +1,9 @@
-"""Remaining: the mistakes of the whole job that stand beside mistakes of single settings.
+"""Finds mistakes of the whole job that exist beside mistakes of single settings.
 
-A job file with a misspelt setting is no JobSpec. What is at fault is taken out: an operator becomes one of which
-nothing is known, a section its default. What is then still wrong is wrong whatever the setting was meant to be. The
-expressions and keys of an operator at fault are looked at, too: they read its inputs, whatever its settings are.
-Source: JOBS "Every error of a job file is reported at once".
+A job file with a misspelt setting cannot become a JobSpec. So the faulty part is replaced: an operator by one with
+unknown output, a section by its default. A mistake that remains is a mistake for every possible meaning of the setting.
+The expressions and keys of a faulty operator are checked as well, since they read its inputs. Source: JOBS "Every error
+of a job file is reported at once".
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from holdfast.services.planning.sql import whole as sql
 Location = tuple[int | str, ...]
 _NO_JOB = (ValidationError, JobRejected, KeyError, TypeError, AttributeError, IndexError)
 _VALUES = (None, 60, 1, "column", True)
-"""Values for a setting at fault; None: the setting is left out."""
+"""Replacements for a faulty setting; None leaves the setting out."""
 _READS = re.compile(r"(?:filter|select\[|aggregate\.|key\[|(?:join|asof_join)\.on\[|top\.by|unnest\.column)")
 """Settings that read columns of the inputs."""
 _UNKNOWN = "unknown_code:Code"
-"""Stands for an operator that is at fault: nobody knows what it puts out."""
+"""Code that replaces a faulty operator, as an operator with unknown output."""
 
 
 def remaining(raw: Mapping[str, Any], faults: Iterable[Location]) -> list[Problem]:
-    """Problems outside of the operators, queries and sections at fault; none where the rest is no job.
+    """Problems outside of the faulty operators, queries and sections; none if the rest is not a valid job.
 
     Args:
-        faults: where each mistake of a setting is.
+        faults: location of each faulty setting.
     """
     places = list(faults)
     sections = [raw.get("sources"), raw.get("operators") or {}, raw.get("queries") or {}]
@@ -66,10 +66,11 @@ def _problems(left: Mapping[str, Any]) -> list[Problem]:
 def _of_operator(
     raw: Mapping[str, Any], left: Mapping[str, Any], name: str, places: Sequence[Location]
 ) -> list[Problem]:
-    """Mistakes in what an operator at fault reads of its inputs; none where its inputs or its kind are at fault.
+    """Mistakes in the expressions and keys of a faulty operator; none if its inputs or its kind are faulty.
 
     Args:
-        left: the job without what is at fault.
+        left: the job without its faulty parts.
+        places: location of each faulty setting.
     """
     own = [one for one in places if one[:2] == ("operators", name)]
     entry = raw["operators"][name]
@@ -91,7 +92,7 @@ def _of_operator(
 
 
 def _mended(entry: Mapping[str, Any], left: Mapping[str, Any], name: str, faults: Sequence[Location]) -> Any:
-    """The operator with each setting at fault left out, alone or with its section, or with a value that it may have."""
+    """The operator with each faulty setting replaced by an allowed value, or left out, alone or with its section."""
     mended: Any = deepcopy(entry)
     for fault in faults:
         mended = min(
@@ -102,7 +103,7 @@ def _mended(entry: Mapping[str, Any], left: Mapping[str, Any], name: str, faults
 
 
 def _changed(entry: Any, fault: Location, value: Any) -> Any:
-    """The operator with another value of a setting; None: without it."""
+    """A copy of the operator with another value of a setting; a value of None leaves the setting out."""
     changed = deepcopy(entry)
     inner = changed
     for step in fault[:-1]:
@@ -127,7 +128,8 @@ def _with(left: Mapping[str, Any], name: str, entry: Any) -> dict[str, Any]:
 
 
 def _described(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
-    """Code of users is not run for a job that is refused anyway."""
+    """Describes operators other than Python and Spark operators. The code of users is not run for a job that is refused
+    anyway."""
     if kind in FOREIGN:
         raise JobRejected(())
     return catalogue.describe(kind, params, inputs)
@@ -156,6 +158,6 @@ def _named(places: Sequence[Location], section: str) -> Iterator[str]:
 
 
 def _source(source: Any, name: str, places: Sequence[Location]) -> Any:
-    """A source without the settings that are at fault; without its fields it is no source."""
+    """A source without its faulty settings."""
     settings = {str(one[2]) for one in places if one[:2] == ("sources", name) and len(one) > 2}
     return {key: value for key, value in source.items() if key not in settings}

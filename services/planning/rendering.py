@@ -1,4 +1,4 @@
-"""A plan as people read it: what `holdfast check` prints, as data.
+"""Describes a plan for people, as data: the content of `holdfast check`.
 
 Source: JOBS "holdfast check". The command line draws the sections; `--json` prints `summary`.
 """
@@ -29,7 +29,13 @@ ISOLATION_COSTS = "180 MB and a second of CPU at its start for each process, hal
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table. columns: its heads; rows: as many texts each."""
+    """A table.
+
+    Attributes:
+        title: the title of the table.
+        columns: the headings.
+        rows: the cells of each row, as many as headings.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -85,7 +91,7 @@ def _isolated(operator: OperatorPlan) -> bool:
 
 
 def _replication(plan: Plan) -> dict[str, Any] | None:
-    """Effect of the job's budget, with even rates; None: it has none."""
+    """The predicted effect of the job's replication budget, with even rates; None if the job has no budget."""
     share = budget_share(plan)
     return None if share is None else replicating.predict(plan, share).as_plain()
 
@@ -101,14 +107,14 @@ def _predicted(found: dict[str, Any]) -> Section:
 
 
 def _drain(spark: SparkPlan) -> str:
-    """Effect of a drain on rows that Spark holds."""
+    """The effect of a drain on rows that Spark holds, as text."""
     if not spark.holds:
         return "nothing waits in Spark"
     return "closes what waits in Spark" if spark.closes else "leaves what waits in Spark unsaid: it has no watermark"
 
 
 def user_sources(plan: Plan) -> list[SourcePlan | SparkInput]:
-    """Whatever reads a topic of the user."""
+    """The sources and Spark inputs that read a topic of the user."""
     logs = commit_logs(plan)
     of_spark = [given for one in plan.spark for given in one.inputs if not given.writers]
     return [one for one in plan.sources if one.topic not in logs] + of_spark
@@ -130,7 +136,7 @@ def _input(edge: Edge) -> dict[str, Any]:
 
 
 def sections(plan: Plan, topics: JobTopics) -> list[Section]:
-    """The same as tables."""
+    """The content of `summary`, as tables."""
     data = summary(plan, topics)
     return [
         Section(
@@ -189,7 +195,8 @@ def sections(plan: Plan, topics: JobTopics) -> list[Section]:
 
 
 def became(spec: JobSpec, plan: Plan) -> dict[str, dict[str, Any]]:
-    """The operators that each query in SQL has become, written out as in a job file. spec: as the user wrote it."""
+    """The operators that replace each query in SQL, with their settings as in a job file. `spec` is the job as the user
+    wrote it."""
     queries = [name for name, one in spec.operators.items() if isinstance(one, Sql)]
     if not queries:
         return {}
@@ -202,13 +209,14 @@ def became(spec: JobSpec, plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _made_of(name: str, query: str, queries: Sequence[str]) -> bool:
-    """True if the name was made of the query's, and not of a longer one."""
+    """True if the operator was made for this query, and not for a query with a longer name."""
     begun = [one for one in queries if name.startswith(f"{one[:MOST_LETTERS]}-")]
     return bool(begun) and max(begun, key=len) == query
 
 
 def _as_file(operator: OperatorSpec) -> dict[str, Any]:
-    """Without what is the default, also where that depends on another setting."""
+    """The settings of an operator without defaults. A setting is also left out if its default depends on another
+    setting."""
     written = operator.model_dump(mode="json", exclude_defaults=True)
     found = {operator.kind: written.pop(operator.kind), **written}
     for section in (found, *(one for one in found.values() if isinstance(one, dict))):
@@ -227,7 +235,7 @@ def _is_same(written: dict[str, Any], operator: OperatorSpec) -> bool:
 
 
 def written_out(became: Mapping[str, Mapping[str, Any]]) -> Section:
-    """The same as a table."""
+    """The content of `became`, as a table."""
     rows = [
         (query, f"{name}: {yaml.safe_dump(raw, default_flow_style=True, sort_keys=False, width=10_000).strip()}")
         for query, made in became.items()
@@ -237,6 +245,6 @@ def written_out(became: Mapping[str, Mapping[str, Any]]) -> Section:
 
 
 def _input_text(one: dict[str, Any]) -> str:
-    """Such as `shaped (keyed by carrier)`; nothing in brackets where rows stay in the unit."""
+    """An input as text, such as `shaped (keyed by carrier)`; without brackets if the rows stay in the unit."""
     how = f"{one['routing']} by {', '.join(one['key'])}" if one["key"] else one["routing"]
     return one["from"] if one["topic"] is None else f"{one['from']} ({how})"

@@ -1,4 +1,4 @@
-"""Effect of a replication budget on a job: the planned units, the fidelity without all others, and the curve.
+"""Predicts the effect of a replication budget: the planned units, the fidelity if all other units fail, and the curve.
 
 Source: MECHANISMS section 5, JOBS "fault_tolerance".
 """
@@ -30,13 +30,22 @@ _EXACT_PAIRS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Prediction for one budget, with every unit gone that has no replica.
+    """The prediction for one budget, if every unit without a replica has failed.
 
-    budget: units that may have a replica, of `planned`.
-    units: those that get one, in the order in which they gain.
-    following: units that a larger budget would add next, and the fidelity then.
-    least: by query, the fewest units that give it a fidelity above 0; None: no plan can.
-    best: the fidelity of the best plan; None: too many to look at.
+    Attributes:
+        share: the budget as a share of the planned units, 0 to 1.
+        budget: number of units that may have a replica.
+        planned: number of units that the budget is for.
+        left_out: units that the budget does not cover.
+        units: units with a replica, in the order in which they were chosen.
+        following: units that a larger budget would add next.
+        following_fidelity: fidelity with `following`.
+        fidelity: fidelity of this plan, 0 to 1.
+        queries: fidelity by query.
+        curve: pairs of a budget in units and its fidelity.
+        greedy: fidelity of the greedy plan.
+        best: fidelity of the best plan; None if there are too many plans to compare.
+        least: by query, the fewest units for a fidelity above 0; None if no plan has one.
     """
 
     share: float
@@ -71,7 +80,12 @@ class Prediction:
 
 
 def predict(plan: Plan, share: float, rates: Rates | None = None) -> Prediction:
-    """share: of the planned units, 0 to 1. rates: even ones where nothing is known."""
+    """Predicts the effect of a budget.
+
+    Args:
+        share: share of the planned units, 0 to 1.
+        rates: measured rates; None or unknown rates count as even.
+    """
     of = planned(plan, rates)
     topology, budget = of.topology, of.budget(share)
     grown = structure_aware(topology, budget)
@@ -96,7 +110,7 @@ def predict(plan: Plan, share: float, rates: Rates | None = None) -> Prediction:
 
 
 def _curve(whole: Grown, units: int) -> tuple[tuple[int, float], ...]:
-    """The fidelity of every budget from 0 to all units."""
+    """Pairs of budget and fidelity for every budget from 0 to all units."""
     found, used, value = {0: whole.given}, 0, whole.given
     for step in whole.steps:
         found |= dict.fromkeys(range(used, used + len(step.units)), value)
@@ -113,7 +127,7 @@ def _best(topology: Topology, budget: int) -> float | None:
 
 
 def least(topology: Topology) -> dict[str, int | None]:
-    """By query, the fewest replicas with which something of it is left; None: there is no such plan."""
+    """The fewest replicas that leave a query some of its output, by query; None if no plan does."""
     standing = Standing(topology, presence(topology, ()))
     growth = Growth(standing, least_tree(topology, MOST_SIZE))
     found: dict[str, int | None] = dict.fromkeys(topology.queries)
@@ -131,7 +145,7 @@ def least(topology: Topology) -> dict[str, int | None]:
 
 
 def problems(plan: Plan) -> Iterator[Problem]:
-    """Why the budget of the job file cannot do what it is for."""
+    """Problems of a replication budget that can have no effect."""
     share = budget_share(plan)
     if share is None:
         return
@@ -156,7 +170,7 @@ def problems(plan: Plan) -> Iterator[Problem]:
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """Warnings with the prediction, and with queries that get nothing."""
+    """Warnings with the prediction, and with the queries that keep no output."""
     share = budget_share(plan)
     if share is None:
         return
@@ -177,5 +191,5 @@ def warnings(plan: Plan) -> Iterator[str]:
 
 
 def smallest_share(count: int, units: int) -> float:
-    """The smallest budget, of two decimals, that allows so many of these units."""
+    """The smallest budget, with two decimals, that allows `count` of `units` replicas."""
     return ceil(100 * count / units - 1e-9) / 100

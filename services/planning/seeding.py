@@ -1,6 +1,6 @@
-"""The beginning of a job with a savepoint: where each source task begins, and the watermark of each task.
+"""Computes the start of a job with a savepoint: the position of each source task, and the watermark of each task.
 
-Source: PROTOCOL 3, JOBS "holdfast savepoint". Batches are numbered on from the savepoint's, since state may name them.
+Source: PROTOCOL 3, JOBS "holdfast savepoint". Batch numbers continue from the savepoint, because state may hold them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ _T = TypeVar("_T")
 
 
 def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
-    """The seed of a job that can take the savepoint over. A source that is kept begins where it was, unless it is to be
-    read again; every other one begins where the plan says.
-    """
+    """The seed of a job that begins with the savepoint. A kept source begins at its position in the savepoint unless
+    the user asks to read it again; every other source begins at the position in the plan."""
     kept = {one.name for one in carried(savepoint.plan, new, start) if one.fate is Fate.KEPT}
     names = former_names(savepoint.plan, new, start)
     before = {one.name: one for one in savepoint.plan.operators}
@@ -60,13 +59,14 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
 
 
 def _of_tasks(former: OperatorPlan | None, of: Mapping[str, _T]) -> dict[int, _T]:
-    """Things that are known of the tasks of a former operator, by number."""
+    """The values of the tasks of a former operator, by index of the task; empty without a former operator."""
     names = {} if former is None else {index: task_name(former.name, index) for index in range(former.parallelism)}
     return {index: of[name] for index, name in names.items() if name in of}
 
 
 def _on(batch: int, source: SourcePlan, index: int, known: Mapping[int, TaskCuts]) -> TaskCuts:
-    """Continues behind the records that were read; a partition of which nothing was read begins at its first one."""
+    """The cuts of a source task that continues behind the records that were read. A partition without read records
+    begins at its first record."""
     read = {r.partition: r for cuts in known.values() for r in cuts.ranges}
     own = known.get(index) if len(known) == len(source.owners) else None
     ranges = tuple(
@@ -78,7 +78,8 @@ def _on(batch: int, source: SourcePlan, index: int, known: Mapping[int, TaskCuts
 
 
 def _again(batch: int, source: SourcePlan, index: int, known: Mapping[int, TaskCuts]) -> TaskCuts:
-    """Begins where the plan says; time does not go back, but a table is loaded once more."""
+    """The cuts of a source task that begins at the position in the plan. The watermark does not go back, except that of
+    a table, which is loaded again."""
     watermark = min((cuts.watermark for cuts in known.values()), default=NO_WATERMARK)
     ranges = tuple(Range(p, source.first[p], source.first[p]) for p in source.owners[index])
     begun = NO_WATERMARK if watermark >= LOADED_WATERMARK else watermark

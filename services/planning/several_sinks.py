@@ -1,7 +1,7 @@
-"""Sinks whose topic a row chooses: each topic becomes a query of its own, behind one filter for its rows.
+"""Splits a sink with several topics: each topic becomes a query of its own, behind a filter for its rows.
 
-So transactions, positions, replays, rights and lineage know one topic a sink, as before. Every row passes a check
-first, which dead-letters one that names no topic of the list. Source: JOBS "queries", docs/decisions/0207.
+So transactions, positions, replays, rights and lineage still have one topic for each sink. A check before the filters
+dead-letters a row whose topic is not on the list. Source: JOBS "queries", docs/decisions/0207.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from holdfast.services.planning.several_topics import Whole
 
 MAX_TOPICS = 100
 _MOST_LETTERS = 30
-"""So much of a query's name, and of a topic's, is kept in the names that are made of them."""
+"""Most characters of a query's name, and of a topic's name, in the names of the parts."""
 
 
 def whole(spec: JobSpec) -> Whole:
-    """The job with a query for each topic of a sink that has several."""
+    """The job with a query for each topic of a sink with several topics."""
     if not any(query.sink is not None and query.sink.topics for query in spec.queries.values()):
         return Whole(spec, {})
     operators, queries, written = dict(spec.operators), dict[str, Query](), dict[str, str]()
@@ -59,12 +59,13 @@ def whole(spec: JobSpec) -> Whole:
 
 
 def checked(query: str) -> str:
-    """The name of the operator that looks whether the rows of a query name topics of its list."""
+    """The name of the operator that checks that the rows of a query name topics on its list."""
     return f"{query[:_MOST_LETTERS]}-topics"
 
 
 def names(query: str, topics: list[str]) -> dict[str, str]:
-    """The name of the query of each topic: that of the written one, and the topic's as far as a name has its signs."""
+    """The name of the query of each topic: the name of the written query, and the characters of the topic that a name
+    may have."""
     found = dict[str, str]()
     for number, topic in enumerate(topics, 1):
         plain = re.sub(r"[^a-z0-9_-]+", "-", topic.lower()).strip("-")[:_MOST_LETTERS] or f"topic{number}"

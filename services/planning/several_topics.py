@@ -1,7 +1,7 @@
-"""Sources over several topics: each topic becomes a source of its own, and a union of them has the source's name.
+"""Splits a source with several topics: each topic becomes a source of its own, and their union has the source's name.
 
-So cuts, offsets and replays know one topic a source, as before, and what a job reads stands in its plan: a topic that
-is created later is not read. Source: JOBS "Sources".
+So cuts, offsets and replays still have one topic for each source. The plan lists the topics that a job reads, so a
+topic created later is not read. Source: JOBS "Sources".
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from holdfast.services.planning.user_topics import sink_topic
 
 MAX_TOPICS = 100
 _MOST_LETTERS = 48
-"""So much of a source's name is kept in the names that are made of it."""
+"""Most characters of a source's name in the names of its parts."""
 
 
 class Whole(NamedTuple):
     """A job in which each source has one topic.
 
-    written: path in the job as it was written, by the path here that begins so. problems: of the lists of topics.
+    Attributes:
+        spec: the job.
+        written: the path in the user's file, by the beginning of the path in `spec`.
+        problems: problems of the lists of topics.
     """
 
     spec: JobSpec
@@ -32,7 +35,7 @@ class Whole(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
     def as_written(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Problems at the places that the user wrote, each once."""
+        """The problems with the paths of the user's file, each problem once."""
         found = [*self.problems, *(Problem(self._path(one.path), one.message, one.hint) for one in problems)]
         return list(dict.fromkeys(found))
 
@@ -47,8 +50,8 @@ def whole(spec: JobSpec, present: Collection[str] | None, prefix: str) -> Whole:
     """The job with a source for each topic.
 
     Args:
-        present: the topics of the cluster; None: nobody knows, and a pattern stands for one topic.
-        prefix: of the cluster's own topics, which no pattern matches, as none matches a topic that the job writes.
+        present: topics of the cluster; None if they are unknown, and then a pattern counts as one topic.
+        prefix: prefix of the cluster's own topics. No pattern matches such a topic, or a topic that the job writes.
     """
     if not any(source.topics for source in spec.sources.values()):
         return Whole(spec, {})

@@ -1,7 +1,9 @@
-"""Outputs of an operator that has several: each that is read becomes an operator of its own, which takes its rows out.
+"""Splits an operator with several outputs: each output that is read becomes an operator of its own that selects its
+rows.
 
-So routing, units and plans know one output an operator, as before. `scored.late` is read from an operator `scored-late`
-of the kind `output`, in the unit of `scored` if that is a Python operator. Source: JOBS "Python operators".
+So routing, units and plans still have one output for each operator. `scored.late` is read from an operator
+`scored-late` of the kind `output`, which is in the unit of `scored` if that is a Python operator. Source: JOBS "Python
+operators".
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from holdfast.services.planning.graph import Graph, Slot
 from holdfast.services.planning.several_topics import Whole
 
 _MOST_LETTERS = 30
-"""So much of each of the two names is kept in the name that is made of them."""
+"""Most characters of each of the two names in the name of the operator that is made."""
 _STEPS = re.compile(r"[^.\[\]]+")
 
 
@@ -29,7 +31,7 @@ def whole(spec: JobSpec) -> Whole:
         (name, slot)
         for name, some in Graph.of(spec).slots.items()
         for slot in some
-        if not isinstance(spec.operators.get(name), Sql)  # it reads them when it is planned, and here it is drawn
+        if not isinstance(spec.operators.get(name), Sql)  # split when the query is planned
     ]
     read = [slot for _, slot in slots if "." in slot.producer]
     problems = [*_problems(spec, several, slots)]

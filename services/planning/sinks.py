@@ -1,4 +1,4 @@
-"""Sinks: what the key, the headers and the deletions of their records may be.
+"""Checks the key, the headers and the deletions in records of a sink.
 
 Source: JOBS "queries".
 """
@@ -26,11 +26,11 @@ from holdfast.services.planning import files
 from holdfast.services.planning.graph import sink_name
 
 RESERVED = ("batch", "status", "query", "job", SKIPPED, "fidelity", "unit", "watermark", "replay-of")
-"""Headers of holdfast."""
+"""Headers that holdfast sets itself."""
 
 
 def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
-    """Problems of the sink of this name. rows: what its query delivers."""
+    """Problems of the sink with this name. `rows` is the stream that its query delivers."""
     for query, one in spec.queries.items():
         if sink_name(query) == name and one.sink is not None:
             path = f"queries.{query}.sink"
@@ -44,7 +44,7 @@ def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
 
 
 def unregistered(spec: JobSpec) -> Iterator[Problem]:
-    """Problems of sinks whose records are to name a schema that nobody has registered."""
+    """Problems of sinks whose records need the id of a schema that is not registered yet."""
     for query, one in spec.queries.items():
         for what in lacking(one.sink):
             assert one.sink is not None
@@ -58,7 +58,7 @@ VALUE, KEY = "schema_id", "key_schema_id"
 
 
 def lacking(sink: Sink | None) -> list[str]:
-    """Settings that are to hold the id of a schema, and hold none."""
+    """Settings for the id of a schema that the sink needs and does not have."""
     if sink is None:
         return []
     named = {VALUE: sink.format in FORMATS, KEY: sink.key_format is not None}
@@ -82,7 +82,7 @@ def _schema_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
 
 
 def _name_problems(path: str, format: str, fields: Mapping[str, str]) -> Iterator[Problem]:
-    """Problems of names that a format does not take."""
+    """Problems of column names that the format does not allow."""
     if format in ("avro", "protobuf") and (bad := [*names(fields)]):
         message = f"{format} has no field '{bad[0]}': names are letters, digits and _"
         yield Problem(path, message, f'rename it in a select: "{bad[0]}" AS {_plain(bad[0])}')
@@ -92,7 +92,8 @@ def _name_problems(path: str, format: str, fields: Mapping[str, str]) -> Iterato
 
 
 def _number_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
-    """Problems of the numbers of fields: one without any would get the place that another one may have."""
+    """Problems of the field numbers. All fields need numbers: a field without one would get a number that another field
+    may have."""
     if not sink.field_numbers:
         return
     if sink.format != "protobuf":
@@ -118,7 +119,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _named_key_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
-    """Problems of a key that is to name its schema."""
+    """Problems of a key whose records carry the id of its schema."""
     if sink.key_format is None:
         if sink.key_schema_id is not None:
             yield Problem(f"{path}.key_schema_id", "a key without a key_format has none", "leave it out")
@@ -166,7 +167,8 @@ def _header_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
 
 
 def _deletion_problems(path: str, given: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
-    """A record without a value must have a key, and whether it has one must be known of every row."""
+    """Problems of `delete_when`. A record without a value needs a key, and the condition must have a result for every
+    row."""
     text = sink.delete_when
     if text is None:
         return

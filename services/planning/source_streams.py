@@ -1,4 +1,4 @@
-"""The stream that a source brings: its columns, and the one that is its time.
+"""The stream of a source: its columns and its event time.
 
 Source: JOBS "Field types", PROTOCOL 3.
 """
@@ -20,7 +20,8 @@ _SECOND_US = 1_000_000
 
 
 def stream(source: Source) -> Stream:
-    """Records are only added, so no column identifies a row; those of a table replace one another."""
+    """The stream of a source. Records of a plain source are only added, so no column identifies a row. Records of a
+    table replace one another by the table's key."""
     if source.table is None:
         return Stream({**source.types, OP: "string"} if source.envelope else source.types, (), False)
     return Stream({**source.types, fields.DELETED: "bool?"}, tuple(source.table))
@@ -42,7 +43,7 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def closing_warnings(spec: JobSpec) -> Iterator[str]:
-    """Warnings of the cost of closing open windows by silence."""
+    """Warnings about late records for sources that close open windows after silence."""
     streams = {name: source for name, source in spec.sources.items() if source.table is None}
     open_s = sum(_open_us(operator) for operator in spec.operators.values()) / _SECOND_US
     for name, source in streams.items():
@@ -58,7 +59,7 @@ def closing_warnings(spec: JobSpec) -> Iterator[str]:
 
 
 def _open_us(operator: OperatorSpec) -> int:
-    """Longest time past its newest row at which something is open."""
+    """The longest time that the operator keeps something open after its newest row, in microseconds."""
     return catalogue.OPERATORS[operator.kind].held(operator.declared(), 0).until or 0
 
 
@@ -87,7 +88,7 @@ def _field_problems(path: str, source: Source) -> Iterator[Problem]:
 
 
 def _registry_problems(path: str, source: Source) -> Iterator[Problem]:
-    """Settings about schemas that mean nothing here, or need another one."""
+    """Problems of schema settings that have no effect for this source, or that need another setting."""
     if source.subject_strategy != "topic" and source.record is None and source.subject is None:
         yield Problem(f"{path}.record", "is missing: the strategy goes by the record's name", "record: shop.Order")
     reads = source.format in REGISTERED
@@ -113,7 +114,7 @@ def _envelope_problems(path: str, source: Source) -> Iterator[Problem]:
 
 
 def _origin_problems(path: str, source: Source) -> Iterator[Problem]:
-    """A name in the record gives one column; of CSV no record has names."""
+    """Problems of a field name that two columns read. Each name in the record gives one column."""
     named: dict[str, str] = {}
     for column in source.in_value:
         origin = source.origins.get(column, column)
