@@ -147,6 +147,11 @@ def test_an_event_time_may_be_computed(event_time: str, unit: str | None, row: d
 def test_numbers_that_are_no_time_and_rows_at_which_the_expression_fails_are_dead_letters() -> None:
     assert [index for index, _ in timed("epoch", "s", {"epoch": 1e300}, {"epoch": 1.25}).refused] == [0]
     assert [index for index, _ in timed("count", "ms", {"count": 2**62}, {"count": 1}).refused] == [0]
+    far = timed("count + 1", "s", {"count": 2**61}, {"count": 0}, {})
+    assert far.refused == [
+        (0, f"count + 1: {2**61 + 1} is no time of the years 1 to 9999"),
+        (2, "count + 1: the event time is null"),
+    ]
     fails = "CASE WHEN REGEXP_LIKE('aa', pattern) THEN epoch ELSE 0.0 END"
     found = timed(fails, "s", {"epoch": 7.5, "pattern": "a"}, {"pattern": "("}, {"pattern": "b"})
     assert found.rows["_time"].to_list() == [7_500_000, 0]

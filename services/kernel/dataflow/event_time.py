@@ -24,6 +24,7 @@ from holdfast.services.kernel.expressions.parsing import (
 from holdfast.services.kernel.suggestions import suggest
 
 _TIMES = ("timestamp", "date")
+_OUTSIDE = "is no time of the years 1 to 9999"
 
 
 class Mistake(NamedTuple):
@@ -85,11 +86,17 @@ class EventTime:
     def _computed(self, rows: pl.DataFrame, start: int, failed: dict[int, str]) -> pl.Series:
         """Finds the rows at which the expression fails by halving."""
         try:
-            return self._microseconds(self._compute(rows)[TIME])
+            values = self._compute(rows)[TIME]
+            times = self._microseconds(values)
         except (PolarsError, PanicException) as error:
             if rows.height == 1:
                 failed[start] = str(error).splitlines()[0]
                 return pl.Series(TIME, [None], dtype=pl.Int64)
+        else:
+            if times.null_count() > values.null_count():
+                lost = (times.is_null() & values.is_not_null()).arg_true().to_list()
+                failed.update((start + at, f"{_shown(values[at : at + 1])} {_OUTSIDE}") for at in lost)
+            return times
         middle = rows.height // 2
         first = self._computed(rows[:middle], start, failed)
         return pl.concat([first, self._computed(rows[middle:], start + middle, failed)])
@@ -107,3 +114,10 @@ class EventTime:
             time = (time.cast(pl.Float64) * self._factor).round()
             time = pl.when(time.is_finite() & time.is_between(OLDEST_US, NEWEST_US)).then(time).cast(pl.Int64)
         return values.to_frame().select(pl.when(time.is_between(OLDEST_US, NEWEST_US)).then(time).alias(TIME))[TIME]
+
+
+def _shown(value: pl.Series) -> str:
+    """The one value of a series as text. A time outside the calendar has no text of its own: its number."""
+    number = str(value.to_physical()[0])
+    unit = value.dtype.time_unit if isinstance(value.dtype, pl.Datetime) else "d"
+    return f"{number} {unit} since 1970" if value.dtype.is_temporal() else number
