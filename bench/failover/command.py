@@ -125,8 +125,8 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         prog="bench failover",
         description="Strikes the worker that leads a unit again and again, at 2,000 records/s with 10,000 keys "
         "through source, two units with state and sink, and measures from the signal to the first new result (for a "
-        "stall: the longest silence; for active replication between other units: how much longer than before). Every "
-        "row is checked by replay. Started again it continues where it was.",
+        "stall or flap: the longest silence; for active replication between other units: how much longer than "
+        "before). Every row is checked by replay. Started again it continues where it was.",
         epilog=f"faults: {listed}.",
     )
     parser.add_argument("--scheme", nargs="+", choices=list(SCHEMES), default=list(SCHEMES), metavar="SCHEME")

@@ -12,7 +12,7 @@ import msgspec
 
 from bench.failover.arrivals import Arrivals
 from bench.failover.observer import Observer
-from bench.failover.strikes import KILL_UNNOTICED, OPERATORS, STALL, Outcome, Strike, victim
+from bench.failover.strikes import FLAP, FROZEN, KILL_UNNOTICED, OPERATORS, Outcome, Strike, victim
 from bench.failover.viewing import Viewing
 from bench.rig import jobs
 from bench.rig.cluster import BenchCluster, now_ms
@@ -24,6 +24,8 @@ WORKERS = 4
 RATE_PER_S = 2_000
 KEYS = 10_000
 STALL_S = 5.0
+FLAP_S = 0.3
+"""Between two signals to a worker that flaps."""
 WARM_UP_S = 6.0
 """Every key was there once."""
 ACTIVE = "unit-active"
@@ -110,13 +112,15 @@ class Struck:
         pid, incarnation = self._cluster.workers()[worker], self._observer.incarnation(worker)
         signal_ms = now_ms()
         before_ms = self._arrivals.silence(signal_ms - 1000 * LOOK_S, signal_ms)
-        if strike.fault == STALL:
+        if strike.fault == FLAP:
+            self._flap(pid)
+        elif strike.fault in FROZEN:
             self._stall(pid, STALL_S)
         else:
             os.kill(pid, signal.SIGKILL)
         over_ms = now_ms()
         first_ms = self.first_after(signal_ms)
-        if strike.fault != STALL:  # until its silence is noticed, it looks as if nothing had happened
+        if strike.fault not in FROZEN:  # until its silence is noticed, it looks as if nothing had happened
             self._until(lambda: self._observer.incarnation(worker) > incarnation, f"{worker} does not come back")
         self.settle()
         back_ms = now_ms()
@@ -206,6 +210,11 @@ class Struck:
             self._job.watch(seconds)
         finally:
             os.kill(pid, signal.SIGCONT)
+
+    def _flap(self, pid: int) -> None:
+        for _ in range(round(STALL_S / (2 * FLAP_S))):
+            self._stall(pid, FLAP_S)
+            self._job.watch(FLAP_S)
 
     def _until(self, reached: Callable[[], bool], otherwise: str) -> None:
         self._job.until(reached, otherwise, self._patience_s)

@@ -17,12 +17,15 @@ from bench.rig.pairs import Ratio, ratio
 from bench.rig.resumed import remaining
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 
-KILL, KILL_UNNOTICED, STALL = "kill", "kill-unnoticed", "stall"
+KILL, KILL_UNNOTICED, STALL, FLAP = "kill", "kill-unnoticed", "stall", "flap"
 FAULTS = {
     KILL: "SIGKILL; the parent gives notice of the exit",
     KILL_UNNOTICED: "SIGKILL; only the missing heartbeats show it",
     STALL: "SIGSTOP for 5 s, then SIGCONT",
+    FLAP: "SIGSTOP and SIGCONT by turns, 300 ms each, for 5 s",
 }
+FROZEN = (STALL, FLAP)
+"""Faults that the process survives."""
 BETWEEN, EDGE = "between", "source or sink"
 OPERATORS = {"count": BETWEEN, "source": EDGE, "largest": BETWEEN, "sink": EDGE}
 """Whose worker is struck, in turn (by name or kind), and where the unit stands in the chain."""
@@ -77,7 +80,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def measured_ms(self) -> float:
-        return self.silence_ms if self.fault == STALL else self.takeover_ms
+        return self.silence_ms if self.fault in FROZEN else self.takeover_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,9 @@ def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str], *, viewer
     kills = dict(plan.kills_of)
     wanted = []
     for scheme in schemes:
-        count = {KILL: kills.get(scheme, plan.kills), KILL_UNNOTICED: plan.kills, STALL: plan.stalls}
+        count = {KILL: kills.get(scheme, plan.kills), KILL_UNNOTICED: plan.kills, **dict.fromkeys(FROZEN, plan.stalls)}
         for fault in faults:
-            if fault != STALL or scheme in STALLING:
+            if fault not in FROZEN or scheme in STALLING:
                 wanted += [Strike(scheme, fault, viewed) for viewed in (False, True)[: 1 + viewer]] * count[fault]
     return wanted
 
@@ -190,13 +193,13 @@ GOALS: dict[tuple[str, str, str], Goal] = {
     **{("active-replication", fault, BETWEEN): _NEVER_SILENT for fault in FAULTS},
     ("active-replication", KILL_UNNOTICED, EDGE): _ONE_MISS,
     ("active-replication", KILL, EDGE): _NOTICED,
-    ("active-replication", STALL, EDGE): _STALLED,
+    **{("active-replication", fault, EDGE): _STALLED for fault in FROZEN},
     ("active-standby", KILL_UNNOTICED, ""): _ONE_MISS,
     ("active-standby", KILL, ""): _NOTICED,
-    ("active-standby", STALL, ""): _STALLED,
+    **{("active-standby", fault, ""): _STALLED for fault in FROZEN},
     ("hybrid", KILL_UNNOTICED, ""): _goal(p50=200, p99=500),
     ("hybrid", KILL, ""): _goal(p50=50, p99=150),
-    ("hybrid", STALL, ""): _STALLED,
+    **{("hybrid", fault, ""): _STALLED for fault in FROZEN},
     **{(scheme, KILL_UNNOTICED, ""): _goal(p50=500) for scheme in ("passive-hot", "passive-cold")},
     **{(scheme, KILL, ""): _goal(p50=150) for scheme in ("passive-hot", "passive-cold")},
     ("deployed", KILL_UNNOTICED, ""): _goal(p50=1000),

@@ -18,16 +18,14 @@ from typing import Any
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from bench.rig.yielding import LEAST, yielding
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage",
 )  # fmt: skip
 KEYS = {"Backspace": 8, "Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40}
-ELSEWHERE = ("chrt", "--idle", "0")
-"""Before the command of a Chromium that stands for one on another machine. A niceness does not last: run by root, it
-gives its threads those that it likes, and took a core of two from the cluster that was measured.
-"""
 START_S, ANSWER_S = 300.0, 300.0
 
 
@@ -39,7 +37,8 @@ def program() -> str | None:
 class Browser:
     """A page of a Chromium of its own. errors: of its console. tasks_ms: of the page while it was traced.
 
-    elsewhere: it takes only what processor time others leave, as one on a viewer's own machine would.
+    elsewhere: it takes only what processor time others leave, as one on a viewer's own machine would. A niceness of its
+    process alone would not last: run by root, a Chromium gives its threads those that it likes.
     """
 
     def __init__(self, width: int = 1280, height: int = 860, *, elsewhere: bool = False) -> None:
@@ -48,14 +47,18 @@ class Browser:
             raise FileNotFoundError(f"no {' nor '.join(NAMES)} on the PATH")
         self._folder = tempfile.mkdtemp(prefix="holdfast-browser-")
         command = [
-            *(ELSEWHERE if elsewhere else ()),
             found,
             *QUIET,
             f"--user-data-dir={self._folder}",
             f"--window-size={width},{height}",
             "about:blank",
         ]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            yielding(LEAST, command) if elsewhere else command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=elsewhere,
+        )
         self._opened = ExitStack()
         self._numbers = itertools.count(1)
         self.errors: list[str] = []

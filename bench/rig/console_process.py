@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 from bench.rig.followed import MeasureFailed
+from bench.rig.yielding import yielding
+from holdfast.services.console.installation import YIELDS
 
 WAIT_S = 60.0
 
@@ -17,7 +19,12 @@ class ConsoleProcess:
 
     def __init__(self, folder: Path, kafka: str) -> None:
         command = [sys.executable, "-m", "holdfast.services.cli", "console", "--kafka", kafka, "--port", "0", "--json"]
-        self._process = subprocess.Popen([*command, "--data-dir", str(folder)], stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            yielding(YIELDS, [*command, "--data-dir", str(folder)]),  # as in the session of a cluster that serves one
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

@@ -16,14 +16,13 @@ from holdfast.services.console.actions import Actions, Machine
 from holdfast.services.console.api import make_app
 from holdfast.services.console.feed import Feed
 from holdfast.services.console.guarding import Guard
+from holdfast.services.console.installation import YIELDS
 from holdfast.services.console.pages import STATIC, Console, add_pages
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.view.door import Door
 
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses that stand for all of a machine, and one of them that a browser can open."""
-YIELDS = 5
-"""Niceness on top of its parent's: where both want the same processor, a worker gets three times as much."""
 _ICON = Path(__file__).parent / "static" / "icon.svg"
 
 

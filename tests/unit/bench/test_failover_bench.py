@@ -12,6 +12,7 @@ from bench.failover.strikes import (
     BETWEEN,
     EDGE,
     FAULTS,
+    FLAP,
     FULL,
     KILL,
     KILL_UNNOTICED,
@@ -39,7 +40,10 @@ def test_the_full_bench_makes_as_many_strikes_as_were_asked_for() -> None:
     assert wanted[Strike("hybrid", KILL)] == 100
     assert wanted[Strike("active-standby", KILL_UNNOTICED)] == 20
     assert wanted[Strike("active-replication", STALL)] == 10
-    assert wanted[Strike("passive", STALL)] == 0, "it waits for three misses: a stall is over by then, or a death"
+    assert wanted[Strike("hybrid", FLAP)] == 10
+    assert wanted[Strike("passive", STALL)] == wanted[Strike("passive", FLAP)] == 0, (
+        "it waits for three misses: a stall is over by then, or a death"
+    )
 
 
 def test_strikes_already_made_are_not_made_again() -> None:
