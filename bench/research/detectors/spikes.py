@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -15,7 +16,7 @@ from bench.failover.rounds import WORKERS
 from bench.research.detectors.elements import FIRST, LOAD
 from bench.research.detectors.evaluation import Adaptive, Fixed, Suspicion, idle_us, watch, watch_elements
 from bench.research.detectors.recorder import monotonic_us
-from bench.research.detectors.recording import Timing, timings, turns
+from bench.research.detectors.recording import Timing, Turn, timings, turns
 from bench.research.detectors.study import BENCHMARK, FIXED, HEARTBEAT, recorded
 from bench.rig.cluster import BenchCluster
 from bench.rig.followed import MeasureFailed
@@ -54,7 +55,9 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 class Risen(msgspec.Struct, frozen=True):
-    """Rises to one level. load, rest: of the machine, during rises and between them, 0 to 1."""
+    """Rises to one level. load, rest: of the machine, during rises and between them, 0 to 1. silences_ms: by rise, see
+    `silences`.
+    """
 
     level: str
     rises: int
@@ -62,6 +65,7 @@ class Risen(msgspec.Struct, frozen=True):
     load: float
     rest: float
     declared: tuple[Declared, ...]
+    silences_ms: tuple[float, ...]
 
 
 def risen(cluster: BenchCluster, name: str, levels: Sequence[str], number: int) -> Iterator[Risen]:
@@ -85,7 +89,8 @@ def risen(cluster: BenchCluster, name: str, levels: Sequence[str], number: int) 
             times = rises(start_us, end_us)
             load, rest = loads(timed, times)
             declarations = tuple(declared(detector, some, times) for detector, some in found.items())
-            yield Risen(level, len(times), round((end_us - start_us) / 1e6, 1), load, rest, declarations)
+            seconds, silent_ms = round((end_us - start_us) / 1e6, 1), silences(seen, times)
+            yield Risen(level, len(times), seconds, load, rest, declarations, tuple(silent_ms))
 
 
 def observed(detector: str) -> int:
@@ -111,6 +116,18 @@ def declared(detector: str, suspicions: Sequence[Suspicion], times: Sequence[Ris
     right = sum(any(begin <= at < end + LATE_US for begin, end in times) for at in some)
     delay_ms = round(statistics.median(delays), 1) if delays else None
     return Declared(detector, len(delays), right, len(some) - right, delay_ms)
+
+
+def silences(seen: Sequence[Turn], times: Sequence[Rise]) -> list[float]:
+    """By rise, in ms: the longest time between two heartbeats of a worker, of which the later came during the rise or
+    soon after it. Heartbeats and a fixed grace are all that the paper's detector goes by.
+    """
+    heard: dict[str, list[int]] = {}
+    for turn in seen:
+        for worker, _ in turn.beats:
+            heard.setdefault(worker, []).append(turn.at_us)
+    gaps = [(after, after - before) for each in heard.values() for before, after in pairwise(each)]
+    return [max((gap for at, gap in gaps if begin <= at < end + LATE_US), default=0) / 1000 for begin, end in times]
 
 
 def loads(timed: Sequence[Timing], times: Sequence[Rise]) -> tuple[float, float]:

@@ -8,8 +8,19 @@ import pytest
 
 from bench.research.detectors.evaluation import Suspicion
 from bench.research.detectors.machine_load import off
-from bench.research.detectors.recording import Timing
-from bench.research.detectors.spikes import LATE_US, LEVELS, OFF_S, ON_S, Declared, Risen, declared, loads, rises
+from bench.research.detectors.recording import Timing, Turn
+from bench.research.detectors.spikes import (
+    LATE_US,
+    LEVELS,
+    OFF_S,
+    ON_S,
+    Declared,
+    Risen,
+    declared,
+    loads,
+    rises,
+    silences,
+)
 from bench.research.detectors.study import BENCHMARK, FIXED, HEARTBEAT
 from bench.research.papers.figure import Data, Verdict, verdict
 from bench.research.papers.z12 import NEVER_MS, Z12, values
@@ -60,12 +71,22 @@ def test_the_load_is_told_apart_during_rises_and_between_them() -> None:
     assert loads([], TIMES) == (0.0, 0.0)
 
 
+def test_the_longest_silence_of_a_rise_is_that_of_any_worker_whose_heartbeat_came_late() -> None:
+    begin, end = TIMES[0]
+    heard = [(begin - 100_000, "a"), (begin, "b"), (begin + 50_000, "a"), (begin + 90_000, "b"), (end + LATE_US, "a")]
+    seen = [Turn(at, ((worker, "1"),)) for at, worker in heard]
+    assert silences(seen, TIMES[:2]) == [150.0, 0.0]
+
+
 def test_values_are_kept_by_detector() -> None:
-    found = values(Risen("90%", 10, 36.0, 0.9, 0.4, (Declared(HEARTBEAT, 9, 10, 2, 140.0),)))
+    found = values(
+        Risen("90%", 10, 36.0, 0.9, 0.4, (Declared(HEARTBEAT, 9, 10, 2, 140.0),), tuple(map(float, range(1, 11))))
+    )
+    assert (found["silent_p50_ms"], found["silent_p90_ms"]) == (5.0, 9.0)
     assert (found["heartbeat_detected_ratio"], found["heartbeat_detection_ms"]) == (0.9, 140.0)
     assert found["heartbeat_false_ratio"] == pytest.approx(2 / 12)
     assert found["heartbeat_false_per_h"] == pytest.approx(50.0), "of each of four workers"
-    none = values(Risen("90%", 10, 36.0, 0.9, 0.4, (Declared(BENCHMARK, 0, 0, 0, None),)))
+    none = values(Risen("90%", 10, 36.0, 0.9, 0.4, (Declared(BENCHMARK, 0, 0, 0, None),), (0.0,)))
     assert none["benchmark_detection_ms"] == NEVER_MS
 
 
