@@ -85,6 +85,9 @@ def _type_hint(error: ErrorDetails, kind: str) -> str:
         return 'write "on": [id] where both sides have the column, and "on": ["id = code"] where it has two names'
     if kind == "a list" and isinstance(value, str):
         return f"write [{value}]"
+    if kind == "a list" and error["loc"][-1:] == ("select",) and isinstance(value, dict) and value:
+        name, expression = next(iter(value.items()))
+        return f"write ['{expression} AS {name}']"
     if value is None and "fields" in error["loc"]:
         return 'quote a type that holds a comma, such as "decimal(10,2)"'
     if isinstance(value, str) and kind in ("a number", "a whole number") and re.fullmatch(r"[\d.]+", value):

@@ -248,6 +248,13 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             f"did you mean 'o'? {NAMES}",
         ),
         ("operators.o", {"select": "x", "input": "s"}, "operators.o.select", "expected a list, found 'x'", "write [x]"),
+        (
+            "operators.o",
+            {"select": {"y": "x + 1"}, "input": "s"},
+            "operators.o.select",
+            "expected a list, found a mapping",
+            "write ['x + 1 AS y']",
+        ),
         ("operators.o", {"select": [], "input": "s"}, "operators.o.select", "needs at least 1 entry", ""),
         ("operators.o", {"select": ["x", ""], "input": "s"}, "operators.o.select[1]", "is empty", ""),
         (

@@ -325,6 +325,7 @@ def _shown(node: Node) -> str:
     text = re.sub(r"\.struct\.field_by_name\((\w+)\)\(\)", r".\1", text)
     text = _CONCATENATED.sub(r"(\1) || (\2)", text)
     text = re.sub(r"dyn (?:int|float): ", "", text)
+    text = re.sub(r"\.(?:sql_)?is_in\(\[[^\[\]]*\](?:, [^()]*)?\)", " IN (...)", text)
     text = text.replace(" == ", " = ")
     while (plain := _OWN_CALL.sub(r"\1(\2)", text)) != text:
         text = plain

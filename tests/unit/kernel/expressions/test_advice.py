@@ -28,7 +28,8 @@ FIELDS = {
     "p": "struct<a: int>", "m": "decimal(10,2)", "later": "timestamp", "earlier": "timestamp", "moment": "timestamp",
 }  # fmt: skip
 SCHEMA = schema(FIELDS)
-INTERNAL = ("Span(", "Ident", "i64", "f64", "dtype", "Datetime(", "could not", "token", "currently supported")
+INTERNAL = ("Span(", "Ident", "i64", "f64", "dtype", "Datetime(", "could not", "token", "currently supported",
+    "sql_", "Series")  # fmt: skip
 """Words of polars that no user knows."""
 
 EXPRESSIONS = {
@@ -41,6 +42,7 @@ EXPRESSIONS = {
     "JSON_EXTRACT_STRING(s, 'a b')": ("has the path 'a b'", "'$.user.tags[0]'"),
     "t AT TIME ZONE 'Wien'": ("the time zone 'Wien', which is none", "Europe/Vienna"),
     "MD5(v)": ("gives MD5 a whole number where it takes a text", "CAST(... AS VARCHAR)"),
+    "v NOT IN ('a', 'b')": ("'v IN (...)' looks for a whole number", "of which each is text"),
     "v > 1_000": ("has a number with '_' in it", "write the digits alone"),
     "v s": ("ends in 's', which belongs to nothing", "an operator is missing before it"),
     "v > 0 AS more": ("ends in 'more', which belongs to nothing", "or it is a name to leave out"),
