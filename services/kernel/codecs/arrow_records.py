@@ -1,7 +1,7 @@
-"""Arrow records: many rows in one Kafka record, as an Arrow IPC stream or file, read strictly and written bounded.
+"""Arrow records: many rows in one Kafka record, as an Arrow IPC stream or file. Reading is strict, writing is bounded.
 
-A record is a row group of its own: columns are found by name, in any order, others are ignored, and either all of its
-rows are taken or none. Nothing in it is trusted: what it claims is checked before rows are made of it.
+A record is a row group: its columns are found by name, in any order, and other columns are ignored. Either all of its
+rows are taken or none. Every claim of a record is checked before rows are made from it.
 Source: JOBS "format", PROTOCOL 3 (one record = one offset).
 """
 
@@ -33,19 +33,19 @@ _FILE = b"ARROW1"
 _BROKEN = (
     pa.ArrowException, OSError, ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
 )  # fmt: skip
-"""Errors on reading bytes that are no Arrow, or no longer. Arrow's validation lets views pass that are not UTF-8, at
-which
-polars panics."""
+"""Errors of reading bytes that are not valid Arrow. Arrow's validation accepts views that are not UTF-8, at which
+polars panics.
+"""
 _DAY_US = 86_400_000_000
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("begin", "<i4")])
 _TYPES = 1_000
-"""Types of Arrow of which is remembered whether they can be read."""
+"""The number of Arrow types for which the result of the test is cached."""
 _INSIDE = 12
-"""A text of so many bytes lies in the view itself."""
+"""A text of up to this many bytes is stored in the view itself."""
 
 
 class UnfitRecord(Exception):
-    """Why a record gives no rows."""
+    """The reason why a record gives no rows."""
 
 
 class _Wanted(NamedTuple):
@@ -58,7 +58,7 @@ class _Wanted(NamedTuple):
 
 
 class ArrowReader:
-    """Reads the records of one stream."""
+    """A reader of the records of one stream."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
         self._wanted = [
@@ -107,7 +107,9 @@ def _column(table: pa.Table, names: Sequence[str], column: _Wanted) -> pl.Series
 
 
 def _whole(name: str, given: pl.Series, text: str) -> pl.Series:
-    """Floats without a fraction as integers, as pandas holds a column of integers with nulls. Raises UnfitRecord."""
+    """Returns floats without a fraction as integers: pandas holds an integer column with nulls as floats. Raises
+    UnfitRecord.
+    """
     numbers = given.cast(pl.Int64, strict=False)
     unfit = given.is_not_null() & (numbers.is_null() | (numbers.cast(pl.Float64) != given.cast(pl.Float64)))
     for row in unfit.fill_null(True).arg_true().to_list()[:1]:
@@ -117,9 +119,9 @@ def _whole(name: str, given: pl.Series, text: str) -> pl.Series:
 
 
 def encode_arrow(rows: pl.DataFrame, fields: Mapping[str, str]) -> list[bytes]:
-    """Rows as records, without the event time: equal rows give equal bytes. Halves what is too large.
+    """Encodes rows as records, without the event time; splits a record that is too large. Equal rows give equal bytes.
 
-    Times and dates are those that the reader takes: outside the years 1 to 9999 they are null, as in JSON.
+    Times and dates outside the years 1 to 9999 become null, as in JSON; so the reader accepts all others.
     """
     if not rows.height:
         return []
@@ -136,11 +138,11 @@ def _encoded(codec: RowCodec, rows: pl.DataFrame) -> list[bytes]:
 
 
 Halves = Callable[[bytes], list[bytes]]
-"""Makes two records with the rows of one; empty: that holds a single row."""
+"""Splits a record into two with half of its rows each; returns an empty list for a single row."""
 
 
 def halves(value: bytes) -> list[bytes]:
-    """Two records with the rows of one that `encode_arrow` made; empty: that holds a single row."""
+    """Splits a record of `encode_arrow` into two with half of its rows each; returns an empty list for a single row."""
     rows = pl.read_ipc_stream(value)
     if rows.height < 2:
         return []
@@ -149,7 +151,7 @@ def halves(value: bytes) -> list[bytes]:
 
 
 def _table(value: bytes | None) -> pa.Table:
-    """All batches of a record, checked to be what they claim."""
+    """The batches of a record as one table, after all checks. Raises UnfitRecord."""
     if not value:
         raise UnfitRecord("the record is empty")
     batches: list[Any] = []
@@ -169,7 +171,7 @@ def _batches(source: Any) -> Sequence[Any] | Any:
 
 
 def _plain(column: Any) -> Any:
-    """In one piece, and a time of another zone as the same moment in UTC."""
+    """The column in one chunk, with times of another zone as the same moments in UTC."""
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if types.is_timestamp(array.type) and array.type.tz is not None:
         return array.cast(pa.timestamp(array.type.unit, "UTC"))
@@ -178,7 +180,7 @@ def _plain(column: Any) -> Any:
 
 @lru_cache(_TYPES)
 def _readable(kind: Any) -> bool:
-    """Types of which polars makes ours; of others, such as dictionaries, it is not asked."""
+    """True if polars reads the type into a field type. Other types, such as dictionaries, never reach polars."""
     # polars panics at the name of a field that is no UTF-8, which is a ValueError here, and ends one at its first zero
     if types.is_list(kind) or types.is_large_list(kind):
         return "\0" not in kind.value_field.name and _readable(kind.value_type)
@@ -196,7 +198,7 @@ def _readable(kind: Any) -> bool:
 
 @lru_cache(_TYPES)
 def _is_checked(kind: Any) -> bool:
-    """True if `_check` has something to look at in values of the type."""
+    """True if `_check` checks values of the type."""
     if types.is_list(kind) or types.is_large_list(kind):
         return _is_checked(kind.value_type)
     if types.is_struct(kind):
@@ -206,12 +208,14 @@ def _is_checked(kind: Any) -> bool:
 
 
 def _rescales(given: pl.DataType, wanted: pl.DataType) -> bool:
-    """Decimals of other digits; each value decides whether it fits."""
+    """True if decimals are read with more digits after the point; each value is then checked."""
     return isinstance(given, pl.Decimal) and isinstance(wanted, pl.Decimal) and given.scale <= wanted.scale
 
 
 def _check(name: str, array: Any) -> None:
-    """Times stay in this calendar, and texts where they belong, however deep they lie."""
+    """Checks that times are in the years 1 to 9999 and that texts are inside their buffers, at any depth. Raises
+    UnfitRecord.
+    """
     kind = array.type
     if types.is_list(kind) or types.is_large_list(kind):
         _check(name, array.values)
@@ -228,7 +232,7 @@ def _check(name: str, array: Any) -> None:
 
 
 def _check_views(name: str, array: Any) -> None:
-    """Checks the place of each text: Arrow's validation does not, and reading a text from elsewhere ends the
+    """Checks the position of each text. Arrow's validation does not, and reading a text from elsewhere ends the
     process.
     """
     _, where, *buffers = array.buffers()

@@ -1,7 +1,7 @@
-"""The bytes of many Avro records at once: each has a place to read on from, and all are read side by side.
+"""The bytes of many Avro records, read side by side: each record has a position from which reading continues.
 
-A record that is cut short, or that holds what its schema does not have, is refused with a reason, and reads as nothing
-from there on; nothing is read outside a record. Source: Avro specification 1.12, "Binary Encoding".
+A record that is cut short, or that does not fit its schema, is refused with a reason and read as nothing from there on.
+No byte outside a record is read. Source: Avro specification 1.12, "Binary Encoding".
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ import numpy as np
 import pyarrow as pa
 
 Rows = np.ndarray
-"""Records by their place; none is there twice."""
+"""Numbers of records, each at most once."""
 _PADDING = bytes(16)
-"""A number that begins in the last record ends here at the latest."""
+"""A number that begins in the last record ends within this padding."""
 
 
 class Records:
-    """at: where each record is read on; end: where it ends; items: of its lists so far; refused: reason by record."""
+    """Records with their read positions.
+
+    at: the position at which each record is read next.
+    end: the end of each record.
+    items: the number of list items read of each record.
+    refused: the reason for each refused record.
+    """
 
     def __init__(self, values: Sequence[bytes | None], header: int = 0) -> None:
         lengths = np.fromiter((len(value or b"") for value in values), np.int64, len(values))
@@ -30,13 +36,13 @@ class Records:
         self.refused: dict[int, str] = {}
 
     def refuse(self, rows: Rows, reason: str) -> None:
-        """The first reason counts; nothing more is read of these records."""
+        """Refuses records; the first reason counts, and the rest of these records is skipped."""
         for row in rows.tolist():
             self.refused.setdefault(row, reason)
         self.at[rows] = self.end[rows]
 
     def numbers(self, rows: Rows, path: str) -> np.ndarray:
-        """A zigzag number of each record; 0 of one that is refused."""
+        """Reads a zigzag number of each record; 0 for a refused record."""
         begin = self.at[rows]
         first = self.bytes[begin]
         found, stop = (first & 0x7F).astype(np.uint64), begin + 1
@@ -54,7 +60,7 @@ class Records:
         return (found >> np.uint64(1)).astype(np.int64) ^ -(found & np.uint64(1)).astype(np.int64)
 
     def fixed(self, rows: Rows, width: int, path: str) -> np.ndarray:
-        """So many bytes of each record, a line each."""
+        """Reads `width` bytes of each record, as one line of a matrix each."""
         begin = self.at[rows]
         self._ended(rows, begin + width, None, path)
         short = self.end[rows] - begin < width
@@ -66,7 +72,7 @@ class Records:
         return self.bytes[begin[:, None] + np.arange(width)]
 
     def pieces(self, rows: Rows, path: str) -> tuple[np.ndarray, np.ndarray]:
-        """Beginning and length of a text, or bytes, of each record; passes over them."""
+        """Returns begin and length of a text, or of bytes, of each record; moves behind it."""
         lengths = self.numbers(rows, path)
         begin = self.at[rows]
         wrong = (lengths < 0) | (lengths > self.end[rows] - begin)
@@ -79,14 +85,14 @@ class Records:
         return begin, lengths
 
     def gathered(self, begin: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The bytes of pieces one behind the other, and where each begins, with the end of the last."""
+        """The bytes of all pieces in a row, and the offset of each piece, with the end of the last."""
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         where = np.repeat(begin - offsets[:-1], lengths)
         where += np.arange(offsets[-1])
         return self.bytes[where], offsets
 
     def _ended(self, rows: Rows, stop: np.ndarray, found: np.ndarray | None, path: str) -> np.ndarray:
-        """Moves on to `stop`. Records that end before are refused, and found is 0 there."""
+        """Moves the positions to `stop`. Refuses records that end earlier, and sets their values to 0."""
         end = self.end[rows]
         short = stop > end
         self.at[rows] = stop
@@ -98,7 +104,7 @@ class Records:
 
 
 def texts(records: Records, rows: Rows, path: str) -> pa.Array:
-    """A text of each record; one that is not UTF-8 refuses its record."""
+    """Reads a text of each record; refuses a record whose text is not UTF-8."""
     begin, lengths = records.pieces(rows, path)
     array = _pieces(records, begin, lengths, pa.large_string())
     try:
@@ -111,7 +117,7 @@ def texts(records: Records, rows: Rows, path: str) -> pa.Array:
 
 
 def binaries(records: Records, rows: Rows, path: str) -> pa.Array:
-    """Bytes of each record."""
+    """Reads bytes of each record."""
     return _pieces(records, *records.pieces(rows, path), pa.large_binary())
 
 
@@ -129,6 +135,6 @@ def is_text(value: bytes) -> bool:
 
 
 Read = Callable[[Records, Rows], pa.Array]
-"""A value of each record, as an Arrow array of the stream's type; moves on behind it."""
+"""Reads a value of each record as an Arrow array of the stream's type, and moves behind it."""
 Pass = Callable[[Records, Rows], None]
-"""Moves on behind a value of each record."""
+"""Moves behind a value of each record without reading it."""

@@ -1,9 +1,10 @@
-"""Avro records to the columns of a stream: each field of all records at once, by the schema that they were written by.
+"""Decoding of Avro records into the columns of a stream: each field of all records at once, by the writer's schema.
 
-The writer's schema is resolved to the fields of the stream when it is first met: fields are found by name, numbers
-widen, what nobody asks for is passed over, and what the writer does not have is null where the field may be null.
-Whatever of a record does not fit refuses the record alone. `./scripts/bench registry` measures it beside fastavro and
-pyruhvro; docs/decisions/0166 says why it is neither. Source: PROTOCOL 3, Avro specification 1.12, "Schema Resolution".
+At its first record, a writer's schema is resolved to the fields of the stream: fields match by name, numbers widen,
+fields that the stream lacks are skipped, and fields that the writer lacks are null if the field type permits it. A
+value that does not fit refuses only its record. `./scripts/bench registry` compares the decoder with fastavro and
+pyruhvro; docs/decisions/0166 says why neither is used. Source: PROTOCOL 3, Avro specification 1.12, "Schema
+Resolution".
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 from holdfast.services.kernel.plurals import plural
 
 MAX_ITEMS = 10_000
-"""Most items of all lists and maps in a record: each is a step for the whole batch."""
+"""The most items of all lists and maps in a record: each item is a step for the whole batch."""
 _EXACT = Context(prec=field_types.MAX_PRECISION)
 _DAY_US = 86_400_000_000
 _TIMESTAMP = pa.timestamp("us", "UTC")
@@ -43,16 +44,16 @@ _ACCEPTS = {
 
 
 class Unresolved(Exception):
-    """Why records of a schema do not give the fields of a stream."""
+    """The reason why records of a schema do not give the fields of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Reads the records that one schema wrote. Raises Unresolved where none of them fits.
+    """A reader of the records of one schema. Raises Unresolved if none of them can fit.
 
     Args:
-        fields: type text by name in the record.
-        unit: of timestamps that are plain integers.
+        fields: the type text of each field, by its name in the record.
+        unit: the unit of timestamps that are plain integers.
     """
 
     steps: tuple[tuple[str, Read | Pass], ...]
@@ -74,7 +75,7 @@ class RecordReader:
         return cls(steps, absent, fields)
 
     def read(self, records: Records, rows: Rows) -> list[pl.Series]:
-        """The columns in the order of the fields, a value for each of the rows: of one that is refused, any."""
+        """The columns in the order of the fields, one value for each row; the value of a refused row is arbitrary."""
         found: dict[str, pl.Series] = {}
         for name, step in self.steps:
             column = step(records, rows)
@@ -92,7 +93,7 @@ class RecordReader:
 
 
 def reading(type: Type, text: str, path: str, unit: str | None) -> Read:
-    """Reads values of a type as a field type. Raises Unresolved."""
+    """A function that reads values of an Avro type as a field type. Raises Unresolved."""
     if type.kind == "union":
         return _union(type, text, path, unit)
     if type.kind == "null":
@@ -166,7 +167,7 @@ def _symbols(records: Records, rows: Rows, symbols: pa.Array, path: str) -> pa.A
 
 
 def _chosen(records: Records, rows: Rows, count: int, what: str) -> np.ndarray:
-    """A number below `count` of each record; 0 of one that is refused."""
+    """Reads a number below `count` of each record; 0 for a refused record."""
     found = records.numbers(rows, what)
     wrong = (found < 0) | (found >= count)
     for number in np.unique(found[wrong]).tolist():
@@ -187,7 +188,10 @@ def _dates(records: Records, rows: Rows, path: str) -> pa.Array:
 
 
 def _times(records: Records, rows: Rows, factor: int, path: str) -> pa.Array:
-    """factor: microseconds of one; below 0: so many are a microsecond."""
+    """Reads times.
+
+    factor: microseconds in one unit; a negative factor is the number of units in one microsecond.
+    """
     found = records.numbers(rows, path)
     if factor < 0:
         found = found // -factor
@@ -198,7 +202,7 @@ def _times(records: Records, rows: Rows, factor: int, path: str) -> pa.Array:
 
 
 def _written_times(records: Records, rows: Rows, path: str) -> pa.Array:
-    """ISO 8601, as in JSON."""
+    """Reads times in ISO 8601, as in JSON."""
     given = texts(records, rows, path)
     found = timestamps.parse(given.to_pylist())
     for position in found.is_null().arg_true().to_list():
@@ -214,7 +218,7 @@ def _decimal(type: Type, text: str, path: str) -> Read:
 
 
 def _decimals(records: Records, rows: Rows, type: Type, wanted: pa.DataType, path: str) -> pa.Array:
-    """From two's complement, the highest byte first."""
+    """Reads decimals in two's complement, highest byte first."""
     if type.kind == "fixed":
         begin, lengths = records.at[rows], np.full(len(rows), type.size)
         records.fixed(rows, type.size, path)
@@ -238,12 +242,14 @@ def _decimals(records: Records, rows: Rows, type: Type, wanted: pa.DataType, pat
 
 
 def _places(there: np.ndarray) -> pa.Array:
-    """Position of each value among those that are there; null for the others."""
+    """The position of each value among the values that are present; null for absent values."""
     return pa.array(np.cumsum(there) - 1, mask=~there)
 
 
 def _union(type: Type, text: str, path: str, unit: str | None) -> Read:
-    """A branch that does not fit refuses the records that have it; at least one other than null is to fit."""
+    """A function that reads a union. A branch that does not fit refuses its records; at least one branch besides null
+    must fit.
+    """
     branches: list[Read] = []
     unfit: list[Unresolved] = []
     for one in type.of:
@@ -303,7 +309,7 @@ def _structs(records: Records, rows: Rows, steps: list[tuple[str, Read | Pass]],
 
 
 def _list(records: Records, rows: Rows, read: Read, path: str) -> pa.Array:
-    """Item by item: the first of every record, then the second, and so on."""
+    """Reads lists item by item: the first item of every record, then the second, and so on."""
     parts, owners = list[pa.Array](), list[np.ndarray]()
 
     def take(records: Records, at: np.ndarray) -> None:
@@ -319,7 +325,7 @@ def _list(records: Records, rows: Rows, read: Read, path: str) -> pa.Array:
 
 
 def _items(records: Records, rows: Rows, take: Callable[[Records, np.ndarray], None], path: str) -> None:
-    """Calls `take` with the places of the records that have a next item, until none has."""
+    """Calls `take` with the positions of the records that have a next item, until no record has one."""
     left = np.zeros(len(rows), np.int64)
     at = np.arange(len(rows))
     while at.size:
@@ -336,7 +342,7 @@ def _items(records: Records, rows: Rows, take: Callable[[Records, np.ndarray], N
 
 
 def _block(records: Records, rows: Rows, path: str) -> np.ndarray:
-    """Number of items of the next block; a block with a length in bytes has a number below 0."""
+    """Reads the number of items of the next block. A negative number means that the block's length in bytes follows."""
     counts = records.numbers(rows, path)
     sized = counts < 0
     if sized.any():
@@ -351,7 +357,7 @@ def _block(records: Records, rows: Rows, path: str) -> np.ndarray:
 
 
 def passing(type: Type, path: str) -> Pass:
-    """Moves on behind values of a type."""
+    """A function that moves behind values of a type."""
     if type.kind in ("int", "long", "enum"):
         return lambda records, rows: _discard(records.numbers(rows, path))
     if type.kind in ("string", "bytes"):
@@ -369,7 +375,7 @@ def passing(type: Type, path: str) -> Pass:
 
 
 def _discard(value: object) -> None:
-    """Discards a value, of which only the end counts."""
+    """Discards a value that was read only to find its end."""
 
 
 def _pass_all(records: Records, rows: Rows, steps: Sequence[Pass]) -> None:
@@ -391,7 +397,7 @@ def _pass_items(records: Records, rows: Rows, step: Pass, path: str) -> None:
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type that a field type is read as."""
+    """The Arrow type as which a field type is read."""
     name = field_types.required(text)
     if name.startswith("list<"):
         return pa.large_list(arrow_type(name[len("list<") : -1]))

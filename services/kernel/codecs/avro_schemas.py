@@ -1,4 +1,4 @@
-"""Avro schemas: their named types, and the field types that stand for them in a job file.
+"""Avro schemas: their named types, and the field types of a job file that match them.
 
 Source: Avro specification 1.12, "Schema Declaration" and "Logical Types".
 """
@@ -23,19 +23,21 @@ _SIMPLE = {
 
 
 class NoSchema(Exception):
-    """Why a text is no Avro schema that can be read; the message continues the name of the schema."""
+    """The reason why a text is not a readable Avro schema; the message follows the name of the schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type of a schema. kind: a primitive one, or record, enum, fixed, array, map, union.
+    """A type of a schema.
 
-    logical: a logical type that Avro defines for this kind; else empty, and the kind counts.
-    scale, precision: of a decimal.
-    size: of a fixed.
-    symbols: of an enum.
-    members: of a record by name.
-    of: the branches of a union, or what an array or map holds.
+    kind: a primitive type, or record, enum, fixed, array, map, union.
+    logical: the logical type, if Avro defines it for this kind; empty otherwise.
+    precision: the number of digits of a decimal.
+    scale: the number of digits after the point of a decimal.
+    size: the number of bytes of a fixed.
+    symbols: the symbols of an enum.
+    members: the fields of a record, by name.
+    of: the branches of a union, or the item type of an array or map.
     """
 
     kind: str
@@ -49,7 +51,7 @@ class Type:
 
     @property
     def shown(self) -> str:
-        """For a message."""
+        """The text of the type for a message."""
         if self.kind == "union":
             return " or ".join(one.shown for one in self.of)
         if self.logical == "decimal":
@@ -58,14 +60,14 @@ class Type:
 
     @property
     def empty(self) -> bool:
-        """True if a value may take no byte, so that a few bytes may claim any number of them."""
+        """True if a value may take no byte, so that a few bytes could claim any number of items."""
         if self.kind == "record":
             return all(one.empty for one in self.members.values())
         return self.kind == "null" or (self.kind == "fixed" and self.size == 0)
 
 
 def parse(text: str) -> Type:
-    """Raises NoSchema."""
+    """Parses the text of a schema. Raises NoSchema."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError):
@@ -151,8 +153,8 @@ class _Parser:
 
 
 def _logical(base: Type, raw: dict[str, Any]) -> Type:
-    """The logical type. A type that Avro does not define, or that does not fit, does not count, as the specification
-    has it.
+    """The type with its logical type. A logical type that Avro does not define or that does not fit is ignored, as the
+    specification requires.
     """
     said = raw.get("logicalType")
     if base.kind == "long" and said in TIMES:
@@ -167,13 +169,13 @@ def _logical(base: Type, raw: dict[str, Any]) -> Type:
 
 
 def fields(schema: Type) -> dict[str, str]:
-    """Field type by name of a record's fields, without those for which no field type stands."""
+    """The field type of each field of a record, by name; fields without a matching field type are left out."""
     found = {name: field_type(one) for name, one in schema.members.items()}
     return {name: text for name, text in found.items() if text}
 
 
 def field_type(type: Type) -> str:
-    """The field type of a job file that stands for a type; empty: none does."""
+    """The field type of a job file that matches an Avro type; empty if none does."""
     if type.kind == "union":
         inner = [one for one in type.of if one.kind != "null"]
         text = field_type(inner[0]) if len(inner) == 1 else ""

@@ -1,6 +1,6 @@
-"""Rows as Avro records: each column of all rows at once, into one buffer that is then cut into records.
+"""Encoding of rows as Avro records: all values of a column at once, into one buffer that is then cut into records.
 
-The schema is that of the columns, see sink_schemas.py: every value is a union with null first. Source: Avro
+The schema follows from the columns, see sink_schemas.py: every value is a union with null first. Source: Avro
 specification 1.12, "Binary Encoding".
 """
 
@@ -22,7 +22,10 @@ _EXACT = Context(prec=field_types.MAX_PRECISION)
 
 
 def encode_avro(rows: pl.DataFrame, fields: Mapping[str, str], head: bytes = b"") -> list[bytes]:
-    """Each row as a record of its fields, in their order. head: begins each record."""
+    """Encodes each row as a record of its fields, in their order.
+
+    head: bytes at the begin of each record.
+    """
     if not rows.height:
         return []
     plain = within_calendar(rows.select(list(fields)), field_types.schema(fields))
@@ -31,7 +34,7 @@ def encode_avro(rows: pl.DataFrame, fields: Mapping[str, str], head: bytes = b""
 
 
 def encode_avro_values(column: pl.Series, text: str, head: bytes = b"") -> list[bytes | None]:
-    """Each value alone, as its type and no union; None of a null, and of a time that no calendar has."""
+    """Encodes each value alone, not as a union; None for a null and for a time outside the years 1 to 9999."""
     plain = within_calendar(column.to_frame(), {column.name: field_types.dtype(text)})[column.name]
     there = plain.drop_nulls()
     found: list[bytes | None] = [None] * len(plain)
@@ -43,7 +46,7 @@ def encode_avro_values(column: pl.Series, text: str, head: bytes = b"") -> list[
 
 
 def _column(values: pl.Series, text: str) -> Piece:
-    """Values of a field type, each behind the number of its branch."""
+    """Values of a field type, each after the number of its branch."""
     there = values.is_not_null()
     where = there.arg_true().to_numpy()
     branch = constant(b"\0", len(values))
@@ -59,7 +62,7 @@ def _column(values: pl.Series, text: str) -> Piece:
 
 
 def _values(values: pl.Series, text: str) -> Piece:
-    """Values of which none is null."""
+    """Values without null."""
     name = field_types.required(text)
     if name.startswith("list<"):
         return _lists(values, name[len("list<") : -1])
@@ -78,19 +81,19 @@ def _values(values: pl.Series, text: str) -> Piece:
 
 
 def _unscaled(value: Any, scale: int) -> bytes:
-    """The number of a decimal without its point, in the fewest bytes of two's complement."""
+    """The digits of a decimal without its point, in the fewest bytes of two's complement."""
     number = int(value.scaleb(scale, _EXACT))
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 def _texts(values: pl.Series) -> Piece:
-    """Bytes, behind how many they are."""
+    """Texts or bytes, each after its length."""
     sizes, content = pieces.texts(values)
     return joined([numbers(pieces.signed(sizes)), content])
 
 
 def _lists(values: pl.Series, text: str) -> Piece:
-    """Items behind their number, and 0 behind them; an empty list is the 0 alone."""
+    """Lists: the number of items, the items, then 0; an empty list is only the 0."""
     sizes = values.list.len().to_numpy().astype(np.int64)
     full = np.flatnonzero(sizes)
     items = _column(values.filter(pl.Series(sizes > 0)).explode(), text)

@@ -1,7 +1,7 @@
-"""Change records of Debezium: the row that each one carries, taken out of what stands around it.
+"""Change records of Debezium: extraction of the row that each record carries.
 
 A change is {"before": .., "after": .., "op": ..}, alone or as the payload beside Kafka Connect's schema. The row stays
-JSON, as it was written, and is read like a record of its own, so it is refused or taken by the same rules.
+JSON as written and is read like a record, so the same rules refuse or accept it.
 Source: JOBS "format", Debezium's documentation, "Change events".
 """
 
@@ -17,7 +17,8 @@ import msgspec
 from holdfast.services.kernel.codecs.texts import are_texts
 
 OP = "op"
-"""The column of a stream that says what happened to the row: c (created), r (read at the start), u, d."""
+"""The column of a stream with the operation on the row: c (created), r (read at the start), u (updated), d (deleted).
+"""
 _WITH_AFTER = frozenset("cru")
 _OTHERS = {"t": " (truncate)", "m": " (message)"}
 _NULL = (b"null", b"")
@@ -25,7 +26,12 @@ _text = msgspec.json.Decoder(str).decode
 
 
 class _Change(msgspec.Struct, gc=False):
-    """op: empty where there is none. before, after: as they stand."""
+    """A change with undecoded rows.
+
+    op: the operation; empty if missing.
+    before: the row before the change, as JSON.
+    after: the row after the change, as JSON.
+    """
 
     op: str = ""
     before: msgspec.Raw = msgspec.Raw()
@@ -33,21 +39,24 @@ class _Change(msgspec.Struct, gc=False):
 
 
 class _Record(_Change, gc=False):
-    """A change, or what holds one. payload: None of a change that stands alone."""
+    """A change, or a record with a change as its payload.
+
+    payload: None if the record is the change itself.
+    """
 
     payload: _Change | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of change records, each a record of its own.
+    """The rows of change records, one record each.
 
     Attributes:
-        values: of each row; None: the row is deleted.
-        keys: of rows that are deleted, by place among the values.
-        ops: what happened to each row.
-        at: where each row's record stands among all.
-        refused: why records give no row, by place among all.
+        values: the value of each row; None: the row is deleted.
+        keys: the keys of deleted rows, by position among the values.
+        ops: the operation on each row.
+        at: the position of each row's record among all records.
+        refused: position among all records and reason, for records without a row.
     """
 
     values: list[bytes | None]
@@ -58,12 +67,12 @@ class Rows:
 
 
 class ChangeReader:
-    """Takes the rows out of the change records of one source.
+    """A reader of the rows in the change records of one source.
 
     Args:
-        of_table: a change of op d deletes the row that its `before` names, and a tombstone the one that its key names;
-            else the first gives `before` as its row, and the second nothing.
-        header: so many bytes stand before the JSON of a record, and stay before its row.
+        of_table: True: a change of op d deletes the row named by its `before`, and a tombstone the row named by its
+            key. False: a change of op d gives `before` as its row, and a tombstone gives none.
+        header: the number of bytes before the JSON of a record, which stay before its row.
     """
 
     def __init__(self, of_table: bool, header: int = 0) -> None:
@@ -72,7 +81,10 @@ class ChangeReader:
         self._body: Callable[[Any], bytes] = itemgetter(slice(header, None))
 
     def read(self, values: Sequence[bytes | None], keys: Mapping[int, bytes | None]) -> Rows:
-        """The rows. keys: of records without a value, by position."""
+        """The rows of the records.
+
+        keys: the keys of records without a value, by position.
+        """
         there = values if None not in values else [value for value in values if value is not None]
         places: Sequence[int] = range(len(values))
         if there is not values:
@@ -100,7 +112,7 @@ class ChangeReader:
     def _records(
         self, values: Sequence[bytes | None], places: Sequence[int], refused: dict[int, str]
     ) -> tuple[list[_Record], Sequence[int]]:
-        """Records that can be read as JSON, and where each stands."""
+        """The records that are readable JSON, and the position of each."""
         try:
             # msgspec does not look at names and values that it passes over
             if are_texts(values):
@@ -119,7 +131,7 @@ class ChangeReader:
         return records, kept
 
     def _apart(self, found: Rows, changes: Sequence[_Change], refused: dict[int, str]) -> Rows:
-        """The rows, one by one, where some are deleted or are no rows."""
+        """The rows one by one, used when some are deleted or missing."""
         values, keys, ops, at = list[bytes | None](), dict[int, bytes | None](), list[str](), list[int]()
         for place, op, after, change in zip(found.at, found.ops, found.values, changes, strict=True):
             row = bytes(change.before) if op == "d" else after
@@ -155,7 +167,9 @@ def _no_op(op: str) -> str:
 
 
 def _unpack_texts(values: list[bytes | None]) -> None:
-    """A document of MongoDB is a text that holds JSON. A text that cannot be read stays, and is refused as a row."""
+    """Replaces documents of MongoDB, which are texts with JSON, by their JSON. An unreadable text stays and is refused
+    later.
+    """
     if any(value is not None and value[:1] == b'"' for value in values):
         values[:] = [_unpacked(value) if value is not None and value[:1] == b'"' else value for value in values]
 
@@ -168,7 +182,7 @@ def _unpacked(value: bytes) -> bytes:
 
 
 def _with_tombstones(found: Rows, values: Sequence[bytes | None], keys: Mapping[int, bytes | None]) -> Rows:
-    """Records without a value delete the row that their key names, in the order of the records."""
+    """Adds, in the order of the records, a deletion for each record without a value; its key names the row."""
     gone = [place for place, value in enumerate(values) if value is None]
     rows = [
         *((at, value, op, found.keys.get(place)) for place, (at, value, op) in enumerate(

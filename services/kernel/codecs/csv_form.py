@@ -10,11 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CsvForm:
-    """Form of rows.
+    """The form of CSV rows.
 
     delimiter: one ASCII character between two fields.
-    quote: one ASCII character around a field that holds other signs.
-    null: words that stand for null, as the empty field does.
+    quote: one ASCII character around a field that contains special characters.
+    null: words that mean null, besides the empty field.
     """
 
     delimiter: str = ","
@@ -23,12 +23,15 @@ class CsvForm:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None) -> CsvForm:
-        """The form that a source's setting `csv` describes, as plain data."""
+        """The form described by a source's setting `csv`, as plain data."""
         given = settings or {}
         return cls(given.get("delimiter", ","), given.get("quote", '"'), tuple(given.get("null_words", ())))
 
     def rows(self, lines: Iterable[str], *, strict: bool = False) -> Iterator[list[str]]:
-        """The fields of each row. strict: a text behind a closing quote is an error."""
+        """The fields of each row.
+
+        strict: a text after a closing quote is an error.
+        """
         return csv.reader(lines, delimiter=self.delimiter, quotechar=self.quote, strict=strict)
 
 

@@ -24,15 +24,15 @@ from holdfast.services.kernel.plurals import plural
 
 _BOOLS = {"true": True, "false": False}
 _DATE = r"^(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})-\d{2}-\d{2}$"
-"""The calendar begins with the year 1."""
+"""Dates from year 1 on, the first year of the calendar."""
 _SHOWN = 60
 _APART = (b"\n", b"\r", b"\0", BOM)
-"""Records of which one has such bytes, or the quote, are read one by one."""
+"""Bytes because of which records are read one by one, like the quote."""
 csv.field_size_limit(2**30)  # the default refuses a text of 128 KiB
 
 
 class CsvReader:
-    """Reads records of one stream; see JsonReader."""
+    """A reader of the records of one stream; see JsonReader."""
 
     def __init__(self, fields: Mapping[str, str], unit: str | None, form: CsvForm = PLAIN) -> None:
         self._fields, self._unit, self._form = dict(fields), unit, form
@@ -40,7 +40,7 @@ class CsvReader:
         self._width = len(fields)
 
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], list[int], dict[int, str]]:
-        """Texts by column, the records they come from, and why the others are refused."""
+        """The texts of each column, the positions of their records, and the reasons why other records are refused."""
         rows, kept, refused = [], [], dict[int, str]()
         for index, found in enumerate(self._split(values)):
             if isinstance(found, str):
@@ -66,7 +66,7 @@ class CsvReader:
         return f"'{text}'" if len(text) <= _SHOWN else f"'{text[: _SHOWN - 3]}...'"
 
     def _split(self, values: Sequence[bytes | None]) -> list[list[str] | str]:
-        """The columns of each record, or what is wrong with it."""
+        """The columns of each record, or its error text."""
         try:
             joined = b"".join(values)  # type: ignore[arg-type]
             if all(values) and not any(mark in joined for mark in self._apart):
@@ -94,7 +94,7 @@ class CsvReader:
 
 
 def _columns(value: bytes | None, form: CsvForm) -> list[str] | str:
-    """Columns of one record on its own; a quoted text may hold line breaks, a record may not hold two lines."""
+    """The columns of one record. A quoted text may contain line breaks, but a record has only one line."""
     if not value:
         return "the record is empty"
     if other := other_encoding(value):
@@ -109,7 +109,7 @@ def _columns(value: bytes | None, form: CsvForm) -> list[str] | str:
 
 
 def _cast(texts: pl.Series, kind: pl.DataType) -> pl.Series:
-    """Texts as string, int, float or date; null where they are none."""
+    """Texts as string, int, float or date; null if a text does not fit."""
     if kind == pl.Date:
         dates = texts.to_frame("v").select(pl.when(pl.col("v").str.contains(_DATE)).then(pl.col("v"))).to_series()
         return dates.str.to_date("%Y-%m-%d", strict=False)

@@ -1,6 +1,6 @@
-"""Records of a user's topic to the rows of a source, and to dead letters with a reason.
+"""Decoding of records of a user's topic into rows of a source, and into dead letters with a reason.
 
-Source: PROTOCOL 3. The result for a record never depends on the records beside it.
+Source: PROTOCOL 3. The result for a record never depends on other records.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ from holdfast.services.kernel.codecs.text_columns import FORMATS, Columns, TextC
 from holdfast.services.kernel.plurals import digits
 
 MAX_AHEAD_S = 3600.0
-"""An event time further ahead of its record's timestamp is wrong; it would make all that follows late."""
+"""The default limit in seconds: an event time further ahead of its record's timestamp is wrong, and would make later
+records late.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """rows: with their event time; kept: index of the record of each row, ascending; refused: (index, reason).
+    """Decoded records.
 
-    unknown: ids of schemas among the records that their registry does not know.
+    rows: the rows with their event time.
+    kept: the index of each row's record, ascending.
+    refused: index and reason of each refused record.
+    unknown: schema ids of the records that their registry does not know.
     """
 
     rows: pl.DataFrame
@@ -41,32 +46,41 @@ class Decoded:
 
 
 class Times(Protocol):
-    """Event times that are computed. text: how, for messages."""
+    """A computation of event times.
+
+    text: its expression, for messages.
+    """
 
     text: str
 
     def of(self, columns: Sequence[pl.Series]) -> tuple[pl.Series, dict[int, str]]:
-        """Microseconds, null where there is none, and why by position where that is known. columns: of the rows."""
+        """Returns microseconds since 1970 (null for no time), and the known errors by position.
+
+        columns: the columns of the rows.
+        """
         ...
 
 
 Refuse = Callable[[int, str], None]
-"""Takes a row's position and the reason."""
+"""A function that takes a row's position and the reason."""
 
 
 class Decoder:
-    """Decodes records of one source.
+    """A decoder for the records of one source.
 
     Args:
-        fields: type text by column. format: json, csv, text, arrow, avro, json-schema or protobuf.
-        event_time: column that holds it, or what computes it; None: the record's timestamp is the event time.
+        fields: the type text of each column.
+        format: json, csv, text, arrow, avro, json-schema or protobuf.
+        event_time: the column with the event time, or its computation; None: the record's timestamp.
         unit: s, ms, us or ns of timestamps that are integers.
-        origins: name in the record by column, of those that have another one there.
-        max_ahead_s: how far an event time may be ahead of its record's timestamp; None: any is taken.
-        clamps: an event time further ahead becomes its record's timestamp; otherwise the record is refused.
-        schemas: by which records of avro, json-schema and protobuf were written. subject, stops: see RegisteredReader.
-        form: of CSV.
-        about: reads the columns that are metadata of the records; None: there are none.
+        origins: by column, the name in the record if it differs.
+        max_ahead_s: the limit in seconds for an event time ahead of its record's timestamp; None: no limit.
+        clamps: True: an event time beyond the limit becomes the record's timestamp; False: the record is refused.
+        schemas: the registry's schemas for avro, json-schema and protobuf.
+        form: the form of CSV.
+        about: the reader of metadata columns; None: there are none.
+        subject: see RegisteredReader.
+        stops: see RegisteredReader.
     """
 
     def __init__(
@@ -105,12 +119,12 @@ class Decoder:
         unknown: Collection[int] | None = None,
         metadata: Metadata | None = None,
     ) -> Decoded:
-        """Decodes records: one row for each record that fits, for Arrow records many.
+        """Decodes records: one row for each record that fits, many rows for an Arrow record.
 
         Args:
-            timestamps_ms: of the records; negative = none.
-            unknown: ids of schemas that count as unknown; None: the registry is asked.
-            metadata: of the records, where columns hold some.
+            timestamps_ms: the timestamps of the records; negative: none.
+            unknown: the schema ids that count as unknown; None: ask the registry.
+            metadata: the metadata of the records, if columns hold some.
         """
         if not values:
             return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
@@ -145,9 +159,7 @@ class Decoder:
         refuse: Refuse,
         unknown: Collection[int] | None,
     ) -> tuple[list[pl.Series], tuple[int, ...]]:
-        """The columns of the values, and those of the metadata of the same records, in the order of the fields; and
-        ids of schemas of keys that are not known.
-        """
+        """The columns of values and metadata in the order of the fields, and the schema ids of keys that are unknown."""
         if self._about is None:
             return columns, ()
         assert metadata is not None
@@ -164,8 +176,8 @@ class Decoder:
         metadata: Metadata | None,
         unknown: Collection[int] | None,
     ) -> Decoded:
-        """Decodes tables. A bad row refuses its whole record: only whole records can be dead-lettered and sent
-        again.
+        """Decodes Arrow records. A bad row refuses its whole record: only whole records can be dead-lettered and
+        resent.
         """
         names = self._in_value
         tables, heights, refused = (
@@ -195,7 +207,7 @@ class Decoder:
         return Decoded(rows, kept, sorted(refused.items()), lacking)
 
     def _times(self, columns: Sequence[pl.Series], stamps_us: np.ndarray, refuse: Refuse) -> pl.Series:
-        """Event times in microseconds; rows without a usable one are refused."""
+        """Event times in microseconds; refuses rows without a usable one."""
         if self._event_time is None:
             for position in np.flatnonzero(stamps_us < 0).tolist():
                 refuse(position, "the record has no timestamp")
@@ -215,7 +227,7 @@ class Decoder:
         return times
 
     def _given(self, columns: Sequence[pl.Series], refuse: Refuse) -> tuple[str, pl.Series]:
-        """Name and values of the event time."""
+        """The name and values of the event time."""
         if self._event_time is None or isinstance(self._event_time, str):
             name = self._event_time or ""
             return name, columns[list(self._fields).index(name)].cast(pl.Datetime("us")).cast(pl.Int64)
@@ -226,7 +238,7 @@ class Decoder:
 
 
 def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """The same columns under the names of the stream."""
+    """The same columns with the stream's column names."""
     return (
         rows
         if rows.columns == list(names)

@@ -1,10 +1,10 @@
-"""Deletions in a table's topic: records without a value, whose keys say which row is gone.
+"""Deletions in a table's topic: records without a value, whose keys name the deleted row.
 
-The topic's writer chooses how keys are written, so all usual ways are understood: the text of the one key column or
-its JSON, a JSON object of the key columns, a JSON array of their values in the order in which the table names them
-(which is how a sink of ours writes its keys). Where a text could be either, it is taken for JSON. Kafka Connect's forms
-of these are understood, too: JSON with its schema beside it, and the text of a struct; and JSON behind the five bytes
-of a schema registry. An object or array that does not hold the key columns is refused: it would delete nothing.
+The topic's writer chooses the form of keys, so all usual forms are read: the text of the only key column or its JSON, a
+JSON object of the key columns, and a JSON array of their values in the order of the table's key (the form written by
+holdfast's sinks). A text that could be either counts as JSON. Kafka Connect's forms are read, too: JSON beside its
+schema, and the text of a struct; and JSON after the five bytes of a schema registry. An object or array without the key
+columns is refused: it would delete nothing.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _CONNECT = {"schema", "payload"}
 _STRUCT = re.compile(rb"Struct\{(.*)\}", re.DOTALL)
 _REGISTERED = 5
-"""Bytes that a schema registry's serializers put before a key: 0, and the id of the schema."""
+"""The number of bytes that a schema registry's serializers write before a key: 0, and the id of the schema."""
 _NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _UnreadableKey(Exception):
-    """Says why nothing can be deleted."""
+    """The reason why a key names no row to delete."""
 
 
 class Deletions:
-    """Reads the keys of deletions.
+    """A reader of the keys of deletions.
 
     Args:
-        fields: of the table, type text by column. key: its key columns. unit: of timestamps that are integers.
-        origins: name in the record, and in its key, by column, of those that have another one there.
+        fields: the type text of each column of the table.
+        key: the key columns.
+        unit: the unit of timestamps that are integers.
+        origins: by column, its name in the record and the key, if it differs.
     """
 
     def __init__(
@@ -63,8 +65,8 @@ class Deletions:
     def decode(
         self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int], unknown: Collection[int] | None = None
     ) -> Decoded:
-        """Decodes keys: one row of the key columns for each key that can be read; its time is that of the record, 0
-        without one.
+        """Decodes keys: one row of the key columns for each readable key, with the time of its record (0 if it has
+        none).
         """
         records, read, refused = list[bytes](), list[int](), list[tuple[int, str]]()
         for index, key in enumerate(keys):
@@ -78,7 +80,7 @@ class Deletions:
         return Decoded(decoded.rows, np.asarray(read, dtype=np.int64)[decoded.kept], sorted(refused))
 
     def _record(self, key: bytes | None) -> bytes:
-        """The key as a JSON object of the key columns; whether the values are of their types is not looked at yet."""
+        """The key as a JSON object of the key columns; the types of its values are not checked yet."""
         if key is None:
             raise _UnreadableKey("it has no key")
         key = self._bare(key)
@@ -98,7 +100,7 @@ class Deletions:
         return _encode({self._key[0]: text})
 
     def _bare(self, key: bytes) -> bytes:
-        """Without what Kafka Connect or a schema registry put around it."""
+        """The key without the wrapping of Kafka Connect or a schema registry."""
         key = _registered(unmarked(key))
         if (struct := _STRUCT.fullmatch(key)) is not None:
             return self._of_struct(struct[1])
@@ -114,7 +116,7 @@ class Deletions:
         return key
 
     def _of_struct(self, text: bytes) -> bytes:
-        """The text of a Connect struct, such as Struct{id=k}; whatever its values hold, it must be clear."""
+        """Reads the text of a Connect struct, such as Struct{id=k}. Refuses a text that can be read in two ways."""
         pattern = ",".join(re.escape(name) + "=(.*)" for name in self._key)
         found = re.fullmatch(pattern.encode(), text, re.DOTALL)
         values = () if found is None else found.groups()
@@ -124,7 +126,7 @@ class Deletions:
         return _encode({name: self._value(name, value.decode("utf-8", "replace")) for name, value in pairs})
 
     def _value(self, name: str, text: str) -> Any:
-        """A text of a struct, as JSON has it."""
+        """A text of a struct as its JSON value."""
         if self._kinds[name] not in ("int", "float", "bool"):
             return text
         try:
@@ -133,7 +135,9 @@ class Deletions:
             return text
 
     def _check_nested(self, key: bytes) -> None:
-        """Checks a key that is one text: an object must hold it by the column's name, an array nothing else."""
+        """Checks a key of one text: an object must hold the text under the column's name, an array must hold only the
+        text.
+        """
         try:
             found = _any(key)
         except _NO_JSON:
@@ -165,10 +169,11 @@ class Deletions:
 
 
 class BareKeys:
-    """Reads the keys of deletions in a table whose key column is the key of the record, as it stands.
+    """A reader of deletions in a table whose only key column is the raw key of the record.
 
     Args:
-        name: of the column. text: its field type.
+        name: the name of the column.
+        text: its field type.
     """
 
     def __init__(self, name: str, text: str) -> None:
@@ -194,14 +199,14 @@ def deleted(
     refused: Mapping[int, str],
     unknown: tuple[int, ...] = (),
 ) -> Decoded:
-    """Rows of the key columns, without those of keys that are refused; the time of each is that of the record."""
+    """The rows of the key columns without refused keys, each with the time of its record."""
     times = pl.Series(TIME, np.maximum(np.asarray(timestamps_ms, dtype=np.int64), 0) * 1_000)
     kept = np.setdiff1d(np.arange(len(timestamps_ms)), list(refused))
     return Decoded(pl.DataFrame([*columns, times])[kept], kept, sorted(refused.items()), unknown)
 
 
 def _registered(key: bytes) -> bytes:
-    """Without the bytes of a schema registry. Raises _UnreadableKey where what follows is no JSON."""
+    """The key without the bytes of a schema registry. Raises _UnreadableKey if the rest is not JSON."""
     if key[:1] != b"\0" or len(key) < _REGISTERED:
         return key
     bare = key[_REGISTERED:]
@@ -215,6 +220,6 @@ def _registered(key: bytes) -> bytes:
 
 
 def _texts(name: str) -> msgspec.json.Decoder[Any]:
-    """Reads a text, an array of one, or an object that has one under the column's name."""
+    """A decoder of a text, an array of one text, or an object with a text under the column's name."""
     named = msgspec.defstruct("Named", [("key", str)], rename={"key": name})
     return msgspec.json.Decoder(str | tuple[str] | named)

@@ -1,6 +1,6 @@
-"""Field types of a job file and the polars types they stand for.
+"""Field types of a job file and their polars types.
 
-Source: JOBS "Field types". `?` behind a type: may be null.
+Source: JOBS "Field types". `?` after a type: may be null.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from holdfast.services.kernel.codecs.foreign_types import meant
 from holdfast.services.kernel.suggestions import did_you_mean
 
 TIME = "_time"
-"""Every stream carries its event time in this Int64 column (microseconds since 1970), last, never null."""
+"""The Int64 column with the event time (microseconds since 1970) in every stream: last, never null."""
 DELETED = "_deleted"
-"""Every table carries this column, of type `bool?`: true where a row deletes that of its key, null elsewhere."""
+"""The column of type `bool?` in every table: true for a row that deletes the row of its key, null otherwise."""
 
 SIMPLE: dict[str, pl.DataType] = {
     "string": pl.String(),
@@ -50,7 +50,7 @@ def dtype(text: str) -> pl.DataType:
     """The polars type of a field type.
 
     Raises:
-        ValueError: saying what is wrong and what was probably meant.
+        ValueError: the type is unknown; the message has the error and a suggestion.
     """
     name = required(text)
     if name in SIMPLE:
@@ -93,7 +93,7 @@ def with_time(columns: Mapping[str, pl.DataType]) -> pl.Schema:
 
 
 def widens(given: pl.DataType, wanted: pl.DataType) -> bool:
-    """Nothing is lost: narrower numbers, times of another unit, a column of nothing but null."""
+    """True if the conversion loses nothing: narrower numbers, times of another unit, a column of only null."""
     if given == pl.Null:
         return True
     if wanted == pl.Int64:
@@ -107,7 +107,7 @@ def text_of(kind: pl.DataType, may_be_null: bool = True) -> str:
     """The field type of a polars type; narrower numbers count as int or float.
 
     Raises:
-        ValueError: for a type that has none.
+        ValueError: no field type matches.
     """
     return _name(kind) + ("?" if may_be_null else "")
 
@@ -141,11 +141,11 @@ _NO_TYPES: dict[Any, str] = {
     pl.Time: "the value is a time of day, which is no type of a field: as text it is `STRFTIME(moment, '%H:%M:%S')`",
     pl.Null: "the value is null in every row and has no type: give it one, `CAST(NULL AS BIGINT)`",
 }
-"""Types of expressions that no field has, and what to write instead."""
+"""Types of expressions that no field can have, with the advice for each."""
 
 
 def _instance(kind: Any) -> pl.DataType:
-    """Polars gives inner types as classes or instances."""
+    """The instance of a polars type: polars gives inner types as classes or instances."""
     instance: pl.DataType = kind() if isinstance(kind, type) else kind
     return instance
 
@@ -157,7 +157,7 @@ def _decimal(precision: int, scale: int) -> pl.DataType:
 
 
 def _split(text: str) -> Iterator[str]:
-    """At commas outside < > and ( )."""
+    """Splits a text at commas outside < > and ( )."""
     depth, start = 0, 0
     for position, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")

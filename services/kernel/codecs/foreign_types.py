@@ -1,4 +1,4 @@
-"""Types as SQL, pandas, Spark, Arrow and Python name them, to the field types that stand for them: for hints alone."""
+"""Type names of SQL, pandas, Spark, Arrow and Python with their field types; used only for hints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_DEPTH = 8
 
 
 def meant(text: str, depth: int = 0) -> str:
-    """The field type that a text most probably means; empty: it is like none."""
+    """The most probable field type for a text; empty if none is similar."""
     if depth > MAX_DEPTH:
         return ""
     plain = _NOT_NULL.sub("", text.strip())
@@ -60,7 +60,7 @@ def _list(item: str, depth: int) -> str:
 
 
 def _struct(inside: str, depth: int) -> str:
-    """Fields as `a int`, `a: int` or `a AS int`."""
+    """The struct type of fields such as `a int`, `a: int` or `a AS int`."""
     found = []
     for part in _parts(inside):
         match = re.fullmatch(r"\s*[`\"]?(\w+)[`\"]?\s*(?::|\s)\s*(.+?)\s*", part)
@@ -71,7 +71,7 @@ def _struct(inside: str, depth: int) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """At commas outside of brackets."""
+    """Splits a text at commas outside brackets."""
     found, level, start = list[str](), 0, 0
     for place, letter in enumerate(text):
         level += (letter in "<([") - (letter in ">)]")

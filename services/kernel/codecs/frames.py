@@ -23,7 +23,7 @@ MAX_FRAME_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Whose frames these are, and in which format."""
+    """The sender of frames, and their format."""
 
     writer: int
     generation: int
@@ -32,7 +32,7 @@ class Sender:
 
 
 def arrow_schema(schema: pl.Schema) -> pa.Schema:
-    """The schema of such rows in a frame."""
+    """The Arrow schema of rows in a frame."""
     return _arrow_schema(tuple(schema.items()))
 
 
@@ -42,7 +42,9 @@ def _arrow_schema(columns: tuple[tuple[str, pl.DataType], ...]) -> pa.Schema:
 
 
 def payload_of(frame: bytes, header: Header) -> memoryview:
-    """The rows as they lie: nothing checks them after this. Raises ValueError if they are not what was sent."""
+    """The payload of a frame, without a copy; its rows are not checked. Raises ValueError if its hash differs from the
+    header.
+    """
     payload = memoryview(frame)[header.size :]
     if xxhash.xxh3_64_intdigest(payload) != header.payload_hash:
         raise ValueError("the payload is not that of its header")
@@ -50,7 +52,7 @@ def payload_of(frame: bytes, header: Header) -> memoryview:
 
 
 class RowCodec:
-    """Rows of one schema to canonical bytes and back."""
+    """An encoder of rows of one schema into canonical bytes, and their decoder."""
 
     def __init__(self, schema: pl.Schema) -> None:
         self.schema = schema
@@ -58,13 +60,13 @@ class RowCodec:
         self._nothing = schema.to_frame()
 
     def encode(self, rows: pl.DataFrame) -> bytes:
-        """Arrow IPC without schema; equal rows give equal bytes."""
+        """Encodes rows as Arrow IPC without schema; equal rows give equal bytes."""
         payload: bytes = self._normal(rows).serialize().to_pybytes()
         return payload
 
     def pack(self, rows: pl.DataFrame) -> Any:
-        """Packs rows like `encode`, but equal rows may give other bytes: a buffer for a reader beside us. No rows give
-        no bytes.
+        """Encodes rows like `encode`, but equal rows may give different bytes: for a reader on this machine. No rows
+        give no bytes.
         """
         if not rows.height:
             return b""
@@ -72,7 +74,7 @@ class RowCodec:
         return memoryview(pa.RecordBatch.from_arrays(arrays, schema=self.arrow).serialize())
 
     def stream(self, rows: pl.DataFrame) -> bytes:
-        """Arrow IPC with the schema, for readers that do not know it; equal rows give equal bytes."""
+        """Encodes rows as Arrow IPC with the schema, for readers without it; equal rows give equal bytes."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.arrow) as writer:
             writer.write_batch(self._normal(rows))
@@ -88,21 +90,24 @@ class RowCodec:
         return frames[0] if len(frames) == 1 else pl.concat(frames).rechunk()
 
     def check(self, payload: memoryview | bytes, full: bool = False) -> None:
-        """Raises ValueError unless the payload has the layout of rows of this schema. full: each value is looked at."""
+        """Raises ValueError unless the payload has the layout of rows of this schema.
+
+        full: also check each value.
+        """
         try:
             pa.ipc.read_record_batch(pa.py_buffer(payload), self.arrow).validate(full=full)
         except (pa.ArrowException, OSError, EOFError) as error:
             raise ValueError(f"not rows of the stream: {error}") from error
 
     def _normal(self, rows: pl.DataFrame) -> pa.RecordBatch:
-        """A contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""
+        """A contiguous batch without slices, dictionaries, or leftover bits and bytes."""
         arrays = [_array(rows[field.name], field.type) for field in self.arrow]
         columns = [array if _clean(array) else _fresh(array) for array in arrays]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
 
 class FrameCodec:
-    """Writes and reads the frames of one stream."""
+    """An encoder and decoder of the frames of one stream."""
 
     def __init__(self, schema: pl.Schema, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._rows = RowCodec(schema)
@@ -112,9 +117,9 @@ class FrameCodec:
     def encode(
         self, rows: pl.DataFrame, sender: Sender, batch: int, watermark: int, flags: int = 0, clock_us: int = 0
     ) -> list[bytes]:
-        """Frames for the rows: one, or several parts when they are large; a header alone for no rows.
+        """Encodes rows as one frame, or as several parts if they are large; no rows give a header alone.
 
-        clock_us: when the batch was cut; 0: the frames do not say.
+        clock_us: the time at which the batch was cut, microseconds since 1970; 0: the frames hold no time.
         """
         payloads = self._payloads(rows)
         return [
@@ -141,13 +146,13 @@ class FrameCodec:
         return self._rows.decode(*payloads)
 
     def check(self, header: Header, payload: memoryview) -> None:
-        """Raises ValueError unless the payload are rows of this stream, as far as can be said without each value."""
+        """Raises ValueError unless the payload has the layout of rows of this stream; single values are not checked."""
         if header.schema != self._id:
             raise ValueError(f"schema {header.schema:#x}, expected {self._id:#x}")
         self._rows.check(payload)
 
     def _payloads(self, rows: pl.DataFrame) -> list[bytes]:
-        """Payloads of the rows; the split depends on nothing but the rows and the limit."""
+        """Splits rows into payloads; the split depends only on the rows and the limit."""
         if rows.height == 0:
             return [b""]
         whole = self._rows.encode(rows)
@@ -159,19 +164,21 @@ class FrameCodec:
 
 
 def _array(column: pl.Series, kind: pa.DataType) -> pa.Array:
-    """Column by column: a whole frame costs four times as much."""
+    """The Arrow array of a column. Converting a whole table at once costs four times as much."""
     array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
     return array if array.type == kind else array.cast(kind)
 
 
 def _clean(column: Any) -> bool:
-    """Nothing but values: no nulls with leftovers under them, no bitmap with leftovers behind it."""
+    """True if the buffers hold only the values: no bytes under nulls, no bits after a bitmap."""
     flat = pa.types.is_primitive(column.type) or pa.types.is_large_string(column.type)
     return flat and not pa.types.is_boolean(column.type) and column.null_count == 0 and column.offset == 0
 
 
 def _fresh(column: Any) -> Any:
-    """`take` writes new, zeroed buffers. The indices are polars': to see whether what it is given is of pandas,
-    `pa.array` loads that, which takes 0.2 s and 49 MB in the first batch with a null.
+    """Copies a column into new, zeroed buffers by `take`.
+
+    The indices come from polars: `pa.array` would load pandas to test its input, which takes 0.2 s and 49 MB in the
+    first batch with a null.
     """
     return pc.take(column, pl.int_range(len(column), dtype=pl.Int32, eager=True).to_arrow())
