@@ -1,4 +1,4 @@
-"""Appender: an idempotent producer that gives up on nothing and never drops an answer.
+"""Appender: an idempotent producer that never gives up on a record and never drops an answer.
 
 Source: PROTOCOL 1 (acks=all, idempotent, no delivery time-out shorter than the copy's life).
 """
@@ -27,8 +27,9 @@ CONNECT_S = 1.0
 CLOSE_S = 4.0
 _FULL_WAIT_S = 0.05
 UNPLACED = "the first record for a partition was answered without its offset: it may be lost"
-"""A request that failed counts for the library as delivered once a later one was accepted, since brokers refuse a gap;
-but of a producer that is new to a partition they take whatever comes first."""
+"""The error of a record that may be lost. The library counts a failed request as delivered once a later one was
+accepted, since brokers refuse a gap; but from a producer that is new to a partition they accept any first record.
+"""
 
 UNNAMED = (
     "the producer has ended, and the client library has lost the cause: most often this login has no right to write "
@@ -46,11 +47,14 @@ _SETTINGS: Mapping[str, str | int] = {
 
 
 _OF_CALLBACKS = (KafkaException, SystemError)
-"""Raised by a wait in which the client finds that it can do no more, such as without any right to write."""
+"""Errors raised by a wait in which the client finds that the producer has ended, such as without any right to write."""
 
 
 class KafkaAppender:
-    """Implements Appender over one producer. linger_ms: how long a record may wait for others to go with it."""
+    """Implements Appender over one producer.
+
+    linger_ms: longest time in milliseconds that a record waits for others in its request.
+    """
 
     def __init__(self, cluster: Cluster, name: str, linger_ms: int = 0) -> None:
         self._cluster = cluster
@@ -74,7 +78,9 @@ class KafkaAppender:
         timestamp_ms: int | None = None,
         done: Delivered | None = None,
     ) -> None:
-        """Raises InvalidRecord for one above 16 MiB, and Retriable once the producer has failed for good."""
+        """Queues a record, as `Appender.append`. Raises InvalidRecord above 16 MiB, and Retriable once the producer has
+        ended.
+        """
         answered = self._answered if done is None else functools.partial(self._answered, done=done)
         while True:
             try:
@@ -102,7 +108,7 @@ class KafkaAppender:
             raise error if isinstance(error, LoginRefused) else Unacknowledged(str(error))
 
     def close(self) -> None:
-        """Waits a little for answers; what is not answered then fails, and may have been appended or not."""
+        """Waits a few seconds for answers; a record without an answer then fails, and may have been appended or not."""
         if self._left():
             self._producer.purge()
             self._left()
@@ -110,21 +116,25 @@ class KafkaAppender:
         self._call_done()
 
     def _left(self) -> int:
-        """Records without an answer after a wait. An error of the wait was said by `flush`, or is a record's answer."""
+        """Number of records without an answer after a wait. Errors of the wait are raised by `flush` or answer a
+        record.
+        """
         try:
             return self._noted(self._producer.flush, CLOSE_S)
         except _OF_CALLBACKS:
             return len(self._producer)
 
     def _wait(self, call: Callable[[float], int], timeout_s: float) -> int:
-        """The client's answer to a wait."""
+        """The client's answer to a wait. Raises Retriable if the producer has ended."""
         try:
             return self._noted(call, timeout_s)
         except _OF_CALLBACKS as raised:
             raise self._cluster.unanswered("append", self._fatal) from raised
 
     def _noted(self, call: Callable[[float], int], timeout_s: float) -> int:
-        """The same, in errors of the client. The cause of a producer's end is raised by one wait only: it is kept."""
+        """The client's answer to a wait, with errors of the client. Keeps the cause of a producer's end, which only one
+        wait raises.
+        """
         try:
             return call(timeout_s)
         except _OF_CALLBACKS as raised:
@@ -133,7 +143,9 @@ class KafkaAppender:
             raise
 
     def _cause(self, error: KafkaError) -> str:
-        """Text of an error. A producer that has ended answers every call with the same words, which name no cause."""
+        """Text of an error. A producer that has ended answers every call with the same text without a cause, so the
+        kept cause is used.
+        """
         if error.code() != KafkaError._FATAL:
             return error.str()
         with contextlib.suppress(*_OF_CALLBACKS):

@@ -1,4 +1,4 @@
-"""Common part of all our Kafka clients: their connection, and the text of their errors.
+"""Common part of all Kafka clients of the product: their connection, and the text of their errors.
 
 Source: PROTOCOL 1 and 9.
 """
@@ -23,21 +23,23 @@ from holdfast.services.log.protocol import Headers
 Settings = dict[str, str | int | float | bool]
 
 ANSWER_S = 4.0
-"""Longest time that a request may go unanswered; with its surroundings a caller knows within 5 s."""
+"""Longest time in seconds that a request may go unanswered; with retries a caller gets an answer or
+error within 5 s.
+"""
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 LIBRARY_LOGGER = logging.getLogger("librdkafka")
-"""Silent unless its level is lowered: what matters reaches the caller as an error, and being fenced is no disaster."""
+"""Silent unless its level is lowered: important errors reach the caller, and a fence is no failure of the process."""
 LIBRARY_LOGGER.setLevel(logging.CRITICAL + 1)
 
 _DEFAULTS: Mapping[str, str | int] = {
     "allow.auto.create.topics": "false",
     "enable.metrics.push": "false",
-    # A broker that is back is to be noticed at once: the default backs off up to 10 s.
+    # The client must notice a broker that has returned at once: the default backs off up to 10 s.
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 500,
-    # Nothing reports a broker that hangs or cannot be reached: by default a request to it waits for a minute.
+    # No error reports a broker that hangs or cannot be reached: by default a request to it waits for a minute.
     "socket.timeout.ms": 3000,
     "socket.keepalive.enable": "true",
     "socket.nagle.disable": "true",
@@ -57,11 +59,11 @@ _PRODUCER: Mapping[str, str | int] = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Address of a cluster, and the way to reach it.
+    """Address and client settings of a cluster.
 
-    settings: client settings of the user, such as security.protocol; a client's own settings go before them.
+    settings: client settings of the user, such as security.protocol; a client's own settings take precedence.
     known: answers that the clients of one log have seen.
-    login: true if Kafka lets them in.
+    login: refusals of the clients' login by Kafka.
     seen: facts about the cluster.
     """
 
@@ -76,7 +78,7 @@ class Cluster:
         object.__setattr__(self, "login", Login(self.bootstrap_servers, self.settings))
 
     def client(self, name: str, own: Mapping[str, str | int]) -> Settings:
-        """Settings of a client: defaults, then the user's, then those that correctness rests on."""
+        """Settings of a client: defaults, then the user's, then the client's own, on which correctness depends."""
         address: Settings = {"bootstrap.servers": self.bootstrap_servers, "client.id": name}
         refresh: Settings = {"topic.metadata.refresh.interval.ms": self.seen.refresh_ms}
         return {**_DEFAULTS, **refresh, **self.settings, **address, **own}
@@ -89,12 +91,12 @@ class Cluster:
         return AdminClient(own, logger=LIBRARY_LOGGER)
 
     def producer(self, name: str, own: Mapping[str, str | int], **callbacks: Callable[..., None]) -> Producer:
-        """An idempotent producer; `connect` it before it is first used."""
+        """An idempotent producer; `connect` it before its first use."""
         callbacks.setdefault("error_cb", self.login.happened)
         return Producer(self.client(name, {**_PRODUCER, **own}), logger=LIBRARY_LOGGER, **callbacks)
 
     def unanswered(self, what: str, error: object) -> Retriable:
-        """The error for a request that was not answered, or was refused."""
+        """The error for a request that was refused or not answered."""
         return self.login.refused() or Retriable(
             f"cannot {what} on Kafka at {self.bootstrap_servers}: {error}. "
             "Check that the broker runs and that the address and the client settings are right"
@@ -108,15 +110,16 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 
 def listed(headers: Headers | None) -> list[tuple[str, str | bytes | None]] | None:
-    """Headers as the library takes them."""
+    """Headers in the library's form."""
     return None if headers is None else list(headers)
 
 
 def connect(producer: Producer, seen: ClusterSeen, timeout_s: float) -> None:
-    """Waits until a new producer has its connections: one answer on the first, one more for those it then opens.
+    """Waits until a new producer has its connections: one answer on the first, another on those that it opens then.
 
-    Measured: a producer that asks for its id before that asks again only after 500 ms; with it, the first record is
-    acknowledged 2.4 ms, the first transaction committed 7 ms after the producer was made. Raises KafkaException.
+    Measured: a producer that asks for its id before that asks again only after 500 ms; after this wait, the first
+        record is acknowledged 2.4 ms, and the first transaction committed 7 ms, after the producer was made. Raises
+        KafkaException.
     """
     deadline = time.monotonic() + timeout_s
     for _ in range(2):

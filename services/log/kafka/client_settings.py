@@ -1,6 +1,7 @@
-"""librdkafka properties of every Kafka client, from HOLDFAST_KAFKA_CLIENT_* variables, and those of the registry's.
+"""librdkafka properties of every Kafka client, and properties of the registry's client, from environment variables.
 
-A secret may be in a file, so that it is in no environment: HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD_FILE names one.
+The prefixes are HOLDFAST_KAFKA_CLIENT_ and HOLDFAST_REGISTRY_CLIENT_. A file keeps a secret out of the environment:
+HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD_FILE names one.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas.con
 
 
 def client_settings(environment: Mapping[str, str] = os.environ, prefix: str = CLIENT_PREFIX) -> dict[str, str]:
-    """Settings that are passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism. Raises
-    SecretUnusable.
-    """
+    """Properties for the client: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism. Raises SecretUnusable."""
     named = {name.removeprefix(prefix): v for name, v in environment.items() if name.startswith(prefix)}
     files = {name.removesuffix(FILE): Path(v) for name, v in named.items() if is_secret_file(name)}
     if twice := sorted(files.keys() & named.keys()):
@@ -33,7 +32,7 @@ def client_settings(environment: Mapping[str, str] = os.environ, prefix: str = C
 
 
 def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """The files that hold secrets of the client, by variable."""
+    """The files that hold secrets of the clients, by variable."""
     return {
         name: Path(file)
         for name, file in environment.items()
@@ -43,12 +42,12 @@ def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]
 
 
 def is_secret(property: str) -> bool:
-    """True if nobody is to see the value of this property."""
+    """True if the property holds a secret, which must not be shown."""
     return any(word in property for word in SECRETS)
 
 
 def is_secret_file(name: str) -> bool:
-    """True if a variable, without CLIENT_PREFIX, names the file of a secret; librdkafka has files of its own."""
+    """True if a variable, without its prefix, names the file of a secret; librdkafka has file properties of its own."""
     return name.endswith(FILE) and is_secret(_property(name.removesuffix(FILE)))
 
 
@@ -57,7 +56,7 @@ def _property(name: str) -> str:
 
 
 def _read(variable: str, file: Path) -> str:
-    """Without the line end behind it; a key in PEM keeps its own."""
+    """The text of a secret file without the line end behind it; a key in PEM keeps its other line ends."""
     try:
         text = file.read_text()
     except PermissionError:

@@ -1,7 +1,7 @@
 """Facts about a Kafka cluster from its answers, for the settings of the next client of a process.
 
-Nothing reports a broker that hangs: while several brokers replicate each other a client asks once a second who leads. A
-broker that is alone has nobody to hand its partitions to, and whatever else changes there is answered by an error: then
+No error reports a broker that hangs: if several brokers replicate each other, a client asks for the leaders once a
+second. A single broker cannot hand its partitions over, and every other change there is answered by an error, on which
 the library asks at once. Source: docs/decisions/0160.
 """
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 SEVERAL_MS, ALONE_MS = 1_000, 30_000
 TRANSACTIONS = "__transaction_state"
-"""Kafka makes it at the first transaction of a cluster, and never deletes it."""
+"""Topic that Kafka makes at the first transaction of a cluster, and never deletes."""
 
 
 class ClusterSeen:
-    """By the clients of one log, from any thread.
+    """Facts about a cluster, collected by the clients of one log, from any thread.
 
-    bootstrap_servers: several addresses stand for several brokers, whatever the first answer names.
+    bootstrap_servers: several addresses count as several brokers, whatever the first answer names.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -28,20 +28,21 @@ class ClusterSeen:
         self._transactions = False
 
     def listed(self, answer: ClusterMetadata) -> None:
-        """The most brokers that any answer names count: one that is away now may lead again."""
+        """Notes an answer. The largest number of brokers in any answer counts: an absent broker may lead again."""
         self._most = max(self._most, len(answer.brokers))
         topic = answer.topics.get(TRANSACTIONS)
         self._transactions = self._transactions or (topic is not None and topic.error is None)
 
     @property
     def refresh_ms(self) -> int:
-        """Interval at which a client that is made now asks who leads. Before the first answer there may be several
-        brokers.
+        """Interval in milliseconds at which a new client asks for the leaders; several brokers are assumed before the
+        first answer.
         """
         return ALONE_MS if self._most == 1 else SEVERAL_MS
 
     @property
     def topic(self) -> str | None:
-        """A topic that a producer may ask for; None: all. It asks for one that is missing seven times a second, for
-        ever."""
+        """A topic for a producer's metadata request; None: it asks for all topics. The library asks for a missing topic
+        seven times a second, forever.
+        """
         return TRANSACTIONS if self._transactions else None

@@ -1,4 +1,4 @@
-"""Durability of created topics: replicas, and how many of them must have a record before it counts.
+"""Durability of created topics: the number of replicas, and how many of them must have a record before it counts.
 
 Source: PROTOCOL 1: 1 of 1 embedded, 2 of 3 deployed.
 """
@@ -13,7 +13,7 @@ from holdfast.schemas.topics import TopicSpec
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """None: as the broker has it by default."""
+    """Replicas of a new topic, and replicas that must have a record; None: the broker's default."""
 
     replication_factor: int | None = None
     min_insync_replicas: int | None = None

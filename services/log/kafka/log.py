@@ -1,6 +1,6 @@
 """`Log` on a Kafka cluster, through confluent-kafka.
 
-One suite holds it and services/log/memory.py to the same contract: tests/contract.
+One suite, tests/contract, holds this log and services/log/memory.py to the same contract.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ from holdfast.services.log.kafka.transactor import KafkaTransactor
 from holdfast.services.log.protocol import At, Described, Message
 
 SETTLED_S = 20.0
-"""Longest time that topics take to get leaders, or to disappear, on a broker that answers."""
+"""Longest time in seconds for new topics to get leaders, or for deleted ones to disappear, on a broker that answers."""
 
 ABSENT_S = 3.0
-"""Longer than a broker lives without hearing from Kafka's controller what topics there are, as we set brokers up."""
+"""Seconds, longer than a broker runs without news from Kafka's controller about topics, in the project's broker
+settings.
+"""
 
 FIRST_STRETCH = 64
 _UNANSWERED = (KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_CONTROLLER)
@@ -54,16 +56,16 @@ _SET = AlterConfigOpType.SET
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
 PATIENT_BYTES = 64 * 1024
-"""Number of bytes that a patient reader waits for, if not for WAIT_MS of reader.py."""
+"""Bytes for which a patient reader waits, at most for WAIT_MS of reader.py."""
 
 
 class KafkaLog:
-    """Implements Log; one for a process, and all of its methods may be called from any thread.
+    """Implements Log; a process has one, and all of its methods may be called from any thread.
 
     Args:
         bootstrap_servers: host:port, several separated by commas.
-        client_settings: what the user sets for every client, such as security.protocol.
-        name: of the process, in the names of its clients.
+        client_settings: the user's settings for every client, such as security.protocol.
+        name: name of the process, part of its clients' names.
     """
 
     def __init__(self, bootstrap_servers: str, client_settings: Mapping[str, str] | None, name: str) -> None:
@@ -74,10 +76,11 @@ class KafkaLog:
         self._scanner = Scanner(self._cluster, name)
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
-        """Returns once every partition has a leader that takes records.
+        """Creates missing topics; returns once every partition has a leader that accepts records.
 
-        Metadata names it some milliseconds before. A producer's first request is refused then, and if the next, which
-        is under way already, is not, the library takes the first for delivered too: its records are lost.
+        Metadata names a leader some milliseconds before. Then a producer's first request is refused; if the next
+        request, already under way, is accepted, the library counts the first one as delivered too, and its records are
+        lost.
         """
         wanted = {spec.name: spec for spec in topics}
         present = self.topics()
@@ -87,7 +90,7 @@ class KafkaLog:
             new = [NewTopic(s.name, s.partitions, s.replicas, config=_LARGE | s.config) for s in missing]
             try:
                 self._requests.follow(lambda _: self._create(new))
-            except NotAllowed as error:  # where only the controller may, it is waited for
+            except NotAllowed as error:  # if only the controller may create topics, wait for its topics
                 refused = error
         try:
             self._await(f"create {sorted(wanted)}", lambda: self._usable(wanted.keys()))
@@ -95,10 +98,7 @@ class KafkaLog:
             raise late if refused is None else NotAllowed(f"{refused}. Nor has another process made them") from late
 
     def delete(self, names: Iterable[str]) -> None:
-        """Returns once they are gone.
-
-        Whether a topic is there says Kafka's controller, not what a broker knows of it: that may be old.
-        """
+        """Deletes topics; returns once Kafka's controller no longer has them. A broker's metadata may be outdated."""
         gone = sorted(set(names))
         if gone:
             deleted = self._requests.admin.delete_topics(gone, operation_timeout=ANSWER_S, request_timeout=ANSWER_S)
@@ -115,7 +115,7 @@ class KafkaLog:
         return found
 
     def describe(self, topics: Iterable[str]) -> dict[str, Described]:
-        """A topic is left out only once Kafka's controller says that there is none."""
+        """Descriptions of topics; a topic is left out only once Kafka's controller confirms that it does not exist."""
         names = sorted(set(topics))
         found = self._requests.follow(lambda left_s: self._describe(names, left_s)) if names else {}
         if absent := [name for name in names if name not in found]:
@@ -123,11 +123,11 @@ class KafkaLog:
         return found
 
     def config(self, topic: str) -> dict[str, str]:
-        """Every setting, also those at their default; empty if there is no such topic."""
+        """Every setting of a topic, with its defaults; empty if there is no such topic."""
         return self._requests.follow(lambda left_s: self._config(topic, left_s))
 
     def configure(self, topics: Iterable[TopicSpec]) -> None:
-        """Raises Retriable, as when the user of the cluster may not change settings."""
+        """Changes settings as `Log.configure`. Raises Retriable, also when the user may not change settings."""
         for spec in topics:
             present = self.config(spec.name)
             differ = {name: value for name, value in spec.config.items() if present.get(name) != value}
@@ -138,7 +138,7 @@ class KafkaLog:
         return self._offsets.at(list(partitions), at)
 
     def start_group(self, group: str, positions: Mapping[Partition, int]) -> None:
-        """Sets where a consumer group that has no members yet begins to read. Raises Retriable."""
+        """Sets the positions at which a consumer group without members begins to read. Raises Retriable."""
         where = [TopicPartition(p.topic, p.index, offset) for p, offset in positions.items()]
         asked = ConsumerGroupTopicPartitions(group, where)
         futures = self._requests.admin.alter_consumer_group_offsets([asked], request_timeout=ANSWER_S)
@@ -149,12 +149,14 @@ class KafkaLog:
             raise Retriable(f"group {group} does not begin where it is to: {'; '.join(refused) or 'not answered'}")
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
-        """Raises StateCorrupted for an offset above the end: the log has lost its tail."""
+        """Trims as `Log.trim`. Raises StateCorrupted for an offset above the end: the log has lost its tail."""
         if upto:
             self._requests.follow(lambda left_s: self._trim(upto, left_s))
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
-        """Raises StateCorrupted while it is read, if the log was trimmed above the position, or ends below it."""
+        """Scans as `Log.scan`. Raises StateCorrupted during the scan if the log was trimmed above the position, or ends
+        below it.
+        """
         begin, end = self._offsets.bounds(partition)
         if start is not None and start > end:
             raise PositionGone(partition, start, f"it ends at {end}")
@@ -204,7 +206,10 @@ class KafkaLog:
             answers.offset(partition, answer.low_watermark, upto[partition])
 
     def _refused_trim(self, partition: Partition, upto: int, left_s: float) -> NoReturn:
-        """Certain only if the leader knows what was committed: a new leader does not at first."""
+        """Raises the error of a refused trim: StateCorrupted if the partition ends below it, else Moved.
+
+        A new leader does not know its end at first.
+        """
         end = self._offsets.open_end(partition, left_s)
         if end < upto:
             raise StateCorrupted(f"{partition}: cannot trim up to {upto}, which is above the end {end}")
@@ -239,7 +244,7 @@ class KafkaLog:
         self._requests.answer(f"configure {topic}", answers.all_of("configure", [resource], asked)[resource])
 
     def _counted(self) -> dict[str, int]:
-        """Partitions by topic; one whose leaders are being chosen is there, and asked for again."""
+        """Partition counts by topic; asks again while leaders of a topic are being elected."""
 
         def ask(left_s: float) -> dict[str, int]:
             counts = {}
@@ -253,7 +258,7 @@ class KafkaLog:
         return self._requests.follow(ask)
 
     def _confirm_absent(self, names: list[str]) -> None:
-        """Kafka's controller would make a topic of that name; raises Retriable if there is one already.
+        """Returns if Kafka's controller would create topics of these names. Raises Moved if one exists already.
 
         A topic that a broker does not list may still exist, if the broker is cut off or has just started.
         """
@@ -274,8 +279,10 @@ class KafkaLog:
                     self._await_absent(name)
 
     def _await_absent(self, name: str) -> None:
-        """Without the right to create topics Kafka's controller says nothing: what every broker lacks for so long, and
-        what this user may not see, is not there. Raises Moved if it is.
+        """Returns once every asked broker has lacked the topic for ABSENT_S. Raises Moved if one lists it.
+
+        Without the right to create topics, Kafka's controller gives no answer: a topic that no broker lists for this
+        time, and that this user may not see, counts as absent.
         """
         deadline = time.monotonic() + ABSENT_S
         while time.monotonic() < deadline:
@@ -284,7 +291,7 @@ class KafkaLog:
             time.sleep(LOOK_SELDOM_S)
 
     def _usable(self, wanted: Collection[str]) -> bool:
-        """Every partition has a leader, which takes records."""
+        """True if every partition has a leader that accepts records."""
         found = self._requests.metadata()
         if not set(wanted) <= {name for name, topic in found.items() if _led(topic)}:
             return False
@@ -309,6 +316,6 @@ def _id(topic: Any) -> str:
 
 
 def _led(topic: Any) -> bool:
-    """Every partition has a leader."""
+    """True if every partition has a leader."""
     partitions = topic.partitions.values()
     return topic.error is None and bool(partitions) and all(p.error is None and p.leader >= 0 for p in partitions)

@@ -1,6 +1,6 @@
-"""Refusals of this process's login by Kafka: without them a wrong password looks like a broker that is away.
+"""Refusals of this process's login by Kafka: without them a wrong password looks like an absent broker.
 
-The client library tries again for ever, and every request of it times out; only its error callback says why.
+The client library retries forever, and every request of it times out; only its error callback gives the reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from holdfast.services.kernel.errors import Forbidden
 
 RECENT_S = 30.0
-"""Refused so long ago, it says nothing of a request that fails now."""
+"""Seconds after which a refused login no longer explains a request that fails."""
 _PASSWORD = "HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD"
 _LOGIN = (
     "Kafka at {servers} refuses the login of user '{user}' by {mechanism}: {cause}. Set "
@@ -33,11 +33,13 @@ _WORDS = {
 
 
 class LoginRefused(Forbidden):
-    """Kafka answers, and lets this process not in: the message names the settings. A person may mend them meanwhile."""
+    """Kafka answers and refuses the login; the message names the settings. A person may correct them meanwhile."""
 
 
 class Login:
-    """Login of the clients of one log. happened: as their error callback, from any thread."""
+    """Login of the clients of one log. Pass `happened` to the clients as their error callback;
+    any thread may call it.
+    """
 
     def __init__(
         self, servers: str, settings: Mapping[str, str], clock_s: Callable[[], float] = time.monotonic
@@ -46,7 +48,7 @@ class Login:
         self._refused: tuple[float, str] | None = None
 
     def happened(self, error: KafkaError) -> None:
-        """An error of a connection."""
+        """Notes an error of a connection."""
         words = _WORDS.get(error.code())
         if words is not None:
             mechanism = self._settings.get("sasl.mechanism", self._settings.get("sasl.mechanisms", "GSSAPI"))
@@ -57,7 +59,7 @@ class Login:
             )
 
     def refused(self) -> LoginRefused | None:
-        """None: as far as anybody knows it is not."""
+        """The error for a login that Kafka refused in the last RECENT_S; None if no refusal is known."""
         if self._refused is None or self._clock_s() - self._refused[0] > RECENT_S:
             return None
         return LoginRefused(self._refused[1])

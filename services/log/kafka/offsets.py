@@ -1,6 +1,4 @@
-"""Beginnings and ends of partitions on Kafka: for readers of committed records, checked for answers that cannot be
-true.
-"""
+"""Starts and ends of partitions on Kafka for readers of committed records; impossible answers are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from holdfast.services.log.kafka.requests import LOOK_AGAIN_S, Requests
 from holdfast.services.log.protocol import At
 
 OPEN_S = 8.0
-"""Longer than the broker leaves any transaction open: its time-out, and the interval at which it looks."""
+"""Seconds, longer than the broker leaves any transaction open: its time-out, plus the interval of its checks."""
 
 _NONE_SINCE = -1
 _START = EarliestSpec()  # type: ignore[no-untyped-call]
@@ -36,13 +34,18 @@ _Asked = dict[TopicPartition, Future[Any]]
 
 
 class Offsets:
-    """Offsets of one process, from any thread. known: ends that it has seen."""
+    """Offsets for one process, from any thread.
+
+    known: ends that the process has seen.
+    """
 
     def __init__(self, requests: Requests, known: EndsSeen) -> None:
         self._requests, self._known = requests, known
 
     def at(self, partitions: list[Partition], at: At) -> dict[Partition, int]:
-        """A time after the last record gives the end, as it was before the time was asked for."""
+        """Offsets of partitions. A time after the last record gives the end, as it was
+        before the request for the time.
+        """
         if at == "start":
             return self._list_offsets(partitions, _START)
         ends = self.ends(partitions)
@@ -57,9 +60,10 @@ class Offsets:
         return start, stable
 
     def settled_bounds(self, partition: Partition) -> tuple[int, int]:
-        """The same; raises Torn when what lies behind the last stable offset stays there.
+        """Start and last stable offset of a partition. Raises Torn if an open transaction behind the offset stays open.
 
-        Not at once: to a copy that was fenced since, and does not know it yet, a successor's transactions look alike.
+        Torn is raised only after OPEN_S: a copy that was fenced, and has not noticed, sees a successor's transaction
+        the same way.
         """
         deadline, first = time.monotonic() + OPEN_S, None
         while True:
@@ -74,13 +78,15 @@ class Offsets:
             time.sleep(LOOK_AGAIN_S)
 
     def _at_once(self, partition: Partition, *ends: tuple[OffsetSpec, IsolationLevel]) -> list[int]:
-        """Several ends of a partition, from the start on, for the time that one takes."""
+        """Several ends of a partition, lowest first, in the time of one request."""
         return self._requests.follow(
             lambda left_s: [one[partition] for one in self._asked([partition], *ends, left_s=left_s)]
         )
 
     def ends(self, partitions: list[Partition]) -> dict[Partition, int]:
-        """Last stable offsets. One below what was appended here is believed if the log reaches that far."""
+        """Last stable offsets. An end below this process's acknowledged records is accepted if the log reaches that
+        far.
+        """
 
         def ask(left_s: float) -> dict[Partition, int]:
             (stable,) = self._asked(partitions, (_END, _COMMITTED), left_s=left_s)
@@ -100,9 +106,8 @@ class Offsets:
     def _asked(
         self, partitions: list[Partition], *ends: tuple[OffsetSpec, IsolationLevel], left_s: float, least: int = 0
     ) -> list[dict[Partition, int]]:
-        """Answers that may be true, by end and partition; all are asked for at once, from the start on.
-
-        Raises Moved for any other.
+        """Possible answers, by end and partition; all are requested at once, lowest end first. Raises Moved for an
+        impossible answer.
         """
         asked = [self._ask_offsets(partitions, spec, isolation, left_s) for spec, isolation in ends]
         found = [self._answer_offsets(partitions, futures, least) for futures in asked]
@@ -114,7 +119,7 @@ class Offsets:
         return found
 
     def _compare(self, ends: Mapping[Partition, int], stable: bool) -> None:
-        """With what is known. Raises WentBack."""
+        """Compares ends with the known ends, and adds them. Raises WentBack if an end is lower."""
         known = self._known
         for partition, end in ends.items():
             least = known.stable(partition) if stable else max(known.stable(partition), known.appended(partition))
@@ -126,7 +131,7 @@ class Offsets:
     def _ask_offsets(
         self, partitions: list[Partition], spec: OffsetSpec, isolation: IsolationLevel, left_s: float
     ) -> _Asked:
-        """For read_committed readers the end is the last stable offset."""
+        """Requests offsets; for read_committed the end is the last stable offset."""
         return self._requests.admin.list_offsets(
             {TopicPartition(p.topic, p.index): spec for p in partitions},
             isolation_level=isolation,
@@ -142,6 +147,6 @@ class Offsets:
         }
 
     def open_end(self, partition: Partition, left_s: float) -> int:
-        """Behind the last record, whether it is committed or not."""
+        """The offset behind the last record, committed or not."""
         (end,) = self._asked([partition], (_END, IsolationLevel.READ_UNCOMMITTED), left_s=left_s)
         return end[partition]

@@ -26,7 +26,7 @@ _SETTINGS: Mapping[str, str | int] = {
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
     "fetch.queue.backoff.ms": 2,
-    # A leader that has just been chosen refuses at first: the default waits half a second then.
+    # A leader that has just been elected refuses at first: the default waits half a second then.
     "fetch.error.backoff.ms": 10,
     "queued.max.messages.kbytes": 65536,
     "check.crcs": "false",
@@ -36,8 +36,8 @@ _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErr
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _UNSET = -1
 _GENERATIONS = itertools.count(1)
-"""Numbers for all readers of the process: a partition may go from one to another, and records of the first are old
-then.
+"""Numbers for all readers of the process: when a partition moves to another reader, records of the first reader are
+outdated.
 """
 WAIT_MS = 100
 LOOK_UP_S = 1.0
@@ -46,9 +46,11 @@ LOOK_UP_S = 1.0
 class KafkaReader:
     """Implements Reader over one consumer without a group; partitions that do not exist (yet) give nothing.
 
-    wait_ms: how long the broker may hold a request when there is nothing new. One request at a time is under way to
-    each broker, so a partition that is added or moved, and an end that is to be reported, may wait for so long.
-    least_bytes: how much there must be before it answers sooner. on_demand: see Log.reader.
+    wait_ms: longest time in milliseconds that the broker may hold a request without new records. One request at a time
+        is under way to each broker, so a partition that is added or moved, and the report of an end, may wait for this
+        time.
+    least_bytes: bytes of records with which the broker answers sooner.
+    on_demand: see Log.reader.
     """
 
     def __init__(
@@ -67,7 +69,9 @@ class KafkaReader:
         self._doubtful: dict[Partition, tuple[float, int]] = {}
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
-        """Unassigns and assigns again: the library then drops what it has fetched for the former position."""
+        """Unassigns and assigns again, so that the library drops records that it has
+        fetched for the former position.
+        """
         if not positions:
             return
         self.unassign(p for p in positions if p in self._generations)
@@ -89,7 +93,9 @@ class KafkaReader:
         self._consumer.incremental_unassign(_listed(gone))
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        """Messages that were fetched and not returned yet are dropped, and fetched again after resume."""
+        """Pauses partitions; fetched messages that were not returned yet are dropped, and
+        fetched again after resume.
+        """
         held = [p for p in partitions if p in self._generations and p not in self._paused]
         if held:
             self._paused.update(held)
@@ -102,7 +108,9 @@ class KafkaReader:
             self._consumer.resume(_listed(freed))
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """Records of other partitions go before an error: they would be lost with it."""
+        """Polls as `Reader.poll`. Returns records of other partitions before it raises an
+        error, which would lose them.
+        """
         self._raise_first()
         first = self._consumer.poll(timeout_s)
         if first is None:
@@ -126,9 +134,9 @@ class KafkaReader:
         self._consumer.close()
 
     def _look_up(self, partitions: Iterable[Partition]) -> None:
-        """Asks who leads partitions that are new to the consumer; left to itself it does so once a second.
+        """Asks for the leaders of partitions that are new to the consumer; the library alone asks once a second.
 
-        What it knows of a topic may be minutes old: partitions that have appeared since are unknown to it.
+        The consumer's metadata of a topic may be minutes old and lack partitions that have been added since.
         """
         highest: dict[str, int] = {}
         for partition in partitions:
@@ -136,11 +144,11 @@ class KafkaReader:
         new = {topic for topic, index in highest.items() if index > self._known.get(topic, -1)}
         if new:
             self._known |= {topic: highest[topic] for topic in new}
-            with contextlib.suppress(KafkaException):  # not answered: then it asks later by itself
+            with contextlib.suppress(KafkaException):  # not answered: the library asks later by itself
                 self._consumer.list_topics(new.pop() if len(new) == 1 else None, timeout=LOOK_UP_S)
 
     def _raise_first(self) -> None:
-        """Each error is raised once; its partition gives nothing more until it is assigned again."""
+        """Raises each error once; its partition gives nothing more until it is assigned again."""
         if self._errors:
             raise self._errors.pop(next(iter(self._errors)))
 
@@ -181,7 +189,7 @@ class KafkaReader:
             self._positions[partition] = cast(int, run[-1].offset()) + 1
 
     def _event(self, event: KafkaMessage, error: KafkaError, chunks: dict[Partition, Chunk]) -> None:
-        """Takes an end of a partition, or an error, to its chunk or to the errors to be raised."""
+        """Adds an end of a partition to its chunk, or an error to the errors to be raised."""
         code = error.code()
         partition = Partition(event.topic() or "", _UNSET if (index := event.partition()) is None else index)
         if code == KafkaError._PARTITION_EOF:
@@ -193,9 +201,9 @@ class KafkaReader:
             self._errors[partition] = self._cluster.unanswered(f"read {partition}", error.str())
 
     def _end(self, partition: Partition, end: int | None, chunks: dict[Partition, Chunk]) -> None:
-        """An end counts unless it cannot be one, or this process has seen a later one.
+        """Adds an end to the partition's chunk, unless the end is impossible or this process has seen a later one.
 
-        A leader that has just been chosen may say that there is no more before it knows what was committed.
+        A leader that has just been elected may report an end before it knows which records are committed.
         """
         if partition not in self._generations or end is None or end < self._positions[partition]:
             return
@@ -205,7 +213,7 @@ class KafkaReader:
             chunk.end = end
 
     def _believed(self) -> list[Chunk]:
-        """Ends that were doubted for as long as a request may go unanswered, and behind which nothing came."""
+        """Chunks with doubted ends behind which no record came for ANSWER_S, so that they count now."""
         if not self._doubtful:
             return []
         chunks: dict[Partition, Chunk] = {}
@@ -219,7 +227,7 @@ class KafkaReader:
         return list(chunks.values())
 
     def _chunk(self, partition: Partition, chunks: dict[Partition, Chunk]) -> Chunk | None:
-        """The chunk of a partition, None for one that is no longer assigned."""
+        """The chunk of a partition; None if the partition is no longer assigned."""
         if (chunk := chunks.get(partition)) is None and (generation := self._generations.get(partition)) is not None:
             chunk = chunks[partition] = Chunk(partition, [], None, generation)
         return chunk

@@ -1,7 +1,7 @@
-"""The Schema Registry: which schema an id names, and which schemas a subject has.
+"""The Schema Registry: maps an id to its schema, and a subject to its versions.
 
-By confluent-kafka's client, an extra of the package. `mock://` names a registry in memory of this process, for tests.
-What an id names never changes, so it is asked for once. Source: docs/decisions/0166.
+The client is confluent-kafka's, an extra of the package. `mock://` names a registry in memory of this process, for
+tests. The schema of an id never changes, so it is requested once. Source: docs/decisions/0166.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _PROTOBUF, _COMPILED = "PROTOBUF", "serialized"
 
 
 class RegistryUnusable(HoldfastError):
-    """The registry refuses what it is asked, or cannot be asked at all: a person must change something."""
+    """The registry refuses a request, or cannot be asked at all: a person must change a setting."""
 
 
 class Version(NamedTuple):
-    """A version of a subject."""
+    """A version of a subject: id of its schema, number of the version, and schema."""
 
     id: int
     version: int
@@ -42,7 +42,7 @@ class Version(NamedTuple):
 
 
 def missing() -> str:
-    """Packages that are missing here, for people; empty if the client is installed. Imports nothing."""
+    """Text that names missing packages; empty if the client is installed. Imports nothing."""
     absent = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     return f"no client of a Schema Registry is installed here, there is no {' and no '.join(absent)}" if absent else ""
 
@@ -51,7 +51,7 @@ class Registry:
     """A Schema Registry.
 
     Args:
-        url: of it; several, comma separated.
+        url: its address; several separated by commas.
         settings: properties of the client, such as basic.auth.user.info.
 
     Raises RegistryUnusable.
@@ -67,44 +67,46 @@ class Registry:
             self._client: Any = SchemaRegistryClient.new_client(
                 {"url": url, "timeout": TIMEOUT_S, "max.retries": 1, **settings}
             )
-        except Exception as error:  # of its client: ValueError, TypeError, those of ssl
+        except Exception as error:  # errors of the client: ValueError, TypeError, errors of ssl
             raise RegistryUnusable(f"{URL}={url}: {error}") from None
         self._known: dict[int, WriterSchema] = {}
         self._lock = threading.Lock()
 
     def find(self, id: int) -> WriterSchema | None:
-        """The schema that an id names; None: the registry does not know it. Raises Retriable, RegistryUnusable."""
+        """The schema of an id; None if the registry does not have it. Raises Retriable, RegistryUnusable."""
         with self._lock:
             if (found := self._known.get(id)) is None and (schema := self._ask("get_schema", id)) is not None:
-                if schema.schema_type == _PROTOBUF:  # the text of such a schema is asked for compiled
+                if schema.schema_type == _PROTOBUF:  # Protobuf schemas are requested in compiled form
                     schema = self._ask("get_schema", id, None, _COMPILED) or schema
                 found = self._known[id] = _schema(schema)._replace(versions=self._versions(id))
             return found
 
     def _versions(self, id: int) -> tuple[tuple[str, int], ...]:
-        """Subjects of a schema with its version, for messages; none where the registry does not say."""
+        """Subjects of a schema with its version, for messages; empty if the registry does not report them."""
         try:
             found = self._ask("get_schema_versions", id, None, True)
-        except (RegistryUnusable, Retriable):  # an older registry, or no right to ask: no record waits for it
+        except (RegistryUnusable, Retriable):  # an older registry, or no right to ask: versions are only for messages
             return ()
         return tuple(sorted((one.subject, one.version) for one in found or ()))
 
     def newest(self, subject: str) -> Version | None:
-        """The newest version of a subject; None: there is none. Raises Retriable, RegistryUnusable."""
+        """The newest version of a subject; None if there is none. Raises Retriable, RegistryUnusable."""
         found = self._ask("get_latest_version", subject)
         if found is not None and found.schema.schema_type == _PROTOBUF:
             found = self._ask("get_latest_version", subject, _COMPILED) or found
         return None if found is None else Version(found.schema_id, found.version, _schema(found.schema))
 
     def register(self, subject: str, schema: WriterSchema) -> int:
-        """The id of the schema under the subject, new or as it was. Raises Retriable, RegistryUnusable."""
+        """Registers the schema under the subject; returns its id, new or existing. Raises
+        Retriable, RegistryUnusable.
+        """
         from confluent_kafka.schema_registry import Schema
 
         id: int = self._ask("register_schema", subject, Schema(schema.text, schema.kind))
         return id
 
     def _ask(self, call: str, *arguments: object) -> Any:
-        """None: there is none."""
+        """The client's answer; None if the registry has no such entry. Raises Retriable, RegistryUnusable."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
@@ -124,14 +126,16 @@ def _schema(schema: Schema) -> WriterSchema:
 
 
 def open_registry(environment: Mapping[str, str] = os.environ) -> Registry | None:
-    """The one that the environment names; None: none is set. Raises RegistryUnusable, SecretUnusable."""
+    """The registry that the environment names; None if none is set. Raises RegistryUnusable, SecretUnusable."""
     url = environment.get(URL, "")
     return Registry(url, client_settings(environment, REGISTRY_PREFIX)) if url else None
 
 
 @cache
 def of_this_process() -> Schemas:
-    """The schemas that this process reads by. Where the client of the registry cannot be had, a question says why."""
+    """The schemas for readers of this process. If the registry's client is unusable, each
+    question raises the reason.
+    """
     try:
         return open_registry() or NO_SCHEMAS
     except (RegistryUnusable, SecretUnusable) as error:

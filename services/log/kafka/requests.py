@@ -1,4 +1,4 @@
-"""Requests to a Kafka cluster: repeated with fresh metadata while leaders move; and the reaction to each error."""
+"""Requests to a Kafka cluster: repeated with fresh metadata while leaders move, with a reaction to each error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.services.log.kafka.login import LoginRefused
 
 FIRST_PATIENCE_S, PATIENCE_GROWTH = 0.25, 1.5
 SLOW, TRIES = 2, 2
-"""A first try waits so many times as long as answers take, and there is time for so many such tries."""
+"""A first try waits SLOW times as long as recent answers took, and the deadline leaves time for TRIES such tries."""
 LOOK_AGAIN_S, LOOK_SELDOM_S = 0.01, 0.2
 _LEAST_S = 0.1
 
@@ -36,10 +36,12 @@ MOVED = (
     KafkaError._TIMED_OUT,
     KafkaError._NOENT,
 )
-"""A topic just made, or a broker just gone or back: its leaders are not settled, or not the ones the client knows.
+"""Errors of a topic just made, or a broker just gone or back: leaders are not elected yet, or differ from the client's
+metadata.
 
-OFFSET_NOT_AVAILABLE is said by a leader that has just been chosen and does not know yet what was committed;
-INVALID_REPLICATION_FACTOR while too few brokers are back; _TIMED_OUT by the client, whose request waits for a dead one.
+A leader that has just been elected, and does not know yet which records are committed, answers OFFSET_NOT_AVAILABLE; a
+cluster with too few brokers INVALID_REPLICATION_FACTOR. The client reports _TIMED_OUT when its request waits for a dead
+broker.
 """
 NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 FORBIDDEN = (
@@ -52,7 +54,7 @@ _T = TypeVar("_T")
 
 
 class NotAllowed(Forbidden):
-    """Kafka does not let this process do that: its user lacks the right. Somebody may give it meanwhile."""
+    """Kafka refuses the request because this process's user lacks the right, which a person may give meanwhile."""
 
 
 class Absent(Retriable):
@@ -63,7 +65,7 @@ class Requests:
     """Requests of one process, from any thread.
 
     Args:
-        name: of the process, in the names of its clients.
+        name: name of the process, part of its clients' names.
     """
 
     def __init__(self, cluster: Cluster, name: str) -> None:
@@ -73,14 +75,14 @@ class Requests:
         """Time in which brokers answer, of late."""
 
     def follow(self, ask: Callable[[float], _T]) -> _T:
-        """Asks again, with fresh metadata, while leaders move: after a restart what the client knows is outdated.
+        """Repeats a request with fresh metadata while leaders move: after a restart the client's metadata is outdated.
 
-        ask: gets the seconds to wait for an answer, more with each try: a request to a broker that has died waits until
-        the broker is back, though another one leads by then. An end that stays below a known one is a log that has lost
-        its tail: StateCorrupted, once; then what is there is where it begins again.
+        ask: gets the seconds to wait for an answer, more with each try. A request to a broker that has died waits until
+            this broker returns, though another one leads by then.
 
-        Where brokers are slow, the first try waits longer, too: on a full machine a request takes seconds, and one that
-        is given up sooner each time never gets its answer.
+        An end that stays below a known end means that the log has lost its tail: StateCorrupted is raised once, and the
+        present records count from then on. Where brokers are slow, the first try waits longer: on a loaded machine a
+        request takes seconds, and a request that is given up sooner each time never gets its answer.
         """
         patience_s = max(FIRST_PATIENCE_S, min(SLOW * self._pace_s, ANSWER_S))
         deadline, pause_s = time.monotonic() + max(ANSWER_S, TRIES * patience_s), LOOK_AGAIN_S
@@ -98,7 +100,7 @@ class Requests:
             began_s = time.monotonic()
             with suppress(Retriable):
                 self.metadata(max(_LEAST_S, min(patience_s, deadline - began_s)))
-            # Any broker can answer that: it is no broker that has died, but all of them, or this machine, that is slow.
+            # Any broker can answer this request: a slow answer means that all brokers, or this machine, are slow.
             self._pace_s = max(time.monotonic() - began_s, self._pace_s)
             time.sleep(pause_s)
             pause_s, patience_s = min(2 * pause_s, LOOK_SELDOM_S), min(PATIENCE_GROWTH * patience_s, ANSWER_S)
@@ -112,7 +114,7 @@ class Requests:
             ) from moved
 
     def answer(self, what: str, future: Future[Any], *harmless: int) -> Any:
-        """The answer, or None for a harmless error."""
+        """The answer, or None for a harmless error. Raises Retriable otherwise."""
         try:
             return future.result(ANSWER_S + 0.5)
         except KafkaException as exception:
@@ -124,8 +126,8 @@ class Requests:
             raise self._cluster.unanswered(what, "no answer") from error
 
     def _unanswered(self, what: str, error: KafkaError) -> Retriable:
-        """The error, by what it asks for. A login that is refused is refused at every try."""
-        self.admin.poll(0)  # has the library call back with what happened to its connections
+        """The error by the reaction that it requires. A refused login takes precedence, because every try meets it."""
+        self.admin.poll(0)  # the library reports errors of its connections by callback here
         failure, code = self._cluster.unanswered(what, error.str()), error.code()
         if isinstance(failure, LoginRefused):
             return failure
@@ -136,7 +138,7 @@ class Requests:
         return kind(str(failure))
 
     def metadata(self, timeout_s: float = ANSWER_S) -> dict[str, Any]:
-        """A broker's metadata of all topics; metadata without any broker is no answer."""
+        """A broker's metadata of all topics; metadata without any broker raises Moved."""
         try:
             found = self.admin.list_topics(timeout=timeout_s)
         except KafkaException as exception:

@@ -1,8 +1,8 @@
-"""Gives and takes rights on Kafka: ACLs made of schemas/rights.py.
+"""Gives and revokes rights on Kafka: ACLs made of schemas/rights.py.
 
-Source: docs/decisions/0076. Needs the right to alter the cluster. A person has it, who gives the rights that all jobs
-share, and the controller, which gives those of a job before it makes the job's topics. Brokers learn of both in that
-order: whoever sees a topic may already use it.
+Source: docs/decisions/0076. Both need the right to alter the cluster. A person with this right gives the rights that
+    all jobs share; the controller gives those of a job before it makes the job's topics. Brokers apply both in that
+    order: a process that sees a topic may already use it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from holdfast.schemas.topics import JobTopics
 from holdfast.services.log.kafka.client import Cluster, error_of
 
 PATIENCE_S = 20.0
-"""Nobody waits for an answer: it is a person's command, or an action of the controller beside its loop."""
+"""Time-out of a request in seconds: no loop waits for the answer to a person's command or to an action of the
+controller.
+"""
 ROUNDS = 8_192
-"""Rounds of hashing a password, twice the least that Kafka takes."""
+"""Rounds of hashing a password, twice Kafka's minimum."""
 _KINDS = {
     On.TOPIC: ResourceType.TOPIC,
     On.GROUP: ResourceType.GROUP,
@@ -48,26 +50,29 @@ _OPERATIONS = {
 
 
 class Rights:
-    """Rights of one cluster's roles. prefix: of the cluster."""
+    """Rights of one cluster's roles.
+
+    prefix: the cluster's prefix.
+    """
 
     def __init__(self, bootstrap_servers: str, client_settings: Mapping[str, str], prefix: str) -> None:
         self._cluster, self._prefix = Cluster(bootstrap_servers, dict(client_settings)), prefix
         self._admin: AdminClient = self._cluster.admin(f"{prefix}-rights")
 
     def give(self, rights: Iterable[Right]) -> None:
-        """Gives rights; those that are given already stay so. Raises Retriable."""
+        """Gives rights; existing rights stay. Raises Retriable."""
         bindings = [binding(self._prefix, one) for one in rights]
         if bindings:
             self._settle("give rights", self._admin.create_acls(bindings, request_timeout=PATIENCE_S).values())
 
     def take(self, rights: Iterable[Right]) -> None:
-        """Takes rights back; those that are not given are nothing to take. Raises Retriable."""
+        """Revokes rights; a right that does not exist is no error. Raises Retriable."""
         filters = [_filter(binding(self._prefix, one)) for one in rights]
         if filters:
             self._settle("take rights", self._admin.delete_acls(filters, request_timeout=PATIENCE_S).values())
 
     def set_passwords(self, passwords: Mapping[Role, bytes]) -> None:
-        """Makes the users, or gives them another password. Raises Retriable."""
+        """Creates the users, or changes their passwords. Raises Retriable."""
         users: list[UserScramCredentialAlteration] = [
             UserScramCredentialUpsertion(
                 user(self._prefix, role), ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, ROUNDS), password
@@ -79,11 +84,11 @@ class Rights:
             self._settle("set passwords", asked.values())
 
     def begin(self, job: JobTopics) -> None:
-        """Before its topics are made. Raises Retriable."""
+        """Gives the rights of a job, before its topics are made. Raises Retriable."""
         self.give(of_job(job))
 
     def end(self, job: JobTopics, roles: Iterable[Role]) -> None:
-        """Once these roles have nothing to do with what is left of it. Raises Retriable."""
+        """Revokes the job's rights of these roles, once they no longer need the rest of the job. Raises Retriable."""
         ending = set(roles)
         self.take(one for one in of_job(job) if one.role in ending)
 
@@ -111,7 +116,7 @@ def binding(prefix: str, right: Right) -> AclBinding:
 
 
 def command(prefix: str, right: Right) -> str:
-    """The same in the words of kafka-acls.sh."""
+    """The arguments of kafka-acls.sh that give a right of one of the cluster's users."""
     where = "--cluster" if right.on is On.CLUSTER else f"--{right.on} '{right.name}'"
     pattern = " --resource-pattern-type prefixed" if right.begins else ""
     operation = {Do.DESCRIBE_CONFIGS: "DescribeConfigs"}.get(right.do, right.do.capitalize())

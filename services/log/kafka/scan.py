@@ -1,6 +1,6 @@
 """Scans: read a stretch of a partition up to a known end, with readers that stay connected for the next scan.
 
-Source: PROTOCOL 9: a takeover reads one position, and has no time to connect first.
+Source: PROTOCOL 9: a takeover reads one position and has no time to connect first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEPT = 4
 
 
 class Scanner:
-    """Reads stretches; any number of threads at once, each with a reader of its own."""
+    """Reads stretches for any number of threads at once, each with a reader of its own."""
 
     def __init__(self, cluster: Cluster, name: str, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._cluster = cluster
@@ -34,7 +34,8 @@ class Scanner:
         """The committed records in [begin, end); begin is in the log, end at most the last stable offset.
 
         Raises:
-            StateCorrupted: trimmed above the position. Retriable: nothing came for 4 s.
+            StateCorrupted: the log was trimmed above the position.
+            Retriable: no record came for 4 s.
         """
         if begin >= end:
             return
@@ -43,7 +44,7 @@ class Scanner:
             reader.assign({partition: begin})
             yield from self._read(reader, partition, end)
             reader.unassign([partition])
-        except BaseException:  # also GeneratorExit: the caller has seen enough
+        except BaseException:  # also GeneratorExit: the caller has stopped early
             reader.close()
             raise
         self._give_back(reader)
@@ -55,9 +56,10 @@ class Scanner:
             reader.close()
 
     def _read(self, reader: KafkaReader, partition: Partition, end: int) -> Iterator[Message]:
-        """Ends at a record or an end of the partition at or past `end`: transaction markers hold offsets too.
+        """Records below `end`; stops at a record or an end at or behind it, because transaction markers take offsets
+        too.
 
-        The caller's work between two records does not count: only waits of this reader without an answer do.
+        Only waits of this reader without an answer count for the time-out, not the caller's work between two records.
         """
         silence = Silence(self._clock_s)
         while silence.silent_s <= ANSWER_S:

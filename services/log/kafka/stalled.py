@@ -1,8 +1,8 @@
-"""Keeps a producer's thread from turning without a pause while a broker answers nothing.
+"""Keeps a producer's thread from spinning while a broker gives no answers.
 
-The thread of an idempotent producer of librdkafka 2.16 turns at once, again and again, while a partition has five
-records in flight and more ready, unless a request waits to be sent. A question about the cluster is such a request. It
-waits while the one request that may be in flight is not answered, and the thread waits with it.
+The thread of an idempotent producer of librdkafka 2.16 spins while a partition has five records in flight and more
+ready, unless a request waits to be sent. A metadata request is such a request: it waits while the one request that may
+be in flight is not answered, and the thread waits with it.
 
 Source: docs/decisions/0159.
 """
@@ -20,21 +20,24 @@ from holdfast.services.log.kafka.cluster_seen import ClusterSeen
 
 STALLED_S = 0.1
 AGAIN_S = 1.0
-"""A question that waits gives up when the connection does; then the next one is needed."""
+"""Seconds until the next metadata request: a waiting one is dropped with its connection."""
 FEWEST = 6
-"""Fewer records than in flight and ready together keep no thread busy."""
+"""Fewest records, in flight and ready together, that can keep a thread busy."""
 _HANDED_OVER_S = 0.001
 
 
 class Stalled:
-    """State of one producer, by the result of its polls."""
+    """Watches one producer by the results of its polls."""
 
     def __init__(self, seen: ClusterSeen, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._seen, self._clock_s = seen, clock_s
         self._waiting, self._due_s = 0, math.inf
 
     def polled(self, producer: Producer, answered: bool = False) -> None:
-        """Asks a question once no record has been answered for STALLED_S. answered: some were, as the poll says."""
+        """Sends a metadata request once no record has been answered for STALLED_S.
+
+        answered: true if the poll reported answers.
+        """
         now_s, before, self._waiting = self._clock_s(), self._waiting, len(producer)
         if answered or self._waiting < max(FEWEST, before):
             self._due_s = math.inf

@@ -9,11 +9,13 @@ from holdfast.services.kernel.errors import Forbidden, Retriable
 from holdfast.services.log.protocol import Log
 
 START_S, LOOK_AGAIN_S = 20.0, 0.2
-"""On a full machine answers take seconds, and a process that ended for that, and starts again, fills it further."""
+"""START_S: on a loaded machine answers take seconds, and a process that exits for that, and
+restarts, adds to the load.
+"""
 
 
 def await_answers(log: Log, topics: ClusterTopics) -> None:
-    """Returns once Kafka says where the topics end that every service reads. Raises Retriable if it does not."""
+    """Returns once Kafka reports the ends of the topics that every service reads. Raises Retriable after START_S."""
     deadline_s, read = time.monotonic() + START_S, [Partition(name, 0) for name in (topics.assignments, topics.plans)]
     while True:
         try:

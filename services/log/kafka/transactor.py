@@ -1,7 +1,7 @@
-"""Transactor: one transaction at a time, whose outcome is either known or reported as unknown.
+"""Transactor: one transaction at a time, with an outcome that is known or reported as unknown.
 
-Source: PROTOCOL 9. librdkafka repeats a commit request after a disconnect, and the first one, if it arrives late,
-could commit the next transaction half-way: after a disconnect the producer is not used again.
+Source: PROTOCOL 9. librdkafka repeats a commit request after a disconnect, and the first request, if it arrives late,
+    could commit the next transaction half-way: after a disconnect the producer is not used again.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ CONNECT_S = 1.0
 START_S = 10.0
 TRANSACTION_S = 5.0
 COMMIT_S = TRANSACTION_S + 1.0
-"""By then the broker has ended the transaction by itself, one way or the other: whoever waits longer for an answer only
-delays the start() that tells which. It looks once a second, as we set brokers up."""
+"""Seconds after which the broker has ended the transaction by itself: a longer wait for an answer only delays the
+start() that finds the outcome. The project's broker settings let the broker check once a second.
+"""
 ABORT_S = 5.0
 FIRST_PATIENCE_S, LAST_PATIENCE_S = 0.005, 0.08
 AGAIN_S = 0.5
-"""A start that is refused at once, say for want of a right, is not made again sooner."""
+"""Shortest time in seconds between two starts, also when the first is refused at once, such as for lack of a right."""
 STEP_S = 0.1
-"""Time after which a commit that waits looks for a lost connection, or an answer."""
+"""Seconds after which a waiting commit checks for a lost connection, or an answer."""
 LIBRARY_S = COMMIT_S + 1.0
-"""So long the library tries to commit: longer than anybody waits."""
+"""Seconds that the library tries to commit: longer than any caller waits."""
 
 _SETTINGS: Mapping[str, str | int] = {
     "transaction.timeout.ms": round(1000 * TRANSACTION_S),
-    # What cannot be delivered is to fail before the broker aborts by itself, which would read as fenced.
+    # An undeliverable record must fail before the broker aborts by itself, which would look like a fence.
     "message.timeout.ms": 4000,
     "topic.metadata.propagation.max.ms": 1000,
     # At the default of 100 back-to-back transactions take 92 ms each instead of 3.4.
@@ -58,18 +59,19 @@ _FENCING = (
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 )
 _LOCAL_REFUSALS = (KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG)
-"""Errors of the library that the same rows meet each time."""
+"""Errors of the library that the same rows would meet again."""
 _LOST = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
 _log = get_logger()
 
 
 class _Connection:
-    """Callbacks of the library. lost: the connection was.
+    """Callbacks of the library.
 
-    It must not hold the producer, which holds it: the two would stay, with the producer's threads, until Python
-        collects
-    what is old. The library reports a second loss that reads like the first within 30 s only once, so none may be
+    lost: true once the connection was lost.
+
+    It must not refer to the producer, which refers to it: both would stay, with the producer's threads, until Python's
+    garbage collection. The library reports a second loss with the same text within 30 s only once, so no loss may be
     forgiven.
     """
 
@@ -82,9 +84,9 @@ class _Connection:
 
 
 class _Session:
-    """A producer, from its start to the first failure of which the outcome is not known, and then `end`.
+    """A producer, from its start to its first failure with an unknown outcome; then call `end`.
 
-    Nothing else keeps the producer: an error's traceback holds every variable, so none of those here is the producer.
+    Nothing else keeps the producer: an error's traceback keeps every variable, so no variable here is the producer.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str, batch_bytes: int | None = None) -> None:
@@ -101,13 +103,15 @@ class _Session:
         return self.connection.lost
 
     def poll(self) -> None:
-        """Runs the callbacks that are due. It raises a fatal error, such as a fence, which the next call says too."""
+        """Runs the callbacks that are due. A fatal error, such as a fence, is not raised:
+        the next call raises it too.
+        """
         with suppress(KafkaException):
             self.producer.poll(0)
 
     def end(self) -> None:
-        """Destroys the producer, in a thread of its own: it waits for the library's threads, and one of these may look
-        for the address of a broker that is gone.
+        """Destroys the producer in a thread of its own: its destruction waits for the library's threads, one of which
+        may resolve the address of an absent broker.
         """
         if self._committer is not None:
             self._committer.end()
@@ -116,16 +120,15 @@ class _Session:
         threading.Thread(target=last.clear, name="destroy", daemon=True).start()
 
     def commit(self) -> KafkaError | None:
-        """The library's answer to a commit: None: committed.
+        """The library's answer to a commit; None: committed.
 
-        The library is asked once a transaction, beside the caller, which waits in steps. Asked again when a call has
-        run out of
-        time, it takes the answer to one step of the commit for that to the next one: it then reports a success too
-            early, or
-        ends the process by an assertion when the broker answers. Source: docs/decisions/0118.
+        The library is asked once a transaction, beside the caller, which waits in steps. When a call has run out of
+        time and is repeated, the library takes the answer to one step of the commit for that to the next one: it then
+        reports a success too early, or ends the process by an assertion when the broker answers. Source:
+        docs/decisions/0118.
 
         Raises:
-            TimeoutError: the connection was lost, or nothing was answered in time. The session is of no further use.
+            TimeoutError: the connection was lost, or no answer came in time. The session is of no further use.
         """
         self._committer = self._committer or _Committer()
         self._committer.ask(self.producer)
@@ -142,8 +145,9 @@ class _Session:
 
 
 class _Committer:
-    """Asks the library, in one thread for every commit of a session: a new one for each takes up to 1.6 ms to start
-    while the loop is busy (docs/decisions/0118). It keeps no producer between two commits.
+    """Makes the commits of a session in one thread, and keeps no producer between two commits.
+
+    A new thread for each commit takes up to 1.6 ms to start while the loop is busy (docs/decisions/0118).
 
     answers: one for each commit, in order; None: committed.
     """
@@ -157,7 +161,7 @@ class _Committer:
         self._asked.put(producer)
 
     def end(self) -> None:
-        """Once the commit that is under way, if there is one, has its answer."""
+        """Ends the thread after the answer to a commit that is under way."""
         self._asked.put(None)
 
 
@@ -171,8 +175,8 @@ def _commit_each(asked: SimpleQueue[Producer | None], answers: SimpleQueue[Kafka
 class KafkaTransactor:
     """Implements Transactor.
 
-    batch_bytes: how much of a partition goes in one batch of records: a topic refuses, with all its records, a batch
-        above its max.message.bytes, and the library does not split it.
+    batch_bytes: largest batch of records of a partition in bytes: a topic refuses a batch above its max.message.bytes
+        with all its records, and the library does not split it.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str, batch_bytes: int | None = None) -> None:
@@ -184,14 +188,14 @@ class KafkaTransactor:
         self._over: HoldfastError = Fenced(f"{transactional_id} is not held: start first")
 
     def connect(self) -> None:
-        """Saves the first start() two answers to wait for."""
+        """Makes the connections in advance, which saves the first start() two waits for answers."""
         if self._fresh is not None:
             with suppress(KafkaException):
                 connect(self._fresh.producer, self._cluster.seen, CONNECT_S)
                 self._connected = True
 
     def start(self) -> None:
-        """Raises Retriable if not answered in 10 s."""
+        """Starts as `Transactor.start`. Raises Retriable without an answer in 10 s."""
         former, self._session = self._session, None
         if former is not None:
             former.end()
@@ -209,12 +213,13 @@ class KafkaTransactor:
         self._session = session
 
     def commit(self, rows: Sequence[Rows]) -> None:
-        """Returns when the commit is decided; readers see it when the brokers have marked its end, a little later.
+        """Commits as `Transactor.commit`; returns when the commit is decided. Readers get the rows a little later.
 
-        After an error only start() helps; until then every commit raises the same. A producer is not used again after
-        an abort: what follows a refused batch of records gets, in librdkafka 2.16, a sequence number that the broker
-        does not expect, and the next transaction fails whatever it holds.
-        Raises InvalidRecord too, for a row that is above 16 MiB or a batch of rows that its topic does not take.
+        After an error only start() helps; until then every commit raises an error of the same type. A producer is not
+        used again after an abort: after a refused batch of records, librdkafka 2.16 sends a sequence number that the
+        broker does not expect, and the next transaction fails whatever its rows.
+
+        Raises InvalidRecord too, for a row above 16 MiB or a batch of rows that its topic refuses.
         """
         session = self._session
         if session is None:
@@ -228,7 +233,7 @@ class KafkaTransactor:
         self._commit(session)
 
     def close(self) -> None:
-        """Ends without an answer to wait for: an open transaction is aborted by the next start() or the broker."""
+        """Ends without a wait for an answer: the next start() or the broker aborts an open transaction."""
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             fresh.end()
@@ -287,7 +292,7 @@ class KafkaTransactor:
         return Refused(what) if answered or error.code() in _LOCAL_REFUSALS else Retriable(what)
 
     def _give_up(self, error: HoldfastError) -> HoldfastError:
-        """Ends the session; the like of `error` is what every further commit raises until start()."""
+        """Ends the session; every further commit until start() raises a copy of `error`, which is returned."""
         if isinstance(error, Indefinite):
             _log.info("rows in doubt", cause=str(error))
         session, self._session = self._session, None
@@ -298,7 +303,7 @@ class KafkaTransactor:
 
 
 def _failure(call: Callable[[], object]) -> KafkaError | None:
-    """The library's error, without the traceback."""
+    """The library's error, without the traceback; None if the call succeeds."""
     try:
         call()
     except KafkaException as exception:
@@ -307,9 +312,9 @@ def _failure(call: Callable[[], object]) -> KafkaError | None:
 
 
 def _initialise(producer: Producer, unconnected: ClusterSeen | None) -> None:
-    """Asks for the producer's epoch, again and again while the broker ends a transaction that was left open.
+    """Asks for the producer's epoch, repeatedly while the broker ends a transaction that was left open.
 
-    Left to itself the library asks again after 500 ms; called again it does so at once, unless a request is under way.
+    The library alone asks again after 500 ms; another call makes it ask at once, unless a request is under way.
     Measured with a transaction left open: 8 ms instead of 506.
     """
     deadline = time.monotonic() + START_S
@@ -327,7 +332,7 @@ def _initialise(producer: Producer, unconnected: ClusterSeen | None) -> None:
 
 
 def _wait_for_room(producer: Producer) -> None:
-    """Raises KafkaException when the full queue has not moved in the time that a commit may take."""
+    """Waits for room in the full queue. Raises KafkaException if no record leaves it for COMMIT_S."""
     deadline = time.monotonic() + COMMIT_S
     full = len(producer)
     while len(producer) >= full:

@@ -1,8 +1,9 @@
-"""WaitingLog: a Log whose calls wait, up to a limit, for partitions without a leader; the person who waits is told.
+"""WaitingLog: a Log whose calls wait, up to a limit, for partitions without a leader, and report the wait to the
+person.
 
-Every command of a person reads and writes through it, so that no command ends because a broker has just restarted.
-Services have no use for it: their loops try again by themselves. It stands around a Log of Kafka, below the seal.
-Held by tests/unit/log/test_waiting.py and tests/unit/cli/test_waiting_commands.py.
+Every command of a person reads and writes through it, so that no command fails because a broker has just restarted.
+Services do not use it: their loops retry by themselves. It wraps a Log of Kafka, below the seal. Tests:
+tests/unit/log/test_waiting.py and tests/unit/cli/test_waiting_commands.py.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class WaitingLog:
-    """Implements Log around another one."""
+    """Implements Log around another log."""
 
     def __init__(self, log: Log, patience: Patience) -> None:
         self._log, self._patience = log, patience
@@ -70,7 +71,7 @@ class WaitingLog:
         self._ask(f"trim {_some(upto)}", lambda: self._log.trim(upto))
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
-        """Continues behind what it has given; where it begins again the end is the one of then."""
+        """Scans as `Log.scan`. After a wait, the scan continues behind its last record, to the end at that time."""
         what = f"send the records of {partition}"
         messages = self._ask(what, lambda: self._known([partition], lambda: self._log.scan(partition, start)))
         return self._rest(partition, messages, start, f"Kafka to {what}")
@@ -84,7 +85,7 @@ class WaitingLog:
         return self._ask(what, lambda: self._known([partition], lambda: self._log.tail(partition, settled)))
 
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:
-        """A reader that gives nothing while a leader is away: see `expect`."""
+        """A reader that gives nothing while a leader is absent: see services/log/late/expecting.py."""
         return self._log.reader(name, on_demand=on_demand, patient=patient)
 
     def appender(self, name: str) -> WaitingAppender:
@@ -100,7 +101,9 @@ class WaitingLog:
         return self._patience.ask(f"Kafka to {what}", call)
 
     def _known(self, partitions: Iterable[Partition], call: Callable[[], _T]) -> _T:
-        """A topic that a broker does not know is waited for only if Kafka's controller knows it: others do not come."""
+        """Makes the call. Raises TopicGone at once if Kafka's controller does not know the topic either: a wait would
+        not help.
+        """
         try:
             return call()
         except Absent as absent:
@@ -157,7 +160,7 @@ class WaitingAppender:
         self._appender.poll()
 
     def flush(self, timeout_s: float) -> None:
-        """Waits up to the limit, whatever timeout_s says; the records stay on their way meanwhile."""
+        """Waits up to the limit of the patience, whatever timeout_s is; meanwhile the records stay on their way."""
         self._patience.ask(
             "Kafka to take what was written", lambda: self._appender.flush(min(timeout_s, FIRST_WORD_S)), Unacknowledged
         )
@@ -167,7 +170,7 @@ class WaitingAppender:
 
 
 class WaitingTransactor:
-    """Implements Transactor. What is Indefinite is not tried again."""
+    """Implements Transactor. A commit with an Indefinite outcome is not retried."""
 
     def __init__(self, transactor: Transactor, transactional_id: str, patience: Patience) -> None:
         self._transactor, self._id, self._patience = transactor, transactional_id, patience
