@@ -1,7 +1,7 @@
-"""From any scheme to any other while the job runs: which flags the secondary gets next, and what must hold before.
+"""Ways from any scheme to any other while the job runs: the next flags of the secondary, and the conditions before.
 
-Source: MECHANISMS A1. A worker drives one copy through the safe order by itself; what depends on two copies is a record
-of its own, proposed when its gate is open. To change an order, change EDGES; STEPS follows from it.
+Source: MECHANISMS A1. A worker drives one copy through the safe order by itself; a step that depends on two copies is a
+record of its own, proposed when its gate is open. To change an order, change EDGES; STEPS follows from it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,18 @@ EDGES: Mapping[tuple[Rung, Rung], Gate | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next record on the way: wait for the gate, then give these flags."""
+    """The next record on the way.
+
+    gate: the condition to wait for; None: none.
+    rung: the flags of the secondary after the record.
+    """
 
     gate: Gate | None
     rung: Rung
 
 
 def _way(start: Rung, target: Rung) -> list[Rung]:
-    """The shortest way along EDGES, without its start."""
+    """Returns the shortest way along EDGES, without its start."""
     ways = [[start]]
     while ways[0][-1] is not target:
         way = ways.pop(0)
@@ -63,7 +67,7 @@ def _way(start: Rung, target: Rung) -> list[Rung]:
 
 
 def _steps() -> Iterator[tuple[tuple[Rung, Rung], Step]]:
-    """The first gate on each way, and as far behind it as no other gate stands."""
+    """Each step: the first gate on the way, and the last rung before a further gate."""
     for start in Rung:
         for target in {scheme.secondary for scheme in SCHEMES.values()} - {start}:
             way = _way(start, target)
@@ -73,20 +77,20 @@ def _steps() -> Iterator[tuple[tuple[Rung, Rung], Step]]:
 
 
 STEPS: Mapping[tuple[Rung, Rung], Step] = dict(_steps())
-"""(rung, target) -> the next step."""
+"""The next step by (rung, target)."""
 
 
 def next_step(rung: Rung | None, target: Rung) -> Step | None:
-    """None at the target; straight to the target from flags that nobody knows."""
+    """Returns the next step; None at the target. From unknown flags the step leads straight to the target."""
     return None if rung is target else Step(None, target) if rung is None else STEPS[rung, target]
 
 
 NEAR = 2
-"""Batches by which a copy may be behind and still count as caught up: PROTOCOL 8."""
+"""Number of batches by which a copy may be behind and still count as caught up: PROTOCOL 8."""
 
 
 def caught_up(copy: CopyState | None, leader: CopyState | None, epoch: int) -> bool:
-    """The copy knows the record, processes, and is as far as the leader."""
+    """True if the copy has read the record of this epoch, processes, and is at most NEAR batches behind the leader."""
     return (
         copy is not None
         and leader is not None
@@ -98,7 +102,9 @@ def caught_up(copy: CopyState | None, leader: CopyState | None, epoch: int) -> b
 
 @dataclass(slots=True)
 class Covering:
-    """The batch of the leader when it first knew of a record: once that is durable, checkpoints cover the record."""
+    """The batch of the leader when it first reported a record; once that batch is durable, checkpoints cover the
+    record.
+    """
 
     _goals: dict[str, tuple[int, int]] = field(default_factory=dict)
 

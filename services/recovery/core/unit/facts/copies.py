@@ -1,4 +1,4 @@
-"""The copies of a record: what a move makes, and what it is made from."""
+"""The copies of a record: the result of a move, and its parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.services.recovery.core.unit.facts.schemes import Rung
 
 Copies = tuple[Copy, ...]
 Rooms = Callable[[], Room]
-"""Asked only by a move that looks for a worker: it costs a look at all units."""
+"""Returns the room of the workers. Only a move that needs a worker calls it: it costs a pass over all units."""
 
 
 def leading(copy: Copy | Candidate | Heartbeat) -> Copy:

@@ -1,9 +1,9 @@
-"""Crashes by unit whose work ended its workers, counted from the work that exit notices name.
+"""Crashes of workers at the work of a unit, counted from the work that exit notices name.
 
 Source: PROTOCOL 8, docs/decisions/0061. A worker that is killed from outside was at some unit's batch, too, so one
-crash says nothing: the next copy does the same batch, the unit has come further, and the crash is forgotten. A unit
-that ends every worker never comes past that batch. An unexpected error that stops one copy, and not its worker, counts
-the same way: decision 0124.
+crash is no proof: the next copy processes the same batch, and once the unit has passed that batch, the crash is
+forgotten. A unit that ends every worker never passes that batch. An unexpected error that stops one copy, and not its
+worker, counts in the same way: decision 0124.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from holdfast.schemas.assignments import Deadly
 from holdfast.schemas.heartbeats import FAULTED, LINE, At, CopyState, Exit, Heartbeat, HeartbeatRecord
 
 MOST_CRASHES = 3
-"""So many in a row at the same place are no chance."""
+"""Number of crashes in a row at the same place that is no chance."""
 MOST_FAULTS = 5
-"""And so many unexpected errors: they cost no worker, and what is wrong around a copy may take a while to pass."""
+"""Number of unexpected errors that is no chance: they cost no worker, and their cause may take a while to pass."""
 OF_LOADING = ("loading", "restoring")
 """Work at which a copy may end before it runs."""
 LOADING_MS = 600_000
-"""Crashes that are of no batch, while a copy was loaded, restored or filled the memory, are in a row if no more than
-this lies between two of them: what is loaded again and again, and survives it, is soon far apart."""
+"""Longest time between two crashes in a row outside a batch, while a copy was loaded, restored or filled the memory.
+Crashes of a unit that survives its loads are soon further apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
     """Crashes of one unit.
 
-    batch: at which its workers ended; 0: other work for it.
-    count: in a row.
-    worker: the last.
-    status: its exit status, None until that is known.
-    time_ms: of the last.
-    since_us: when it was read.
+    batch: the batch at which its workers ended; 0: other work for it.
+    what: the kind of that work.
+    count: number of crashes in a row.
+    worker: the worker of the last crash.
+    status: exit status of that worker; None until it is known.
+    time_ms: time of the last crash.
+    since_us: time at which this replica read the last crash.
     error: the unexpected error that stopped a copy; empty: its worker ended.
     """
 
@@ -49,22 +50,22 @@ class Crash:
 
     @property
     def too_many(self) -> bool:
-        """They are no chance any more."""
+        """True if the crashes are no chance any more."""
         return self.count >= (MOST_FAULTS if self.error else MOST_CRASHES)
 
     @property
     def by_itself(self) -> bool:
-        """The last one ended itself, or made an error of which the kernel ended it: no signal from outside did."""
+        """True if the last worker ended itself or by an error of its own, not by SIGKILL."""
         return self.status is not None and self.status != -signal.SIGKILL
 
     @property
     def deadly(self) -> Deadly:
-        """The crash as the record of a quarantine has it."""
+        """The crash as it is written in the record of a quarantine."""
         return Deadly(self.count, self.worker, self.batch, self.what, error=self.error)
 
 
 class Crashes:
-    """Folds `heartbeats`."""
+    """Crashes by unit, a fold of `heartbeats`."""
 
     def __init__(self) -> None:
         self._crashes: dict[str, Crash] = {}
@@ -72,7 +73,7 @@ class Crashes:
         self._faults: dict[tuple[str, str], tuple[str, int]] = {}
 
     def read(self, record: HeartbeatRecord, now_us: int) -> list[str]:
-        """Takes a record; the units of which it says anything new."""
+        """Takes a record; returns the units for which it changes the crashes."""
         if isinstance(record, Exit):
             return self._ended(record, now_us)
         passed = [copy.unit for copy in record.copies if self._passed(copy, record.time_ms)]
@@ -82,24 +83,24 @@ class Crashes:
         return passed + faults
 
     def of(self, unit: str) -> Crash | None:
-        """None: it has come further than where a worker ended, or none has ended at its work."""
+        """Returns the crashes of the unit; None if no worker ended at its work, or it has come further since."""
         return self._crashes.get(unit)
 
     def forget(self, unit: str) -> None:
-        """Its job has ended."""
+        """Forgets a unit whose job has ended."""
         self._crashes.pop(unit, None)
         for one in [one for one in self._faults if one[0] == unit]:
             del self._faults[one]
 
     def _passed(self, copy: CopyState, time_ms: int) -> bool:
-        """Or it is long ago that a copy of it could not be loaded."""
+        """True if the unit has passed the batch of its crash, or its last crash at loading is long ago."""
         known = self._crashes.get(copy.unit)
         if known is None or copy.state == FAULTED:
             return False
         return 0 < known.batch <= copy.batch or (not known.batch and time_ms - known.time_ms > LOADING_MS)
 
     def _fault(self, copy: CopyState, record: Heartbeat, now_us: int) -> bool:
-        """A copy has one under an assignment, however many heartbeats say so."""
+        """Counts the error of a copy once per assignment, however many heartbeats report it; True if it is new."""
         one = record.incarnation, copy.epoch
         if self._faults.get((copy.unit, record.worker)) == one:
             return False
@@ -109,7 +110,7 @@ class Crashes:
         return True
 
     def _ended(self, record: Exit, now_us: int) -> list[str]:
-        """An incarnation ends once, however many notices say so."""
+        """Counts the end of an incarnation once, however many notices report it; returns the units concerned."""
         counted = self._counted.get(record.worker, "")
         if not record.at or counted > record.incarnation:
             return []

@@ -1,7 +1,7 @@
-"""Proofs that a copy with other versions gives equal bytes: its batches against those of a copy that may lead.
+"""Proofs that a copy with other versions gives equal bytes: its batches compared with those of a copy that may lead.
 
-Source: PROTOCOL 0.2 and 8, decision 0077. Both report digests of what a batch sent, delivered and changed. A batch that
-did nothing shows little: it counts a tenth. A replica that starts again counts again.
+Source: PROTOCOL 0.2 and 8, decision 0077. Both copies report digests of what a batch sent, delivered and changed. A
+batch that did nothing proves little: it counts a tenth. A replica that starts again counts again from 0.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from holdfast.schemas.assignments import Change, Copy, Differing
 from holdfast.schemas.heartbeats import DID_NOTHING, CopyState
 
 BATCHES = 100
-"""So many must be equal before a copy may lead."""
+"""Number of equal batches after which a copy may lead."""
 
 IDLE = 10
-"""So many batches that did nothing count as one."""
+"""Number of batches that did nothing and together count as one batch."""
 
 MAX_CAUSE = 300
 KEPT = 1_024
-"""Digests of one unit or copy, the newest: one of them may be ahead of the other by so much."""
+"""Largest number of digests kept for one unit or copy, the newest: one may be ahead of the other by that many."""
 
 Run = tuple[str, str]
 """Name and incarnation of a worker."""
@@ -28,12 +28,13 @@ Run = tuple[str, str]
 
 @dataclass(slots=True)
 class _Copy:
-    """Digests that one copy has shown.
+    """Digests that one copy has reported.
 
+    digests: by batch, not compared yet.
     equal: number of equal batches.
-    idle: number of batches that did nothing.
-    upto: the last of them.
-    differs: the first batch that differs.
+    idle: number of equal batches that did nothing.
+    upto: the last equal batch.
+    differs: the first batch that differs; 0: none does.
     """
 
     digests: dict[int, int] = field(default_factory=dict)
@@ -49,14 +50,21 @@ class _Copy:
 
 @dataclass(slots=True)
 class _Unit:
-    """true: digests of copies that may lead, all of which give the same. copies: the others."""
+    """Digests of one unit.
+
+    true: by batch, digests of the copies that may lead, all of which are equal.
+    copies: the copies that have not shown equal bytes yet.
+    """
 
     true: dict[int, int] = field(default_factory=dict)
     copies: dict[Run, _Copy] = field(default_factory=dict)
 
 
 class Proofs:
-    """Proofs of all units that have a copy with something to show. needed: batches that must be equal."""
+    """Proofs of all units with a copy that has not shown equal bytes yet.
+
+    needed: number of batches that must be equal.
+    """
 
     def __init__(self, needed: int = BATCHES) -> None:
         self.needed = needed
@@ -80,7 +88,7 @@ class Proofs:
             _compare(one, unit.true)
 
     def follow(self, change: Change) -> None:
-        """A new record: what no copy has to show any more is forgotten."""
+        """Takes a new record: drops the digests of copies that need no proof any more."""
         unit = self._units.get(change.unit)
         if unit is None:
             return
@@ -93,16 +101,18 @@ class Proofs:
         self._units.pop(unit, None)
 
     def equal(self, unit: str, copy: Copy) -> int:
-        """So many batches of the copy were equal."""
+        """Returns the number of equal batches of the copy; IDLE batches that did nothing count as one."""
         return self._of(unit, copy).counted
 
     def shown(self, unit: str, copy: Copy) -> bool:
-        """Enough were, and none was not."""
+        """True if enough batches of the copy were equal, and none differed."""
         one = self._of(unit, copy)
         return one.counted >= self.needed and not one.differs
 
     def differing(self, change: Change, copy: Copy, report: CopyState | None) -> Differing | None:
-        """Differences in the bytes of a copy that has something to show; a copy that stopped gives none."""
+        """Returns the difference in the bytes of a copy without proof yet, or the error that stopped it; None if
+        there is none.
+        """
         unshown = change.unshown_of(copy)
         if unshown is None:
             return None

@@ -12,12 +12,11 @@ from enum import Enum
 from holdfast.schemas.assignments import PRIMARY, Flags
 
 ADAPTIVE = "adaptive"
-"""Asked for in place of a scheme: recovery chooses one, and changes it (core/adaptive)."""
+"""Name used in place of a scheme: recovery chooses the scheme, and changes it (core/adaptive)."""
 FIRST = "active-replication"
-"""Under which an adaptive unit begins: MECHANISMS A4."""
+"""Scheme with which an adaptive unit begins: MECHANISMS A4."""
 OF_DRIVERS = "passive-hot"
-"""Scheme of a unit on a Spark driver in place of another: the work of Spark in a micro-batch is not measured
-(MECHANISMS A3).
+"""Scheme of an adaptive unit on a Spark driver: the work of Spark in a micro-batch is not measured (MECHANISMS A3).
 """
 
 
@@ -36,7 +35,7 @@ class Rung(Enum):
     COLD = _secondary("synced", target=True)
     """Its image follows the checkpoints; its inputs are connected, but paused."""
     HOT = _secondary("synced", receive=True, target=True)
-    """The copy holds its inputs since its image, too."""
+    """Its image follows the checkpoints, and the copy holds its inputs since the image."""
     CATCHING = _secondary("live", receive=True, process=True, target=True)
     """The copy processes, and may still be behind."""
     STANDBY = _secondary("live", receive=True, process=True, target=False)
@@ -54,7 +53,7 @@ class Rung(Enum):
 
     @staticmethod
     def of(flags: Flags | None) -> Rung | None:
-        """None for flags that no scheme gives."""
+        """Returns the rung with these flags; None for flags that no scheme gives."""
         return _RUNGS.get(flags)
 
 
@@ -65,10 +64,11 @@ _RUNGS: dict[Flags | None, Rung] = {rung.value: rung for rung in Rung}
 class Scheme:
     """A row of the table of schemes.
 
-    secondary: while all is well; the primary always has the flags PRIMARY.
-    misses: heartbeats in a row that the primary may miss before another copy takes over; None: only when it is gone for
-        good.
-    switches_back: the old primary takes over again when it answers; else the two have changed places.
+    secondary: rung of the secondary while all is well; the primary always has the flags PRIMARY.
+    misses: number of missed heartbeats in a row after which another copy takes over; None: only when the primary is
+        gone
+        for good.
+    switches_back: true if the old primary leads again when it answers; otherwise the two have changed places.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Stances of the copies of a unit to each other, as one record says, and copies that no record of ours says."""
+"""Stances of the copies of a unit to each other, as one record states them, and copies that no row of the table
+gives.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ MOST: Mapping[Stance, int] = {
     Stance.MOVING: 3,
     Stance.REASSIGNING: 3,
 }
-"""Copies that the records of the table give a unit at most, by the stance that they lead to."""
+"""Largest number of copies that the table gives a unit, by the stance of the record."""
 UNDER_WAY = (Stance.MOVING, Stance.REASSIGNING)
-"""Stances with a copy that is there for a while only."""
+"""Stances with a temporary copy."""
 
 
 def stance(change: Change | None) -> Stance:
-    """By the flags alone, so that every replica says the same."""
+    """Returns the stance of a record, by its flags alone, so that every replica finds the same stance."""
     if change is None or not change.copies:
         return Stance.UNPLACED
     if change.arriving is not None:
@@ -50,7 +52,7 @@ def stance(change: Change | None) -> Stance:
 
 
 def odd_copies(change: Change) -> str:
-    """Why no row of the table gives a unit these copies; empty if one may."""
+    """Returns why no row of the table gives a unit these copies; empty if a row may."""
     most = MOST[stance(change)]
     if len(change.copies) > most:
         copies = plural(len(change.copies), "copy", "copies")
@@ -63,6 +65,6 @@ def odd_copies(change: Change) -> str:
 
 
 def unexplained(change: Change) -> str:
-    """The part of a record that no row of the table gives; empty if a row may have made it."""
+    """Returns the part of a record that no row of the table gives; empty if a row may have made it."""
     unknown = f"there is no scheme '{change.scheme}'" if change.scheme not in SCHEMES else ""
     return odd_copies(change) or unknown

@@ -1,4 +1,4 @@
-"""Terms of a job for its units: by its plan, by later requests of users, and its wish to run at all.
+"""Terms of a job for its units, from its plan and from later requests of users, and the goal of the job for each unit.
 
 Source: JOBS "fault_tolerance", PROTOCOL 8.
 """
@@ -27,7 +27,10 @@ CUTTING = ("source", "spark")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A scheme that somebody asked for. offset: of the job or the command in `jobs.submit`; the last one counts."""
+    """A scheme that a user asked for; the last request counts.
+
+    offset: of the job or the command in `jobs.submit`.
+    """
 
     scheme: str
     offset: int
@@ -39,9 +42,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class AskedMove:
-    """A worker to which somebody wants a unit moved. offset: of the command in `jobs.submit`. since_us: it was read.
+    """A worker to which a user wants a unit moved.
 
-    drill: instead, whoever would take over is to do so, as if the primary had failed.
+    offset: of the command in `jobs.submit`.
+    since_us: time at which this replica read the command.
+    drill: true for a drill: the next leader takes over as if the primary had failed.
     """
 
     worker: str
@@ -52,9 +57,11 @@ class AskedMove:
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """The replication plan's wish for a unit. number: of the plan. asked: as in Asked, of the job.
+    """The scheme that the replication plan directs for a unit.
 
-    A scheme that somebody asked for later is the unit's own, and takes it out of the plan.
+    number: of the plan.
+    asked: offset of the job, as in Asked; a scheme that a user asked for later takes the unit out of the plan.
+    fidelity: the expected output fidelity of the plan, 0 to 1.
     """
 
     scheme: str
@@ -65,9 +72,9 @@ class Directed:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """The job's wish for one unit.
+    """The goal of the job for one unit.
 
-    placed: it is to have copies.
+    placed: true if the unit is to have copies.
     since: offset of the goal in `assignments`.
     reason, asked: those of the stop.
     """
@@ -80,22 +87,22 @@ class Want:
     def undone(self, offset: int) -> bool:
         """True if a record at this offset that leaves the unit without copies does not meet the stop.
 
-        Copies that were taken from a unit before the goal, or never given to it, are taken once more behind the goal:
-            then no
-        replica that has not read the goal can place the unit.
+        A record from before the goal does not meet it: another record without copies follows the goal, so that a
+        replica that
+        has not read the goal cannot place the unit.
         """
         return not self.placed and offset < self.since
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of one unit in an incident, as long as no copy of it can continue.
+    """The part of one unit in an incident, as long as no copy of the unit can continue.
 
     turn: its place in the plan; -1: no slot yet.
-    line: on which it begins again; 0: at its own newest checkpoint.
-    place: where its slot is.
-    held_up: its input is to be sent again, and not all that send it have gone back yet.
-    limited: only if the slot is still free.
+    line: the line on which it begins again; 0: at its own newest checkpoint.
+    place: the worker that has its slot.
+    held_up: true while units that send to it have not gone back yet, so that its input is not resent.
+    limited: true if the unit is restored only while the slot is free.
     """
 
     turn: int = -1
@@ -113,20 +120,21 @@ class Part:
 class Terms:
     """Terms of one unit.
 
-    misses: in place of the scheme's own.
+    misses: missed heartbeats before a takeover, in place of the scheme's own number.
+    fail_stop_us: silence after which a worker is gone.
     inputs_held: true if a suspended secondary under `hybrid` receives.
-    calm_us: so long a primary under `hybrid` must have answered before it leads again.
+    calm_us: time for which a primary under `hybrid` must have answered before it leads again.
     pin: versions that may lead.
     host: the kind of process that takes a copy.
-    rebalance_us: between two moves of the unit that nobody asked for.
+    rebalance_us: least time between two moves of the unit that no user asked for.
     spread: the kind of domain that keeps its copies apart.
     priority: of the most important query that needs it.
     policy: the checkpoint policy of the plan.
     promise: of an adaptive unit.
-    planned: a replication plan says whether it gets a replica.
-    delivers: it may write rows.
-    alone: it has work that its leader alone does.
-    interval_ms: between two batches.
+    planned: true if a replication plan decides on its replica.
+    delivers: true if the unit may write rows.
+    alone: true if the unit has work that only its leader does.
+    interval_ms: time between two batches.
     """
 
     asked: Asked
@@ -148,11 +156,13 @@ class Terms:
 
     @property
     def unsteady_us(self) -> int:
-        """A primary that is not well for so long after a switch is as good as gone: what it needs is not trimmed."""
+        """Time after a switch from which an unwell primary counts as gone; until then the records that it needs are
+        kept.
+        """
         return self.fail_stop_us + self.calm_us
 
     def target(self, scheme: str) -> Rung:
-        """The rung of the secondary while all is well."""
+        """Returns the rung of the secondary while all is well."""
         if scheme == "hybrid" and not self.inputs_held:
             return Rung.COLD
         return SCHEMES[scheme].secondary
@@ -163,7 +173,7 @@ class Terms:
 
 
 def terms(plan: Plan) -> dict[str, Terms]:
-    """By unit key."""
+    """Returns the terms of each unit of the plan, by unit key."""
     tolerance, placement = plan.settings.fault_tolerance, plan.settings.placement
     hybrid: dict[str, Any] = tolerance.get("hybrid") or {}
     skipping = skipping_units(plan)

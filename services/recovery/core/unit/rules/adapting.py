@@ -1,4 +1,4 @@
-"""A unit whose scheme is recovery's to choose: when it may get another one, and which.
+"""A unit whose scheme recovery may choose: the times at which the scheme may change, and the scheme chosen.
 
 Source: MECHANISMS A4, docs/decisions/0093.
 """
@@ -11,13 +11,13 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def adaptable(s: Situation) -> bool:
-    """The controller may change its scheme: the last command says so, and nothing at all is under way."""
+    """True if the controller may change the unit's scheme: the last command asks for that, and nothing is under way."""
     ours = s.asked.adaptive and s.change.adaptive and s.change.asked <= s.asked.offset
     return ours and _calm(s) and not s.terms.host
 
 
 def planned(s: Situation) -> bool:
-    """The replication plan of its job wants another scheme for it, and nothing at all is under way."""
+    """True if the replication plan of the job directs another scheme for the unit, and nothing is under way."""
     if s.directed is None or s.directed.scheme == s.change.scheme:
         return False
     return s.change.asked <= s.directed.asked and s.asked.offset <= s.directed.asked and _calm(s)
@@ -29,14 +29,14 @@ def _calm(s: Situation) -> bool:
 
 
 def chosen(s: Situation) -> str:
-    """The scheme that the controller wants in place of the present one; empty: none."""
+    """Returns the scheme that the controller chooses in place of the present one; empty if it chooses none."""
     if s.verdict is None or s.verdict.chosen == s.change.scheme or not adaptable(s):
         return ""
     return s.verdict.chosen
 
 
 def lag(s: Situation) -> int:
-    """Batches that a secondary which processes is behind; 0 where that is not known."""
+    """Returns the number of batches by which a processing secondary is behind; 0 if that is not known."""
     if len(s.change.copies) < 2 or not s.secondary.flags.process:
         return 0
     leader, copy = s.report(s.primary), s.report(s.secondary)

@@ -1,6 +1,6 @@
-"""Blame: a unit whose own work ends or stops its workers is kept from further ones.
+"""Blame: a unit whose own work ends or stops its workers is kept from further workers.
 
-Source: PROTOCOL 8. At what work its workers ended is counted in crashes.py.
+Source: PROTOCOL 8. crashes.py counts the work at which the workers of a unit ended.
 """
 
 from __future__ import annotations
@@ -9,40 +9,41 @@ from holdfast.services.recovery.core.unit.facts.crashes import OF_LOADING
 from holdfast.services.recovery.core.unit.situation import Situation
 
 SUSPECT_US = 10_000_000
-"""A unit that may have ended its worker waits at most so long until every other one is protected again."""
+"""Longest time that a unit which may have ended its worker waits until every other unit is protected again."""
 
 PAUSE_US = 1_000_000
-"""After the first unexpected error the unit waits so long for its next copy; a standby leads at once."""
+"""Time from the first unexpected error to the unit's next copy; a standby leads at once."""
 
 STATUS_US = 250_000
-"""By then the status of a process that has died is known, or nobody says it."""
+"""Time within which the exit status of a process arrives, if it arrives at all."""
 
 
 def deadly(s: Situation) -> bool:
-    """Its workers ended at the same place, again and again. While a copy runs, others that cannot be loaded are
-    not needed."""
+    """True if the unit's workers ended at the same place too often.
+
+    Crashes at loading do not count while a copy runs.
+    """
     if s.crash is None or not s.crash.too_many:
         return False
     return s.crash.batch > 0 or s.crash.what not in OF_LOADING or not _runs(s)
 
 
 def unloadable(s: Situation) -> bool:
-    """No further copy is loaded beside the one that runs."""
+    """True if no further copy is loaded beside the one that runs: too many ended while they were loaded or restored."""
     return s.crash is not None and s.crash.what in OF_LOADING and s.crash.too_many
 
 
 def pauses(s: Situation) -> bool:
-    """An unexpected error has just stopped a copy: what is wrong there may pass. Each pause is twice the one before."""
+    """True if an unexpected error has just stopped a copy: its cause may pass. Each pause is twice the pause before."""
     if s.crash is None or not s.crash.error:
         return False
     return s.crash_age_us < PAUSE_US << (s.crash.count - 1)
 
 
 def suspect(s: Situation) -> bool:
-    """True if the unit may end the next worker, too, so that it waits until no other unit loses both of its copies by
-    that.
+    """True if the unit may end its next worker, too, and another unit could then lose its last copy.
 
-    A first crash by a signal from outside says nothing; its cause is known a moment later.
+    A first crash by a signal from outside is no ground for suspicion; its exit status is known a moment later.
     """
     return (_crashed_lately(s) or _hangs(s)) and not s.others_safe()
 
@@ -54,7 +55,9 @@ def _crashed_lately(s: Situation) -> bool:
 
 
 def blamed(s: Situation) -> bool:
-    """Workers have ended at its work, and nothing outside did that; or an unexpected error has stopped a copy."""
+    """True if workers have ended at the unit's work without a signal from outside, or an unexpected error stopped a
+    copy.
+    """
     if s.crash is not None and s.crash.error:
         return True
     if s.crash is None or s.crash_age_us >= SUSPECT_US:
@@ -63,7 +66,7 @@ def blamed(s: Situation) -> bool:
 
 
 def _hangs(s: Situation) -> bool:
-    """The loop of its primary's worker hangs, and in its work."""
+    """True if the loop of the primary's worker hangs in this unit's work."""
     copies = s.change.copies[:1]
     turns = (s.detector.turn(copy.worker, copy.incarnation) for copy in copies)
     within = any(turn is not None and turn.unit == s.change.unit for turn in turns)

@@ -1,4 +1,4 @@
-"""A drill: whoever would take over does, as if the primary had failed, of a unit that is protected as it should be.
+"""A drill: a takeover as after a failure of the primary, asked for by a user, of a unit that is fully protected.
 
 Source: docs/decisions/0094. The copies of its record are those of a failure.
 """
@@ -12,17 +12,17 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def due(s: Situation) -> bool:
-    """A drill was asked for, and can be made now."""
+    """True if a drill was asked for and can be made now."""
     return _asked(s) and not against(s)
 
 
 def refusal(s: Situation) -> str:
-    """Why the drill that was asked for cannot be made; empty if it can, or if that may still change."""
+    """Returns why the requested drill cannot be made; empty if it can, or if that may still change."""
     return against(s) if _asked(s) and s.asked_move_age_us >= unanswered.HEARD_US else ""
 
 
 def against(s: Situation) -> str:
-    """Why a takeover now would be none of a unit whose protection is as it should be; empty: nothing."""
+    """Returns why a takeover now would be no drill of a protected unit; empty if it would be one."""
     if s.terms.host:
         return "what Spark does is not estimated"
     if s.misses is None:

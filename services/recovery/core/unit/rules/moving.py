@@ -1,9 +1,9 @@
-"""A unit moves to another worker without an outage: when, and the copies of each record on the way.
+"""A unit moves to another worker without an outage: the conditions, and the copies of each record on the way.
 
-Source: PROTOCOL 8. First record: a copy on the new worker processes beside the primary (BEGIN). Second record, once
-that copy has caught up: it leads (HAND_OVER), and the secondary, or else the old primary, stands by. Any failure
-between the two leads back to the ordinary rows of switching.py. A Spark driver cannot process beside another one: the
-new copy stands by until the second record, which is a takeover.
+Source: PROTOCOL 8. The first record (BEGIN) adds a copy on the new worker that processes beside the primary. The second
+record (HAND_OVER), once that copy has caught up, makes it the leader; the secondary, or else the old primary, is the
+standby. Any failure between the two leads back to the ordinary rows of switching.py. A Spark driver cannot process
+beside another one: the new copy is a standby until the second record, which is a takeover.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.services.recovery.core.unit.rules import unanswered
 from holdfast.services.recovery.core.unit.situation import Situation
 
 MOVE_US = 60_000_000
-"""A new copy that has not caught up by then is given up."""
+"""Time after which a new copy that has not caught up is given up."""
 
 
 # -- signs ------------------------------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ def lost(s: Situation) -> bool:
 
 
 def arrived(s: Situation) -> bool:
-    """The new copy can take over without a pause; a Spark driver starts its query only then."""
+    """True if the new copy can take over without a pause; a Spark driver starts its query only at the takeover."""
     if not s.terms.host:
         return s.may_lead(s.arriving) and s.caught_up(s.arriving, s.primary)
     report = s.report(s.arriving)
@@ -37,9 +37,10 @@ def arrived(s: Situation) -> bool:
 
 
 def next_leader(s: Situation) -> Copy | None:
-    """The copy that takes over if the primary fails now: a ready one, else one that lives; none that may not lead.
+    """Returns the copy that takes over if the primary fails now: a ready copy, else a live one; never one that may not
+    lead.
 
-    The new copy of a unit that moves is asked first, a standby that is being made last.
+    The new copy of a unit that moves comes first, a new standby last.
     """
     may = filter(s.may_lead, s.others)
     both = sorted(may, key=lambda copy: copy.worker != s.change.moving)
@@ -48,7 +49,9 @@ def next_leader(s: Situation) -> Copy | None:
 
 
 def staying(s: Situation) -> Copy | None:
-    """The copy that stays beside the new one: the secondary, or the old primary; in another domain, if one is."""
+    """Returns the copy that stays beside the new one: the secondary or the old primary, if possible in another
+    domain.
+    """
     if s.target is Rung.ABSENT:
         return None
     kept = [copy for copy in s.others if copy.worker != s.change.moving and not s.gone(copy)]
@@ -67,7 +70,7 @@ def overdue(s: Situation) -> bool:
 
 
 def begin(s: Situation, rooms: Rooms) -> Copies | None:
-    """The copy that is to take over is the last one; one that stands by already is the cheapest."""
+    """Returns the copies with the copy that is to take over as the last; a present standby on its worker is reused."""
     to = _destination(s, rooms)
     if to is None:
         return None
@@ -79,8 +82,11 @@ def begin(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _destination(s: Situation, rooms: Rooms) -> Copy | Candidate | Heartbeat | None:
-    """Asked for, or chosen by balance; a worker that leaves goes to its secondary, or wherever there is room. Last of
-    all to where versions have yet to show equal bytes.
+    """Returns the worker or copy to which the unit moves: the one asked for, or the one chosen by balance.
+
+    From a worker that leaves, a unit goes to its secondary, or else to a worker with room. Workers whose versions have
+    not
+    shown equal bytes yet come last.
     """
     asked = unanswered.move(s)
     wanted = asked.worker if asked is not None and unanswered.movable(s) else s.relief
@@ -102,7 +108,9 @@ def hand_over(s: Situation, rooms: Rooms) -> Copies:
 
 
 def abandon(s: Situation, rooms: Rooms) -> Copies:
-    """The secondary stays, or else the new copy, which the next record lets go if it is gone or nobody wants it."""
+    """Returns the copies with the secondary, or else with the new copy, which a later record removes if it is not
+    needed.
+    """
     kept = [copy for copy in s.others if copy.worker != s.change.moving]
     return s.primary, *(kept or s.others)
 

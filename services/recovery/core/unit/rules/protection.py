@@ -1,4 +1,4 @@
-"""Protection of a unit as its scheme wants it, and the next step of its secondary towards that."""
+"""Protection of a unit as its scheme requires it, and the next step of its secondary towards that."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from holdfast.services.recovery.core.unit.rules import blame, unanswered
 from holdfast.services.recovery.core.unit.situation import Situation
 
 CALM_US = 1_000_000
-"""A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""
+"""Time from the loss of a secondary, or a takeover, to the new secondary; a takeover lasts a tenth of that."""
 
 
 def protected(s: Situation) -> bool:
-    """The copies are where the scheme wants them, and answer; what has ended needs none, a crowd is left alone."""
+    """True if the copies are placed as the scheme requires and answer, or the unit has ended or is crowded."""
     if s.over or s.crowded:
         return True
     if s.stance is Stance.ALONE:
@@ -25,12 +25,14 @@ def protected(s: Situation) -> bool:
 
 
 def lacks_standby(s: Situation) -> bool:
-    """True if the unit is to have a standby, and nothing speaks against making it now."""
+    """True if the unit is to have a standby, and nothing prevents making it now."""
     return s.target is not Rung.ABSENT and _calm(s) and not blame.unloadable(s) and not blame.pauses(s)
 
 
 def settled(s: Situation) -> bool:
-    """Its copies are where the scheme wants them, and nobody wants anything else: how far they are changes nothing."""
+    """True if all copies are placed as the scheme requires, answer, and no change is requested; progress does not
+    matter.
+    """
     stance = s.stance
     placed = step(s) is None if stance is Stance.NORMAL else stance is Stance.ALONE and s.target is Rung.ABSENT
     calm = s.crash is None and s.part is None and s.verdict is None and s.directed is None and s.outranked is None
@@ -40,7 +42,7 @@ def settled(s: Situation) -> bool:
 
 
 def at_rest(s: Situation) -> bool:
-    """Nothing is under way, and nothing is asked for."""
+    """True if nothing is under way for the unit, and nothing is asked for."""
     if s.crowded:
         return True
     settled = protected(s) and s.stance not in UNDER_WAY
@@ -48,12 +50,14 @@ def at_rest(s: Situation) -> bool:
 
 
 def step(s: Situation) -> Step | None:
-    """The next step of the secondary towards its scheme, whether its gate is open or not."""
+    """Returns the next step of the secondary towards its scheme, whether its gate is open or not; None at the
+    target.
+    """
     return next_step(Rung.of(s.secondary.flags), _next_target(s))
 
 
 def gate_open(s: Situation) -> bool:
-    """True if the condition of the next step holds."""
+    """True if a step of the secondary is left and its condition holds."""
     due = step(s)
     if due is None:
         return False
@@ -67,18 +71,20 @@ def gate_open(s: Situation) -> bool:
 
 
 def secondary_unwanted(s: Situation) -> bool:
-    """The scheme has none, and it may go."""
+    """True if the scheme has no secondary, and the present one may go."""
     due = step(s)
     return due is not None and due.rung is Rung.ABSENT and gate_open(s)
 
 
 def _next_target(s: Situation) -> Rung:
-    """The next rung of the secondary: with something to show it processes, and sends nothing, until then."""
+    """Returns the next rung of the secondary: until its versions have shown equal bytes, it processes and sends
+    nothing.
+    """
     if s.target is Rung.ABSENT or s.may_lead(s.secondary):
         return s.target
     return Rung.STANDBY
 
 
 def _calm(s: Situation) -> bool:
-    """Takeovers around the last change are over: to load another copy costs workers what those need."""
+    """True if the takeovers around the last change are over: loading another copy would slow down their workers."""
     return s.age_us >= CALM_US

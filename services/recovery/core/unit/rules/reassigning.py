@@ -1,8 +1,8 @@
-"""The standby of a unit moves to another worker while the unit stays protected: when, and the copies of each record.
+"""The standby of a unit moves to another worker while the unit stays protected: conditions, and copies of each record.
 
-Source: MECHANISMS C7 and C9, PROTOCOL 8. First record: a new standby beside the former one (REASSIGN). Second record,
-once the new one holds a whole checkpoint: the former one goes (REPLACE). Any failure between the two leads back to the
-ordinary rows of switching.py, and the former standby, which is the second copy, takes over if it is needed.
+Source: MECHANISMS C7 and C9, PROTOCOL 8. The first record (REASSIGN) adds a new standby beside the former one. The
+second record (REPLACE), once the new standby holds a whole checkpoint, removes the former one. Any failure between the
+two leads back to the ordinary rows of switching.py; the former standby, which is the second copy, takes over if needed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def followed(s: Situation) -> bool:
-    """True if the unit is to have a standby that follows its checkpoints and processes nothing, on a worker of the
-    kernel.
-    """
+    """True if the unit is to have a standby on a kernel worker that follows checkpoints and processes nothing."""
     return s.target in (Rung.COLD, Rung.HOT) and not s.terms.host
 
 
 def due(s: Situation) -> bool:
-    """The standby is to go to another worker, which answers and may lead, and nothing else is under way."""
+    """True if the standby is to move to another worker, that worker answers and may lead, and nothing else is under
+    way.
+    """
     if not s.backup_to or s.backup_to in {copy.worker for copy in s.change.copies}:
         return False
     beat = s.host(s.backup_to)
@@ -45,9 +45,9 @@ def lost(s: Situation) -> bool:
 
 
 def complete(s: Situation) -> bool:
-    """The new standby holds a checkpoint of the whole unit: MECHANISMS C9.
+    """True if the new standby holds a checkpoint of the whole unit: MECHANISMS C9.
 
-    What it says was said after it had read this record, since then it has restored from the log's end.
+    Its report is later than its reading of this record, so it has restored up to the end of the log.
     """
     report = s.report(s.replacing)
     return report is not None and report.epoch >= s.change.epoch and s.ready(s.replacing)
@@ -57,7 +57,7 @@ def complete(s: Situation) -> bool:
 
 
 def begin(s: Situation, rooms: Rooms) -> Copies | None:
-    """Three copies for a while; the new one is the last. None: its worker holds as many standbys as it may."""
+    """Returns three copies, the new standby last; None if its worker does not answer or holds no further standby."""
     to = s.host(s.backup_to)
     return (
         None

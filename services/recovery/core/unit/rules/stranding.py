@@ -1,6 +1,7 @@
-"""Units that no copy can continue: which are, and where and when they are placed again.
+"""Units that no copy can continue: the condition, and the time and worker of the next placement.
 
-Source: MECHANISMS R2, docs/decisions/0095. What failed together is an incident, whose plan gives each unit its turn.
+Source: MECHANISMS R2, docs/decisions/0095. Units that failed together form an incident, whose plan gives each unit its
+turn.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 def stranded(s: Situation) -> bool:
-    """No copy of it can continue, or none that may: it has to be placed again. In an incident nobody waits for one
-    worker.
+    """True if no copy of the unit can continue or may lead, so that the unit has to be placed again.
 
-    What a unit may have done itself is no incident.
+    Units that may have ended their workers themselves are not stranded, so they open no incident.
     """
     return not blame.deadly(s) and not blame.blamed(s) and without_leader(s)
 
 
 def without_leader(s: Situation) -> bool:
-    """No copy of it can continue, or none that may, whosever fault that is."""
+    """True if no copy of the unit can continue or may lead, whatever the cause."""
     left_alone = not s.change.copies or s.over or s.crowded
     if left_alone or s.unwanted:
         return False
@@ -32,12 +32,12 @@ def without_leader(s: Situation) -> bool:
 
 
 def given_up(s: Situation) -> bool:
-    """Its only copy is silent, and its scheme does not wait for that."""
+    """True if the unit's only copy is silent, and its scheme does not wait for that copy."""
     return not s.scheme.switches_back and s.silent(s.primary) and s.target is Rung.ABSENT
 
 
 def held_back(s: Situation) -> bool:
-    """True if the unit is restored when its turn comes."""
+    """True if the unit waits for its turn in an incident."""
     return s.part is not None and stranded(s)
 
 
@@ -46,7 +46,7 @@ def its_turn(s: Situation) -> bool:
 
 
 def slot(s: Situation) -> Heartbeat | None:
-    """The worker on which it is to be restored, if that can take it."""
+    """Returns the worker on which the unit is to be restored, if that worker can take it."""
     place = None if s.part is None else s.part.place
     beat = None if place is None else s.host(place.worker)
     there = beat is not None and place is not None and beat.incarnation == place.incarnation
@@ -55,11 +55,11 @@ def slot(s: Situation) -> Heartbeat | None:
 
 
 def silent_hosts(s: Situation) -> list[str]:
-    """Workers that are not quite gone, and have lost a copy of it: it is placed elsewhere."""
+    """Workers that have lost a copy of the unit and are not quite gone; the unit is placed elsewhere."""
     named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
     return [beat.worker for beat in s.detector.alive() if (beat.worker, beat.incarnation) in named]
 
 
 def unequal_hosts(s: Situation) -> list[str]:
-    """Workers on which no copy of it may lead at once."""
+    """Workers on which no copy of the unit may lead at once."""
     return [beat.worker for beat in s.detector.alive() if s.fit(beat) is not Fit.EQUAL]

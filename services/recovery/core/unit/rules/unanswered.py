@@ -1,6 +1,6 @@
 """Requests of users for a unit that no record has answered yet: a scheme, a rollback, a move; reasons against them.
 
-Source: PROTOCOL 8. A drill is asked for as a move is: drilling.py.
+Source: PROTOCOL 8. A drill is requested like a move: drilling.py.
 """
 
 from __future__ import annotations
@@ -12,38 +12,40 @@ from holdfast.services.recovery.core.unit.facts.terms import AskedMove
 from holdfast.services.recovery.core.unit.situation import Situation
 
 HEARD_US = 2_000_000
-"""A worker that a replica has not heard by then, after a move to it was asked for, does not answer."""
+"""Time after a request for a move from which a worker without heartbeats counts as not answering."""
 
 
 def scheme(s: Situation) -> bool:
-    """Another scheme was asked for, and works."""
+    """True if another scheme was asked for that works with the checkpoint policy."""
     return _scheme_due(s) and not unfit(s)
 
 
 def unfit_scheme(s: Situation) -> bool:
-    """A scheme was asked for that does not work with the checkpoint policy."""
+    """True if a scheme was asked for that does not work with the checkpoint policy."""
     return _scheme_due(s) and bool(unfit(s))
 
 
 def unfit(s: Situation) -> str:
-    """Why the scheme that was asked for last does not work with the checkpoint policy; empty if it does."""
+    """Returns why the scheme that was asked for last does not work with the checkpoint policy; empty if it does."""
     return fitting.unfit(s.policy, s.asked.scheme)
 
 
 def _scheme_due(s: Situation) -> bool:
-    """No record has answered it; what the controller chose before it knew of that is undone."""
+    """True if no record has answered the request for a scheme; a choice that the controller made before it is
+    undone.
+    """
     asked, change = s.asked, s.change
     another = not change.adaptive if asked.adaptive else change.adaptive or asked.scheme != change.scheme
     return asked.offset > change.asked and another and not s.policy_open
 
 
 def rollback(s: Situation) -> bool:
-    """A rollback was asked for that no record has answered."""
+    """True if a rollback was asked for that no record has answered."""
     return s.rollback.asked > s.change.rolled
 
 
 def rollback_refusal(s: Situation) -> str:
-    """Why the unit cannot go back; empty if it can."""
+    """Returns why the unit cannot go back; empty if it can."""
     if s.terms.host:
         return "Spark has checkpoints of its own"
     if s.policy != ALIGNED:
@@ -55,12 +57,12 @@ def rollback_refusal(s: Situation) -> str:
 
 
 def move(s: Situation) -> AskedMove | None:
-    """A move that somebody asked for and that no record has answered."""
+    """Returns the requested move, or drill, that no record has answered."""
     return s.asked_move if s.asked_move is not None and s.asked_move.offset > s.change.moved else None
 
 
 def move_refusal(s: Situation) -> str:
-    """Why the move that is due cannot be made; empty if it can, or if that is not known yet."""
+    """Returns why the move that is due cannot be made; empty if it can, or if that is not known yet."""
     asked = move(s)
     if asked is None or asked.drill:
         return ""
@@ -78,6 +80,6 @@ def move_refusal(s: Situation) -> str:
 
 
 def movable(s: Situation) -> bool:
-    """The move that is due can be made now."""
+    """True if the move that is due can be made now."""
     asked = move(s)
     return asked is not None and not asked.drill and not move_refusal(s) and s.host(asked.worker) is not None

@@ -1,4 +1,4 @@
-"""Versions that may lead a unit, copies that have yet to show equal bytes, and those that differ: signs and records.
+"""Versions that may lead a unit, copies that have not shown equal bytes yet, and copies that differ: signs and records.
 
 Source: PROTOCOL 8, decision 0077.
 """
@@ -14,30 +14,30 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.recovery.core.unit.situation import Situation
 
 MOST = 8
-"""Versions that a record names at most of each kind, the newest."""
+"""Largest number of versions of each kind in a record; the newest are kept."""
 
 
 # -- signs ------------------------------------------------------------------------------------------------------------
 
 
 def heirs(s: Situation) -> bool:
-    """A copy is there that may take over from the primary, whether it can at once or not."""
+    """True if there is a copy that may take over from the primary, at once or later."""
     return any(s.may_lead(copy) and not s.gone(copy) for copy in s.others)
 
 
 def newly_shown(s: Situation) -> Copy | None:
-    """A copy that has shown equal bytes, and no record says so yet."""
+    """Returns a copy that has shown equal bytes while no record states it yet."""
     waiting = (copy for copy in s.others if not s.may_lead(copy))
     return next((copy for copy in waiting if s.proofs.shown(s.change.unit, copy)), None)
 
 
 def differing(s: Situation, copy: Copy) -> Differing | None:
-    """The known difference of its bytes."""
+    """Returns the known difference of the copy's bytes."""
     return s.proofs.differing(s.change, copy, s.report(copy))
 
 
 def accept_due(s: Situation) -> bool:
-    """Somebody lets the versions lead that the workers have now, and no record says so yet."""
+    """True if a user lets the present versions of the workers lead, and no record states that yet."""
     return s.asked_accept > s.change.accepted
 
 
@@ -45,7 +45,7 @@ def accept_due(s: Situation) -> bool:
 
 
 class Versions(TypedDict):
-    """Fields of a change."""
+    """The fields of a change that are about versions."""
 
     shown: tuple[str, ...]
     unshown: tuple[Unshown, ...]
@@ -54,8 +54,9 @@ class Versions(TypedDict):
 
 
 def fields(s: Situation, copies: tuple[Copy, ...], accepted: bool) -> Versions:
-    """Fields of the record that follows, with these copies. accepted: a person lets those lead that the workers have
-    now.
+    """Returns the fields of the next record, with these copies.
+
+    accepted: true if a user lets the versions lead that the workers run now.
     """
     shown, differ = _shown(s, copies), _differ(s)
     if accepted:
@@ -67,13 +68,13 @@ def fields(s: Situation, copies: tuple[Copy, ...], accepted: bool) -> Versions:
 
 
 def _here(s: Situation) -> list[str]:
-    """Versions of the workers that take such units and answer."""
+    """Versions of the workers of the unit's kind that answer and are not leaving."""
     beats = (beat for beat in s.detector.alive() if beat.hosts == s.terms.host and not beat.leaving)
     return sorted({text for beat in beats if (text := s.terms.pin.text(beat.versions))})
 
 
 def _shown(s: Situation, copies: tuple[Copy, ...]) -> tuple[str, ...]:
-    """The first leader's count; then those that have shown equal bytes."""
+    """Returns the versions that may lead: those of the first leader, then those that have shown equal bytes."""
     before = s.terms.pin.shown(s.change)
     if not before:
         return tuple(text for copy in copies if copy.flags.commit and (text := _text(s, copy)))
@@ -83,7 +84,9 @@ def _shown(s: Situation, copies: tuple[Copy, ...]) -> tuple[str, ...]:
 
 
 def _unshown(s: Situation, copy: Copy) -> Unshown | None:
-    """A copy that is there stays what it is; a new one is judged by what its worker says."""
+    """Returns the copy's entry in `unshown`, or None: a present copy keeps it, a new one gets it by its worker's
+    versions.
+    """
     if copy.flags.commit:
         return None
     before = next((one for one in s.change.copies if one.worker == copy.worker), None)
@@ -113,7 +116,7 @@ def _text(s: Situation, copy: Copy) -> str:
 
 
 def why(s: Situation, accepted: bool) -> str:
-    """Whose versions a record is about, and what was seen."""
+    """Returns the versions that a record is about, and the observation behind it."""
     if accepted:
         return "; ".join(_here(s))
     if (copy := newly_shown(s)) is not None and (one := s.change.unshown_of(copy)) is not None:
@@ -122,7 +125,7 @@ def why(s: Situation, accepted: bool) -> str:
 
 
 def unfinished(s: Situation) -> str:
-    """Progress of a new copy with other versions when its move was given up; empty of any other."""
+    """Returns the progress of a new copy with other versions whose move was given up; empty for any other copy."""
     if s.may_lead(s.arriving):
         return ""
     needed = plural(s.proofs.needed, "batch", "batches")
