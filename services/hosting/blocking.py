@@ -1,8 +1,8 @@
-"""Calls that block (transactions, DeleteRecords, restores) run beside the loop; their outcomes come back to it.
+"""Runs blocking calls (transactions, DeleteRecords, restores) beside the loop, and returns their outcomes to the loop.
 
-Source: PROTOCOL 5. Calls have lanes, since a call waits as long as Kafka does: while a broker is away, one unit's
-transaction or trim must not hold up those of units whose partitions have a leader. A call that hangs is given up: its
-thread is left to itself, and its lane continues (docs/decisions/0060).
+Source: PROTOCOL 5. Calls have lanes, because a call waits as long as Kafka does: while a broker is away, the
+transaction or trim of one unit must not delay those of units whose partitions have a leader. A call that hangs is given
+up: its thread is abandoned, and its lane continues (docs/decisions/0060).
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from holdfast.services.kernel.errors import Retriable, WorkerUnfit
 
 Call = Callable[[], Any]
 Done = Callable[[Any], None]
-"""Called in the loop with what the call returned, or the exception it raised."""
+"""A function that the loop calls with the result of a call, or with the exception that it raised."""
 
 QUEUE_LIMIT = 1_000
 MAX_THREADS = 32
 CLOSE_S = 5.0
 MOST_HUNG = 8
-"""With so many threads that hang the process ends: whatever it is, only a fresh one may be free of it."""
+"""Number of hanging threads at which the process ends, because only a new process is surely free of the cause."""
 LOOK_S = 0.25
 
 _call = threading.local()
 
 
 def further() -> None:
-    """Said within a call by one that may take minutes, such as a restore: it has come further, and does not hang."""
+    """Reports progress of the present call. A call that may take minutes, such as a restore, uses it so that it does
+    not count as hanging."""
     under_way: _Call | None = getattr(_call, "under_way", None)
     if under_way is not None:
         under_way.further_s = time.monotonic()
@@ -41,7 +42,15 @@ def further() -> None:
 
 @dataclass(slots=True)
 class _Call:
-    """further_s: when it last came further; inf before it begins. given_up: nobody waits for its outcome any more."""
+    """A call and its progress.
+
+    Attributes:
+        call: the function to call.
+        done: receives the outcome.
+        lane: lane of the call.
+        further_s: monotonic time of its last progress, in seconds; infinite before the call begins.
+        given_up: True if its outcome is no longer awaited.
+    """
 
     call: Call
     done: Done
@@ -51,23 +60,23 @@ class _Call:
 
 
 class Blocking(Protocol):
-    """Runs the calls of a lane in order, and those of different lanes side by side."""
+    """Runs the calls of a lane in order, and calls of different lanes in parallel."""
 
     def run(self, call: Call, done: Done, lane: str = "") -> None: ...
     def poll(self) -> bool:
-        """Hands the outcomes that are there to their `done`; True if there were any."""
+        """Passes the available outcomes to their `done`. True if there were any."""
         ...
 
     @property
     def under_way(self) -> bool:
-        """Outcomes are still to come."""
+        """True if an outcome is still awaited."""
         ...
 
     def close(self) -> None: ...
 
 
 class Inline:
-    """Runs a call at once; the outcome waits for the next poll. For memory logs, where nothing blocks."""
+    """Runs each call at once and delivers its outcome at the next poll. For memory logs, which never block."""
 
     def __init__(self) -> None:
         self._outcomes: deque[tuple[Done, Any]] = deque()
@@ -91,14 +100,16 @@ class Inline:
 
 
 class BlockingThreads:
-    """Runs calls in daemon threads, of which there are as many as lanes are busy, up to a limit.
+    """Runs calls in daemon threads: one for each busy lane, up to a limit.
 
-    `run` waits while QUEUE_LIMIT calls are under way. `run`, `poll` and `close` are for one thread. gave_up: called in
-    `poll` with what to say of a call that hangs.
+    `run` waits while QUEUE_LIMIT calls are under way. A single thread must call `run`, `poll` and `close`. `gave_up` is
+    called in `poll` with a text for each call that hangs.
 
     Args:
-        patience_s: a call that comes no further for so long is given up: its outcome is Retriable. Whatever it may
-            still do must be harmless: a transaction is fenced, an image is never opened, a trim was due anyway.
+        patience_s: time without progress, in seconds, after which a call is given up with the outcome Retriable. All
+            later effects of the call must be harmless: a transaction is fenced, an image is never opened, a trim was
+                due
+            anyway.
     """
 
     def __init__(self, name: str, limit: int = MAX_THREADS, patience_s: float = math.inf) -> None:
@@ -126,7 +137,8 @@ class BlockingThreads:
                 self._offer(lane)
 
     def poll(self) -> bool:
-        """Raises WorkerUnfit when too many calls hang."""
+        """Passes the available outcomes to their `done`. True if there were any. Raises WorkerUnfit when too many calls
+        hang."""
         if self._count:
             self._look(time.monotonic())
         some = bool(self._outcomes)
@@ -141,7 +153,7 @@ class BlockingThreads:
         return self._count > 0
 
     def close(self) -> None:
-        """Waits a little for the calls that have begun."""
+        """Waits up to CLOSE_S for the calls that have begun."""
         for _ in self._threads:
             self._ready.put(None)
         deadline = time.monotonic() + CLOSE_S
@@ -149,7 +161,8 @@ class BlockingThreads:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
 
     def _look(self, now_s: float) -> None:
-        """Gives up what hangs. Time in which nobody looked does not count: then the whole process stood still."""
+        """Gives up hanging calls. Time between two polls beyond LOOK_S does not count, because then the whole process
+        was stopped."""
         late_s, self._looked_s = now_s - self._looked_s, now_s
         with self._lock:
             begun = [calls[0] for calls in self._lanes.values() if calls[0].further_s < math.inf]
@@ -168,7 +181,7 @@ class BlockingThreads:
             raise WorkerUnfit(f"{self._hung} calls of {self._name} hang")
 
     def _offer(self, lane: str) -> None:
-        """To a thread that has nothing to do, or a new one; with the lock held."""
+        """Passes a lane to an idle thread or to a new one. The lock must be held."""
         self._ready.put(lane)
         if self._spare > 0:
             self._spare -= 1
@@ -176,7 +189,7 @@ class BlockingThreads:
             self._start()
 
     def _start(self) -> None:
-        """Another thread, unless there are enough, of which those that hang are none; with the lock held."""
+        """Starts another thread, unless the limit is reached; hanging threads do not count. The lock must be held."""
         if len(self._threads) - self._hung < self._limit:
             self._started += 1
             name = f"{self._name}-{self._started}"
@@ -185,7 +198,7 @@ class BlockingThreads:
             thread.start()
 
     def _over(self, lane: str) -> bool:
-        """The first call of a lane is over: whether the lane has another; with the lock held."""
+        """Removes the first call of a lane. True if the lane has another call. The lock must be held."""
         calls = self._lanes[lane]
         calls.popleft()
         if not calls:
@@ -193,7 +206,8 @@ class BlockingThreads:
         return bool(calls)
 
     def _give_up(self, one: _Call) -> None:
-        """With the lock held. Its thread no longer counts, so another may start for what waits."""
+        """Gives up a call. Its thread no longer counts, so another thread may start for waiting lanes. The lock must be
+        held."""
         one.given_up = True
         self._hung += 1
         if self._over(one.lane):

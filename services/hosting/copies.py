@@ -1,4 +1,4 @@
-"""The copies of one host, kept those that the decisions name.
+"""Keeps the copies of one host equal to the decisions.
 
 Source: PROTOCOL 5.
 """
@@ -15,7 +15,7 @@ from holdfast.services.hosting.decisions import Decisions, Named
 
 
 class Hosted(Protocol):
-    """A copy."""
+    """A copy of a unit on this host."""
 
     @property
     def epoch(self) -> int:
@@ -30,11 +30,11 @@ C = TypeVar("C", bound=Hosted)
 
 
 class Copies(Generic[C]):
-    """Follows the decisions.
+    """The copies of one host, placed and removed as the decisions name them.
 
     Args:
-        begin: a new copy of a unit of a plan; None: the plan has no such unit for this host.
-        skip: called for each job that has copies here with the records that a person has skipped.
+        begin: creates a copy of a unit of a plan; None if the plan has no such unit for this host.
+        skip: called with the skipped records of each job that has copies here.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Copies(Generic[C]):
         self._lines: dict[str, int] = {}
 
     def reconcile(self) -> None:
-        """Makes the copies here those that the decisions name."""
+        """Creates, places and removes copies so that the copies here are those that the decisions name."""
         named = self._decisions.named()
         for key in [key for key in self.here if key not in named]:
             self.here.pop(key).unplace()
@@ -58,7 +58,7 @@ class Copies(Generic[C]):
             self._place(key, one)
 
     def drop(self, generation: str) -> None:
-        """The copies of a job begin again."""
+        """Removes the copies of a job, so that they begin again."""
         for key in [key for key in self.here if split_unit_key(key)[1] == generation]:
             self.here.pop(key).unplace()
 
@@ -68,14 +68,14 @@ class Copies(Generic[C]):
         return list(dict.fromkeys(split_unit_key(key)[1] for key in self.here))
 
     def _place(self, key: str, named: Named) -> None:
-        """A copy of a unit that was rolled back since begins again, with nothing that it held."""
+        """Places a copy. A copy of a unit that was rolled back since then begins again without its state."""
         if key in self.here and self._lines.get(key, 0) < named.line:
             self.here.pop(key).unplace()
         self._lines[key] = named.line
         if key not in self.here:
             copy = self._begin(named.plan, named.unit)
             if copy is None:
-                return  # anybody may append anything
+                return  # any client may append to the topic, so a decision may name an unknown unit
             self.here[key] = copy
         if self.here[key].epoch < named.epoch:
             self.here[key].place(named.epoch, named.flags)

@@ -1,4 +1,4 @@
-"""Decisions for one incarnation: `jobs.plans` and `assignments`, read in offset order.
+"""Reads the decisions for one incarnation: `jobs.plans` and `assignments`, in offset order.
 
 Source: PROTOCOL 1, 5 and 8.
 """
@@ -23,12 +23,12 @@ from holdfast.services.log.late.jobs import read_jobs
 from holdfast.services.log.protocol import Chunk, Log
 
 Refuse = Callable[[Partition, int, object], None]
-"""Called with a record that cannot be read: where it lies, and why."""
+"""A function that is called with a record that cannot be decoded: partition, offset and error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A copy that is to be here."""
+    """A copy that an assignment places on this host."""
 
     plan: Plan
     unit: str
@@ -38,13 +38,12 @@ class Named:
 
 
 class Decisions:
-    """Copies that are to be here, as far as was read.
+    """The copies that the decisions place on this host, as far as they were read. The constructor raises Retriable.
 
-    positions: where a reader begins.
-    decided: offset of the last assignment that was read.
-    caught_up: each log was read to an end.
-
-    Raises Retriable.
+    Attributes:
+        positions: offsets at which a reader begins.
+        decided: offset of the last assignment that was read.
+        caught_up: True if each log was read to an end.
     """
 
     def __init__(self, identity: Identity, log: Log, topics: ClusterTopics, refuse: Refuse) -> None:
@@ -58,10 +57,10 @@ class Decisions:
         self._unread = set(self.positions)
 
     def read(self, chunk: Chunk) -> bool:
-        """Takes in records; true if anything changed. A record that cannot be read is refused and skipped.
+        """Applies records. True if they changed anything. A record that cannot be decoded is refused and skipped.
 
         Raises:
-            WorkerUnfit: the cluster writes in a format that this release does not read.
+            WorkerUnfit: the cluster writes in a format that this release cannot read.
         """
         if chunk.end is not None:
             self._unread.discard(chunk.partition)
@@ -85,20 +84,22 @@ class Decisions:
         return not self._unread
 
     def skipped(self, generation: str) -> Skipped:
-        """Records of a job's own topics that a person has skipped."""
+        """The records of a job's own topics that a person has skipped."""
         return self._admitted.skipped(generation)
 
     def plan(self, generation: str) -> Plan | None:
-        """The newest: a job that stood by may begin, or be given up."""
+        """The newest plan of a generation; None if unknown. A standby generation changes when it begins or is given
+        up.
+        """
         return self._admitted.plan(generation)
 
     def over(self, generation: str) -> bool:
-        """Its job has ended, as far as was read."""
+        """True if the generation's job has ended, as far as the decisions were read."""
         ended = self._admitted.ended(generation) is not None
         return ended or (self.caught_up and self._admitted.retired.has(generation))
 
     def named(self) -> dict[str, Named]:
-        """The copies that are to be here, by unit: their plans are known, and their jobs have not ended."""
+        """The copies that belong on this host, by unit. Their plans are known, and their jobs have not ended."""
         mine = (self._identity.worker, self._identity.incarnation)
         found: dict[str, Named] = {}
         for key, change in self.assigned.of_incarnation(*mine).items():

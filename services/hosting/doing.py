@@ -1,6 +1,6 @@
-"""Present work of a host's loop: written by the loop, read by threads beside it.
+"""The present work of a host's loop. The loop writes it, and threads beside the loop read it.
 
-Source: PROTOCOL 5. An attribute or two for each piece of work: nothing here costs a call to the system.
+Source: PROTOCOL 5. Each piece of work sets one or two attributes, so recording it costs no system call.
 """
 
 from __future__ import annotations
@@ -9,8 +9,13 @@ from holdfast.services.hosting.traces import Traces
 
 
 class Doing:
-    """turns: of the loop so far. unit: whose work the loop does, by key; empty: its own. traces: of this, for the
-    parent."""
+    """The present work of the loop.
+
+    Attributes:
+        turns: number of turns of the loop so far.
+        unit: key of the unit whose work the loop does; empty for the loop's own work.
+        traces: the same work, written for the parent process.
+    """
 
     def __init__(self, traces: Traces | None = None) -> None:
         self.traces = traces or Traces()
@@ -20,11 +25,11 @@ class Doing:
         self._warm: set[str] = set()
 
     def turned(self) -> None:
-        """A turn is over."""
+        """Counts a finished turn."""
         self.turns += 1
 
     def of(self, unit: str) -> Doing:
-        """To be opened at once, for as long as the loop does the work of a unit."""
+        """Sets the unit whose work the loop does until the end of a `with` block."""
         self._outer.append(self.unit)
         self.unit = unit
         return self
@@ -36,10 +41,10 @@ class Doing:
         self.unit = self._outer.pop()
 
     def warmed(self, unit: str) -> None:
-        """The unit has done a batch here: the next one loads nothing any more."""
+        """Marks the unit as warm: its first batch is done here, so the next one loads nothing."""
         self._warm.add(unit)
 
     @property
     def cold(self) -> bool:
-        """The unit at hand has not done a batch here yet."""
+        """True if the loop works for a unit that has not done a batch here yet."""
         return bool(self.unit) and self.unit not in self._warm

@@ -1,7 +1,7 @@
-"""End of a worker: at once, or after others have taken over its units.
+"""The end of a worker: at once, or after other workers have taken over its units.
 
-A worker that is asked to leave says so in its heartbeats; recovery then moves its units. It ends once it commits for
-none of them, or when its time is over: others notice its end and take over as after a crash.
+A worker that is asked to leave reports this in its heartbeats, and recovery moves its units. The worker ends when it
+leads no unit or when its time is over. In the second case other workers take over as after a crash.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class Leaving(Protocol):
 
 
 class Beating(Protocol):
-    """Sender of its heartbeats."""
+    """The sender of its heartbeats."""
 
     def send_now(self) -> None: ...
 
 
 class Ending:
-    """Told by signals, asked in every turn.
+    """Decides when a worker ends. Signals set it, and the loop checks it in every turn.
 
     Args:
-        leave_s: how long others may take; 0: it ends at once.
+        leave_s: time for others to take over, in seconds; 0 ends the worker at once.
     """
 
     def __init__(self, leave_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -41,7 +41,9 @@ class Ending:
         self._now = False
 
     def asked(self, number: int, frame: FrameType | None = None) -> None:
-        """A signal handler: SIGTERM asks to leave; asked again, or by SIGINT, it ends at once."""
+        """Handles a signal. The first SIGTERM asks the worker to leave; a second SIGTERM, or SIGINT, ends it at
+        once.
+        """
         if number != signal.SIGTERM or self._until_s is not None:
             self._now = True
         else:

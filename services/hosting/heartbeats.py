@@ -1,7 +1,6 @@
-"""Signs of life: a thread of its own with a producer of its own, so that a busy loop does not look like a dead worker;
-what the loop is at, so that one that hangs does.
+"""Sends heartbeats from a thread and producer of their own, so that a busy loop does not look like a dead worker.
 
-Source: PROTOCOL 5.
+A heartbeat also holds the present work of the loop, which reveals a loop that hangs. Source: PROTOCOL 5.
 """
 
 from __future__ import annotations
@@ -33,22 +32,26 @@ from holdfast.services.process.usage import cpu_seconds, resident_bytes
 FAREWELL_S = 0.5
 COSTS_MS = 1_000.0
 MOST_COSTS = 4
-"""A heartbeat carries the costs of so many copies at most, and those of one copy once in COSTS_MS: with 100 copies it
-is larger by a few kilobytes, and each copy has its turn every 2.5 s."""
+"""Most copies whose costs one heartbeat carries; each copy reports its costs at most once in COSTS_MS. With 100 copies
+a heartbeat is a few kilobytes larger, and each copy has its turn every 2.5 s."""
 
 
 CostsOf = Callable[[Collection[str]], tuple[Costs, ...]]
-"""Costs of the copies here of these units, from any thread."""
+"""A function, safe in any thread, that returns the costs of the copies here of these units."""
 
 
 class Reporting(Protocol):
-    """Host that heartbeats report on. refusals: of records. leaving: it was asked to stop."""
+    """The host that heartbeats report on.
+
+    Attributes:
+        leaving: True if the host was asked to stop.
+    """
 
     leaving: bool
 
     @property
     def decided(self) -> int:
-        """Offset of the last assignment that it has read."""
+        """The offset of the last assignment that the host has read."""
         ...
 
     @property
@@ -60,20 +63,25 @@ class Reporting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of a process. host: of its supervisor; address: machine and directory, the same after a restart."""
+    """The place of a process.
+
+    Attributes:
+        host: name of its supervisor.
+        address: machine and directory, unchanged by a restart.
+    """
 
     host: str = ""
     address: str = ""
 
 
 class Rotation:
-    """Whose costs the next heartbeat carries: those that were sent the longest time ago."""
+    """Selects the copies whose costs the next heartbeat carries: those with the oldest report."""
 
     def __init__(self) -> None:
         self._sent_ms: dict[str, float] = {}
 
     def due(self, units: Iterable[str], now_ms: float) -> list[str]:
-        """Units that are due among these, which are all that there are now."""
+        """The units that are due now. `units` holds all present units; other units are forgotten."""
         self._sent_ms = {unit: self._sent_ms.get(unit, -math.inf) for unit in units}
         waiting = sorted((at, unit) for unit, at in self._sent_ms.items() if now_ms - at >= COSTS_MS)
         due = [unit for _, unit in waiting[:MOST_COSTS]]
@@ -98,9 +106,13 @@ class HeartbeatThread:
         turn: Callable[[], Turn | None] = lambda: None,
         events: Partition | None = None,
     ) -> None:
-        """unsealed: what the log itself refuses, for want of the cluster's seal. costs: None: nothing is measured.
+        """Sets the sources of a heartbeat's content.
 
-        turn: of the loop, if it takes long. events: where it is published that the loop hangs; None: nowhere.
+        Args:
+            unsealed: counts of records that the log refuses because they lack the cluster's seal.
+            costs: costs of the copies; None if nothing is measured.
+            turn: the present turn of the loop, if it takes long.
+            events: partition for an event when the loop hangs; None to publish none.
         """
         self._turn, self._events, self._stuck = turn, events, False
         self._place, self._unsealed, self._costs = place, unsealed, costs
@@ -116,7 +128,7 @@ class HeartbeatThread:
         self._thread.start()
 
     def send_now(self) -> None:
-        """The next heartbeat does not wait for its time. May be called from a signal handler."""
+        """Sends the next heartbeat at once. A signal handler may call it."""
         self._now.set()
 
     def stop(self) -> None:
@@ -125,7 +137,7 @@ class HeartbeatThread:
         self._thread.join(timeout=2)
 
     def say_farewell(self) -> None:
-        """After `stop`: an exit notice of its own, for a process whose parent gives none. It may get lost."""
+        """Publishes an exit notice, after `stop`. For a process whose parent publishes none. The notice may be lost."""
         identity = self._host.identity
         notice = Exit(identity.worker, identity.incarnation, self._time_ms())
         self._appender.append(self._partition, encode(notice))
@@ -133,7 +145,8 @@ class HeartbeatThread:
             self._appender.flush(FAREWELL_S)
 
     def say_last(self, cause: str) -> None:
-        """Instead of `stop`, for a process that ends at once: publishes why. It may get lost."""
+        """Publishes the cause of the end of the process; replaces `stop` if the process ends at once. The event may be
+        lost."""
         self._stop.set()
         self._now.set()
         self._thread.join(timeout=FAREWELL_S)
@@ -154,7 +167,8 @@ class HeartbeatThread:
             self._now.clear()
 
     def _publish_stuck(self, beat: Heartbeat) -> None:
-        """Once for each turn that hangs: the loop, which publishes everything else, cannot."""
+        """Publishes an event once for each turn that hangs. The loop publishes all other events and cannot publish this
+        one."""
         if beat.stuck and not self._stuck and self._events is not None and beat.turn is not None:
             job, _, unit = split_unit_key(beat.turn.unit) if beat.turn.unit else ("", "", "")
             detail = f"the loop of {beat.worker} is {beat.turn}"

@@ -1,4 +1,4 @@
-"""Identity of a process that hosts copies."""
+"""The identity of a process that hosts copies."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from dataclasses import dataclass
 class Identity:
     """An incarnation of a worker or a Spark driver.
 
-    worker: its name, kept over restarts.
-    slots: units it takes before it counts as full.
-    standbys: that it takes at most; -1: as many as are given.
-    hosts: the units it takes; empty: those of workers.
+    Attributes:
+        worker: name of the process, kept over restarts.
+        incarnation: name of this life of the process.
+        zone: failure domain.
+        slots: number of units up to which the worker is not full.
+        hosts: kind of units that the process takes; empty for units of workers.
+        standbys: most standbys that the worker takes; -1 for no limit.
     """
 
     worker: str

@@ -1,6 +1,6 @@
-"""Number of records of the users' topics that wait for a job: asked of Kafka when somebody looks, and never otherwise.
+"""The number of records in the users' topics that wait for a job. Kafka is asked only when a metric is read.
 
-By offsets: records that compaction has removed, and the ends of transactions, count as records.
+The count is a difference of offsets: records removed by compaction and ends of transactions count as records.
 """
 
 from __future__ import annotations
@@ -32,9 +32,15 @@ AT_RISK = Metric(
 
 
 class Taken(NamedTuple):
-    """Progress of a unit in the topic of a source. positions: behind the last record processed, by partition.
+    """The progress of a unit in the topic of a source.
 
-    at_risk: records that retention may delete before a recovery reads them again; None: none does read them again.
+    Attributes:
+        unit: key of the unit.
+        source: the source.
+        topic: the topic of the user.
+        positions: offset behind the last record processed, by partition.
+        at_risk: number of records that retention may delete before a recovery reads them again; None if no recovery
+            would read them again.
     """
 
     unit: str
@@ -45,7 +51,8 @@ class Taken(NamedTuple):
 
 
 def of_lags(log: Log, taken: Callable[[], Sequence[Taken]]) -> Read:
-    """taken: by the copies here that lead. A topic of which Kafka does not tell the end in time is left out."""
+    """Returns a reader of lag metrics. `taken` returns the progress of the leaders here. A topic whose end Kafka does
+    not return in time is left out."""
     asking = Asking(lambda: list(_lags(log, taken())))
 
     def read() -> Iterable[Sample]:

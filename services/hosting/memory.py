@@ -1,6 +1,6 @@
-"""A process that fills its memory ends before the kernel's choice falls on any process of the machine.
+"""Ends a process that fills its memory, before the kernel ends any process of the machine.
 
-Source: PROTOCOL 5, docs/decisions/0062. Looked at ten times a second, by the watchdog: a batch may take gigabytes.
+Source: PROTOCOL 5, docs/decisions/0062. The watchdog checks it ten times a second, because a batch may take gigabytes.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections.abc import Callable
 from holdfast.services.process.usage import resident_bytes
 
 NEAR = 0.9
-"""Share of the limit at which the process ends. The rest is for a batch between two looks."""
+"""The share of the limit at which the process ends. The rest is room for a batch between two checks."""
 MIB = 1024 * 1024
 
 
 class Memory:
-    """Memory of one process.
+    """The memory of one process.
 
     Args:
-        limit_mb: resident memory that it may have; 0: no limit.
+        limit_mb: most resident memory, MiB; 0 for no limit.
 
-    grower: the unit at whose work it has grown most; empty if none is known.
+    Attributes:
+        grower: the unit during whose work the process has grown most; empty if unknown.
     """
 
     def __init__(self, limit_mb: int, read: Callable[[], int] = resident_bytes) -> None:
@@ -34,7 +35,8 @@ class Memory:
         return self._limit_mb > 0
 
     def look(self, unit: str) -> str:
-        """Why the process is to end now; empty: it is not. unit: whose work it does."""
+        """The reason why the process must end now; empty if it need not. `unit` is the unit whose work the process
+        does."""
         if not self._limit_mb:
             return ""
         now = self._read()

@@ -1,4 +1,4 @@
-"""Metrics of the copies that a process hosts: what their heartbeats say, at the time of the scrape.
+"""Metrics of the copies that a process hosts: the content of their heartbeats at the time of the scrape.
 
 Source: schemas/costs.py.
 """
@@ -107,7 +107,7 @@ OF_COPIES = (
 
 
 def of_copies(copies_here: Callable[[], tuple[CopyState, ...]], costs_of: CostsOf | None) -> Read:
-    """Reader of states and costs of the copies here; None: nothing is measured."""
+    """Returns a reader of states and costs of the copies here. `costs_of` is None if nothing is measured."""
 
     def read() -> Iterator[Sample]:
         copies = copies_here()

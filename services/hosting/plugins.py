@@ -10,17 +10,17 @@ VARIABLE = "HOLDFAST_PLUGINS"
 
 
 def modules_of(plugins: str) -> list[str]:
-    """plugins: names, comma separated."""
+    """The module names in a comma-separated list."""
     return [name.strip() for name in plugins.split(",") if name.strip()]
 
 
 def from_folder(modules: Sequence[str] | None) -> None:
-    """Modules of users are found in the folder in which the command was given, before all others.
+    """Adds the working directory to the front of sys.path, so that modules of users there are found first.
 
-    Without any, no file there takes the place of a library's module.
+    An empty list adds nothing, so that no file there can replace a library's module.
 
     Args:
-        modules: that their code may come from; None: any.
+        modules: modules that users' code may come from; None for any.
     """
     folder = os.getcwd()
     if (modules is None or modules) and folder not in sys.path:

@@ -1,4 +1,4 @@
-"""The process of a host, from its log to its farewell.
+"""The process of a host, from the opening of its log to its exit notice.
 
 Source: PROTOCOL 5.
 """
@@ -31,36 +31,36 @@ _log = get_logger()
 
 
 class Host(Reporting, Leaving, Protocol):
-    """A worker or a Spark driver. doing: what its loop is at."""
+    """A worker or a Spark driver. `doing` holds the present work of its loop."""
 
     doing: Doing
 
     @property
     def caught_up(self) -> bool:
-        """Everything that was decided before its start was read."""
+        """True if all decisions from before the start were read."""
         ...
 
     def stops(self, cause: str) -> None:
-        """Publishes why it can hold copies no longer."""
+        """Publishes the reason why the host can no longer hold copies."""
         ...
 
     def close(self) -> None:
-        """Leaves every copy as it is: a restart finds everything in the log."""
+        """Closes the host and leaves every copy as it is. A restart finds all state in the log."""
         ...
 
 
 def clock_ms() -> float:
-    """Monotonic, milliseconds."""
+    """The monotonic time in milliseconds."""
     return time.monotonic() * 1000
 
 
 def time_ms() -> int:
-    """Time of day, milliseconds."""
+    """The time of day in milliseconds since 1970."""
     return int(time.time() * 1000)
 
 
 def open_cluster(settings: HostSettings, name: str) -> tuple[Log, ClusterTopics]:
-    """The log of a host's process, and the cluster's topics, which are there."""
+    """Opens the log of a host's process and creates missing topics of the cluster. Returns both."""
     topics = ClusterTopics(settings.cluster)
     log = open_log(settings.kafka, settings.cluster, name, report=True)
     log.create(topics.specs())
@@ -78,10 +78,14 @@ def serve(
     costs: CostsOf | None = None,
     taken: Callable[[], Sequence[Taken]] = tuple,
 ) -> int:
-    """Turns the host until it is to end, or can hold copies no longer; the exit status of its process.
+    """Runs the host's loop until the host must end or can no longer hold copies. Returns the exit status of the
+    process.
 
-    Nothing needs saving: everything that counts is in the log. costs: of the copies here; None: nothing is measured.
-    taken: how far they are in the users' topics.
+    Nothing is saved at the end, because the log holds everything.
+
+    Args:
+        costs: costs of the copies here; None if nothing is measured.
+        taken: progress of the copies in the users' topics.
     """
     topics = ClusterTopics(settings.cluster)
 

@@ -14,7 +14,7 @@ _log = get_logger()
 
 
 class EventPublisher:
-    """Publishes events under the host's name; for the host's loop."""
+    """Publishes and logs events under the host's name. Only the host's loop may use it."""
 
     def __init__(self, identity: Identity, appender: Appender, topics: ClusterTopics) -> None:
         self._worker, self._appender, self._partition = identity.worker, appender, Partition(topics.events, 0)

@@ -15,7 +15,8 @@ from holdfast.services.process.metrics_settings import MetricsSettings
 
 
 def new_incarnation(former: str = "") -> str:
-    """Unique, and later ones sort later: behind the former one also when the clock was set back since."""
+    """A unique name of an incarnation that sorts after all earlier ones, and after `former` even if the clock was set
+    back."""
     after = former.partition("-")[0]
     time_ms = max(int(time.time() * 1000), int(after) + 1 if after.isdigit() else 0)
     return f"{time_ms:013d}-{secrets.token_hex(3)}"
@@ -63,5 +64,5 @@ class HostSettings(LogSettings, MetricsSettings):
 
     @property
     def allow(self) -> list[str]:
-        """The modules that plugins names."""
+        """The modules in `plugins`, as a list."""
         return modules_of(self.plugins)

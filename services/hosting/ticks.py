@@ -1,13 +1,13 @@
-"""Ticks: points in time at which every process of a cluster sends its heartbeat.
+"""Ticks: the times at which every process of a cluster sends its heartbeat.
 
-Heartbeats that arrive together are answered to recovery by one or two requests instead of one for each worker. Clocks
-of hosts that differ cost the requests alone.
+Heartbeats that arrive together reach recovery in one or two fetch answers instead of one for each worker. If the clocks
+of hosts differ, only this saving is lost.
 """
 
 from __future__ import annotations
 
 LEAST_SHARE = 0.1
-"""A tick that is nearer than this share of the interval is left out: a wait may end a little early."""
+"""A tick nearer than this share of the interval is skipped, because a wait may end a little early."""
 
 
 def until_tick(interval_s: float, now_s: float) -> float:

@@ -1,7 +1,8 @@
-"""Traces: what a process is at, in a page of memory that outlives it: its parent reads there what it died of.
+"""Traces of the present work of a process, in a memory page that outlives it. Its parent reads there the cause of its
+end.
 
-Source: PROTOCOL 5, docs/decisions/0061. The page is the lifeline's (services/node/machine/lifeline.py). A trace is
-written by one copy of bytes and no call to the system, so it costs about a microsecond, once for each batch of a unit.
+Source: PROTOCOL 5, docs/decisions/0061. The page belongs to the lifeline (services/node/machine/lifeline.py). Writing a
+trace is one copy of bytes without a system call, so it costs about a microsecond for each batch of a unit.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from typing import Any
 from holdfast.schemas.heartbeats import At
 
 SLOTS, SLOT_BYTES = 8, 384
-"""Slots of the trace: one for the loop, the others for calls beside it."""
+"""Slots of the page: one for the loop, the others for calls beside the loop."""
 BYTES = SLOTS * SLOT_BYTES
 OFFSET = 1_024
-"""In the page, behind the mutex."""
+"""Offset of the traces in the page, behind the mutex."""
 
 
 class Traces:
-    """Traces of this process. memory: BYTES of it; None: nobody reads them, and none are left."""
+    """The traces of this process. `memory` has BYTES bytes; None if no parent reads traces, and then none are
+    written.
+    """
 
     def __init__(self, memory: memoryview | None = None) -> None:
         self._memory = memory
@@ -29,13 +32,14 @@ class Traces:
         self._free = list(range(1, SLOTS))
 
     def runs(self, unit: str, batch: int, what: str = "") -> Traces:
-        """The loop does a batch of a unit, or other work for it; to be closed when it does no unit's work any more."""
+        """Writes that the loop does a batch of a unit, or other work for it. Close the context when the loop does no
+        unit's work."""
         if self._memory is not None:
             self._write(0, f"{unit} {batch} {what}".encode())
         return self
 
     def blame(self, unit: str, what: str) -> None:
-        """For a thread that ends the process now: of what. No other trace is left."""
+        """Replaces all traces by one for the unit that caused the end. For a thread that ends the process next."""
         memory, self._memory = self._memory, None
         if memory is not None and unit:
             for slot in range(SLOTS):
@@ -51,7 +55,7 @@ class Traces:
             self._memory[0] = 0
 
     def beside(self, unit: str, what: str, call: Callable[[], Any]) -> Callable[[], Any]:
-        """The call, to be made in any thread, with a trace of a unit's work for as long as it lasts."""
+        """Returns the call with a trace of the unit's work while it runs, for use in any thread."""
 
         def traced() -> Any:
             with self._slot(f"{unit} 0 {what}".encode()):
@@ -61,7 +65,9 @@ class Traces:
 
     @contextmanager
     def _slot(self, trace: bytes) -> Iterator[None]:
-        """With more calls at once than slots the last ones leave none."""
+        """Writes a trace into a free slot for as long as the context is open. Without a free slot nothing is
+        written.
+        """
         with self._lock:
             slot = self._free.pop() if self._free else None
         if self._memory is None or slot is None:
@@ -83,7 +89,7 @@ class Traces:
 
 
 def read(memory: memoryview) -> tuple[At, ...]:
-    """Work of the process when it ended; a trace that it was writing just then is left out."""
+    """The work of the process when it ended. A trace that was only partly written is left out."""
     found = []
     for slot in range(SLOTS):
         trace = bytes(memory[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]).partition(b"\0")[0]

@@ -1,9 +1,8 @@
-"""Finds out that a host's loop hangs, in user code or in a call that never returns, or that its memory is nearly full,
-and ends the process then.
+"""Ends a process whose loop hangs, in user code or in a call that never returns, or whose memory is nearly full.
 
-Source: PROTOCOL 5, docs/decisions/0060. Heartbeats come from a thread of their own, so without this a worker whose loop
-hangs looks alive for ever. Only time in which this thread itself ran counts: where the whole process was stopped, its
-loop did not hang.
+Source: PROTOCOL 5, docs/decisions/0060. Heartbeats come from a thread of their own, so without the watchdog a worker
+with a hanging loop would look alive for ever. Only time in which the watchdog's thread itself ran counts: if the whole
+process was stopped, its loop did not hang.
 """
 
 from __future__ import annotations
@@ -22,32 +21,33 @@ from holdfast.services.hosting.giving_back import GivingBack
 from holdfast.services.hosting.memory import Memory
 
 LOOK_S, SELDOM_S = 0.1, 0.25
-"""Time between two looks: a batch may fill the memory fast, where that has a limit."""
+"""Seconds between two checks, with and without a memory limit. A batch may fill the memory fast."""
 LONG_MS = 1_000.0
-"""Shorter turns are nobody's business."""
+"""Turns shorter than this are not reported, in milliseconds."""
 COLD = 6
-"""So many times longer a turn may last while a copy is loaded or restored, or does its first batch: the first batch of
-a cold process takes seconds, and what user code loads with it may take more."""
+"""Factor of the patience while a copy is loaded or restored, or does its first batch. The first batch of a cold process
+takes seconds, and user code may load more with it."""
 ENDS = 2
-"""The process ends after so many times its patience: until then a standby leads that gives the place back."""
+"""Multiple of the patience after which the process ends. Until then, a standby that leads switches back if the loop
+turns again."""
 ALL_HELD_S = 60.0
-"""A call that hangs and lets no other thread run, this one included, ends the process after so long, or the longest
-patience if that is more: then a timer of C's does it."""
+"""Seconds after which a call that blocks all other threads ends the process, through a timer in C; the longest patience
+applies if it is larger."""
 HUNG_STATUS = 70
-"""EX_SOFTWARE of sysexits.h."""
+"""Exit status of a process that hangs: EX_SOFTWARE of sysexits.h."""
 
 COLD_STATES = frozenset({"new", "deploying", "restoring"})
 
 
 class Watchdog:
-    """Watchdog of one loop.
+    """The watchdog of one loop.
 
     Args:
-        patience_s: a longer turn of a warm copy counts as silence.
-        states: of the copies here.
-        memory: of the process; it ends where that nears its limit.
-        giving_back: of what is free in it.
-        end: called with the cause once the loop has hung for too long; must not return.
+        patience_s: seconds after which a turn of a warm copy counts as silence.
+        states: states of the copies here.
+        memory: memory of the process, which ends near its limit.
+        giving_back: returns free memory to the machine.
+        end: called with the cause when the loop has hung for too long; must not return.
     """
 
     def __init__(
@@ -72,13 +72,14 @@ class Watchdog:
 
     @property
     def turn(self) -> Turn | None:
-        """The turn that lasts long; None: the loop turns."""
+        """The present turn if it lasts at least LONG_MS; otherwise None."""
         if self._age_ms < LONG_MS:
             return None
         return Turn(int(self._age_ms), int(self._patient_ms), self._doing.unit)
 
     def look(self) -> None:
-        """From time to time. The longest patience that was due in a turn counts: its copies may be loaded since."""
+        """Checks the memory and the loop. The longest patience that applied during a turn counts, because its copies
+        may have been loaded since."""
         if cause := self._memory.look(self._doing.unit):
             self._doing.traces.blame(self._memory.grower, "filling memory with")
             self._end(cause)
@@ -114,7 +115,8 @@ class Watchdog:
 
 
 def end_process(cause: str) -> None:
-    """Says why and where every thread stands, and ends: nothing that would have to be saved is in a process."""
+    """Prints the cause and the stack of every thread, and ends the process at once. The process holds nothing that must
+    be saved."""
     with suppress(Exception):
         print(f"the process ends: {cause}; every thread stood here:", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=sys.stderr, all_threads=True)

@@ -32,12 +32,12 @@ def directly_behind(spec: JobSpec, producer: str) -> bool:
 
 
 def rows_name(operator: str, given: str) -> str:
-    """Name of an input whose rows a sink task writes. given: the input's name in the job file."""
+    """The name of an input whose rows a sink task writes. `given` is the input's name in the job file."""
     return operator if given == SPARK_INPUT else f"{operator}-{given}"
 
 
 def problems(spec: JobSpec) -> Iterator[Problem]:
-    """Problems of Spark operators with the names of a job, with their inputs, and with the times of these."""
+    """Problems of Spark operators: names, inputs, and event times of the inputs."""
     yield from _name_problems(spec)
     for name, one in operators(spec).items():
         yield from _input_problems(spec, name, one)
@@ -45,7 +45,7 @@ def problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _name_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Names that a Spark operator takes for itself."""
+    """Problems of names that the plan needs for a Spark operator and that the job uses already."""
     holders: dict[str, str] = {}
     for name, one in operators(spec).items():
         rows = [rows_name(name, given) for given in one.named_inputs]
@@ -60,7 +60,7 @@ def _name_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _input_problems(spec: JobSpec, name: str, one: Spark) -> Iterator[Problem]:
-    """Inputs that are the same, and parameters that have the name of an input."""
+    """Problems of inputs that read the same records, and of parameters with the name of an input."""
     read: dict[str, str] = {}
     for given, producer in one.named_inputs.items():
         source = spec.sources.get(producer)
@@ -73,7 +73,7 @@ def _input_problems(spec: JobSpec, name: str, one: Spark) -> Iterator[Problem]:
 
 
 def _time_problems(spec: JobSpec, name: str, one: Spark) -> Iterator[Problem]:
-    """Spark takes the event time from a column."""
+    """Problems of computed event times: Spark takes the event time from a column only."""
     for producer in one.inputs:
         source = spec.sources.get(producer)
         if source is not None and computed(source.event_time, source.types):
@@ -82,8 +82,9 @@ def _time_problems(spec: JobSpec, name: str, one: Spark) -> Iterator[Problem]:
 
 
 def event_time(spec: JobSpec, graph: Graph, streams: Mapping[str, Stream], given: str) -> dict[str, Any]:
-    """The column of an operator's input that says when it happened, as far as the job says so: event_time,
-    unit_of_time, lateness_s and idle_after_s of a SparkInput. given: its producer."""
+    """The event time of an operator's input: the values of event_time, unit_of_time, lateness_s and idle_after_s of a
+    SparkInput. `given` is the producer of the input. The name of the column is empty if the job does not determine it.
+    """
     if (source := spec.sources.get(given)) is not None:
         unit = source.unit or "" if source.format == "json" else ""
         return {

@@ -1,4 +1,5 @@
-"""Spark's installation: pyspark and pandas are the extra `spark` of the package; other jobs do without."""
+"""Checks whether Spark is installed. pyspark and pandas are the extra `spark` of the package; other jobs do not need
+them."""
 
 from __future__ import annotations
 
@@ -10,6 +11,6 @@ WHERE = f"{COMMAND}, on every host of the cluster and where commands are typed"
 
 
 def missing() -> str:
-    """Packages that are missing here, for people; empty if Spark is installed. Imports nothing."""
+    """A text with the packages that are missing here; empty if Spark is installed. Imports neither of them."""
     absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     return f"Spark is not installed here: there is no {' and no '.join(absent)}" if absent else ""

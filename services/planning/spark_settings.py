@@ -1,8 +1,8 @@
-"""Settings of Spark that a job may give one of its operators: how its query runs.
+"""Settings of Spark that a job may set for its Spark operators.
 
-Source: PROTOCOL 12. An operator has a session of its own on its driver, which gets them. What a JVM or all sessions of
-a driver share is set for the driver, by a HOLDFAST_SPARK_* variable. What would change which rows are in a micro-batch,
-how records become rows, or how state is kept, is holdfast's to set.
+Source: PROTOCOL 12. Each operator has a session of its own on its driver, and the settings apply to that session. A
+HOLDFAST_SPARK_* variable sets settings that a JVM or all sessions of a driver share. holdfast itself sets all settings
+that affect the rows of a micro-batch, the decoding of records, or the storage of state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALLOWED: Mapping[str, tuple[int, int] | None] = {
     f"{_ROCKS}.writeBufferSizeMB": (1, 65_536),
     f"{_ROCKS}.compactOnCommit": None,
 }
-"""The least and the largest integer by setting; None: true or false."""
+"""Allowed settings, with the least and the largest integer; None stands for true or false."""
 OF_DRIVER = {
     "spark.driver.memory": "HOLDFAST_SPARK_MEMORY",
     "spark.executor.memory": "HOLDFAST_SPARK_EXECUTOR_MEMORY",
@@ -35,7 +35,7 @@ OF_DRIVER = {
     "spark.master": "HOLDFAST_SPARK_MASTER",
     "spark.sql.streaming.minBatchesToRetain": "HOLDFAST_SPARK_KEEP_BATCHES",
 }
-"""Variables of the driver in place of settings that all its jobs share."""
+"""Variables of the driver, by the setting of Spark that they replace. All jobs of a driver share such a setting."""
 
 
 def problems(spec: JobSpec) -> Iterator[Problem]:
@@ -47,7 +47,7 @@ def problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _wrong(setting: str, value: object) -> tuple[str, str] | None:
-    """The problem of a setting with this value, and a hint; None: it is allowed."""
+    """The message and hint for a setting with this value; None if the value is allowed."""
     if variable := OF_DRIVER.get(setting):
         return "is shared by all jobs of a driver", f"set {variable} for the driver"
     if setting not in ALLOWED:
@@ -63,5 +63,5 @@ def _wrong(setting: str, value: object) -> tuple[str, str] | None:
 
 
 def texts(conf: Mapping[str, object]) -> dict[str, str]:
-    """The settings as Spark takes them."""
+    """The settings as the texts that Spark expects."""
     return {setting: str(value).lower() for setting, value in conf.items()}

@@ -1,6 +1,6 @@
-"""Sources that are tables: what can be one, and what may read it.
+"""Checks sources that are tables: their keys and their readers.
 
-Source: JOBS "A job file". A table is no stream: what counts is the newest row of each key, which only a join looks up.
+Source: JOBS "A job file". Only the newest row of each key of a table is valid, and only a join looks it up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
 
 
 def keys(operator: OperatorSpec, spec: JobSpec) -> dict[int, tuple[str, ...]]:
-    """The key columns of an operator's inputs that are tables, by slot; none of a key that is at fault itself."""
+    """The key columns of an operator's inputs that are tables, by slot; empty columns if the key itself is faulty."""
     read = {slot: spec.sources.get(producer) for slot, producer in enumerate(operator.inputs)}
     return {
         slot: tuple(source.table) if set(source.table) <= source.types.keys() else ()
@@ -60,7 +60,7 @@ def _key_problems(path: str, source: Source, key: list[str]) -> Iterator[Problem
 
 
 def _is_key(source: Source, what: str, count: int) -> bool:
-    """True if metadata can be one of so many key columns."""
+    """True if this metadata can be one of `count` key columns."""
     return (what == "key" and count == 1) or (what.startswith(KEY) and source.key_format is not None)
 
 
@@ -77,7 +77,8 @@ def _reader_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
 
 
 def _time_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
-    """Operators that wait for time to pass, behind a join of two tables: nobody knows how late a change may come."""
+    """Problems of operators that wait for time to pass, behind a join of two tables. A table sets no limit on how late
+    a change may come."""
     untimed: dict[str, str] = {}
     for name in graph.order:
         operator = spec.operators.get(name)

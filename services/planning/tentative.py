@@ -1,4 +1,4 @@
-"""Queries with `results: tentative`: which can have tentative rows, and why others run as final.
+"""Selects the queries with `results: tentative` that can have tentative rows, and explains why others run as final.
 
 Source: JOBS "queries", PROTOCOL 11, decision 0170.
 """
@@ -14,12 +14,12 @@ from holdfast.services.planning.graph import sink_name
 
 
 def having(checked: Checked, units: Sequence[UnitPlan]) -> frozenset[str]:
-    """The queries that have tentative rows."""
+    """Names of the queries that publish tentative rows."""
     return frozenset(query for query in _asked(checked) if not _refused(checked, query, units))
 
 
 def warnings(checked: Checked, units: Sequence[UnitPlan]) -> Iterator[str]:
-    """The queries that ask for tentative rows and have none."""
+    """Warnings about queries that ask for tentative rows and cannot have them."""
     for query in _asked(checked):
         if why := _refused(checked, query, units):
             yield f"queries.{query}.results: there are no tentative rows, it runs as final: {why}"
@@ -30,7 +30,7 @@ def _asked(checked: Checked) -> list[str]:
 
 
 def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
-    """Why the query has no tentative rows; empty: it has some."""
+    """The reason why the query cannot have tentative rows; empty if it can."""
     spec, rows = checked.spec, checked.streams[sink_name(query)]
     above, sink = checked.graph.upstream(sink_name(query)), spec.queries[query].sink
     hosted = next((name for name in above if checked.kind(name) == "spark"), "")

@@ -1,4 +1,5 @@
-"""The units of a job: a group of fused operators, once for each index, with its fault-tolerance scheme.
+"""The units of a job: each group of fused operators becomes one unit for each task index, with a fault-tolerance
+scheme.
 
 Source: PROTOCOL 1, 8 and 9, JOBS "fault_tolerance".
 """
@@ -19,7 +20,7 @@ from holdfast.services.planning.graph import sink_name
 
 
 def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequence[str]]) -> Iterator[UnitPlan]:
-    """Units, one a group and index; their order numbers the checkpoint partitions."""
+    """Plans of the units, one for each group and index. Their order numbers the checkpoint partitions."""
     names = [(group, index) for group in groups for index in range(tasks[group[0]])]
     for partition, (group, index) in enumerate(names):
         name = task_name(group[0], index)
@@ -38,13 +39,14 @@ def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequ
 
 
 def is_planned(spec: JobSpec, by_default: bool) -> bool:
-    """The replication budget decides about a unit. by_default: the file names no scheme for it."""
+    """True if the replication budget decides about a unit. `by_default` is True if the file names no scheme for the
+    unit."""
     settings = spec.fault_tolerance
     return settings.replication_budget is not None and by_default and settings.default.scheme != "adaptive"
 
 
 def _wanted(spec: JobSpec, unit: str, group: Sequence[str]) -> list[str]:
-    """Schemes that the file wants for a unit; the unit's own name counts before those of its operators."""
+    """Schemes that the file names for a unit. A scheme for the unit itself precedes the schemes of its operators."""
     settings = spec.fault_tolerance.units
     if unit in settings and unit not in _operators(spec):
         return [settings[unit].scheme]
@@ -53,7 +55,7 @@ def _wanted(spec: JobSpec, unit: str, group: Sequence[str]) -> list[str]:
 
 
 def scheme_of(checked: Checked, operator: str) -> str:
-    """The scheme that the file wants for a Spark operator's driver."""
+    """The scheme that the file names for the driver of a Spark operator, or the default."""
     by_operator = {resolve(name, checked.spec): one.scheme for name, one in checked.spec.fault_tolerance.units.items()}
     return available.scheme(by_operator.get(operator, checked.spec.fault_tolerance.default.scheme))
 
@@ -69,18 +71,18 @@ def _operators(spec: JobSpec) -> set[str]:
 
 
 def _delivers(checked: Checked, operator: str) -> bool:
-    """True if it writes sink rows, or may write dead letters."""
+    """True if the operator writes sink rows or may write dead letters."""
     return catalogue.KINDS[checked.kind(operator)].delivers(checked.params.get(operator, {}))
 
 
 def gap_warnings(plan: Plan) -> Iterator[str]:
-    """Units that replay although the job wants gap recovery."""
+    """Warnings about units that replay although the job asks for gap recovery."""
     for unit, why in replaying_units(plan).items():
         yield f"fault_tolerance.precision: unit {unit} recovers exactly, and not with a gap: {why}"
 
 
 def scheme_problems(spec: JobSpec, made: Sequence[UnitPlan]) -> Iterator[Problem]:
-    """Settings for units that are not, and units of which two things are asked."""
+    """Problems of schemes for unknown units, and of units with two schemes."""
     names = {unit.name for unit in made}
     for name in spec.fault_tolerance.units:
         if name not in names and resolve(name, spec) not in _operators(spec):

@@ -1,4 +1,4 @@
-"""The user's own topics: what a job reads and writes must be there, and never be the same.
+"""Checks the user's own topics: topics that a job reads and writes must exist, and must differ.
 
 Source: JOBS "create missing topics only with --create-topics", PROTOCOL 3 and 9.
 """
@@ -15,20 +15,19 @@ from holdfast.services.planning.graph import Graph
 
 
 def source_topic(spec: JobSpec, name: str) -> str:
-    """The topic of a source; in a local run a source that has a file only gets one of its own name."""
+    """The topic of a source. In a local run, a source with only a file gets a topic of its own name."""
     return spec.sources[name].topic or f"source.{name}"
 
 
 def sink_topic(spec: JobSpec, query: str) -> str:
-    """The topic of a query; empty where its rows go to files. In a local run a query without sink gets one of its own
-    name.
-    """
+    """The topic of a query; empty if its rows are written to files. In a local run, a query without a sink gets a topic
+    of its own name."""
     sink = spec.queries[query].sink
     return sink.topic if sink is not None else f"query.{query}"
 
 
 def named(spec: JobSpec) -> set[str]:
-    """Every topic of the user that a job names."""
+    """Names of all topics of the user in the job."""
     read = {source.topic for source in spec.sources.values() if source.topic}
     read |= {one for source in spec.sources.values() for one in source.topics or () if "*" not in one}
     sinks = [query.sink for query in spec.queries.values() if query.sink is not None]
@@ -36,7 +35,7 @@ def named(spec: JobSpec) -> set[str]:
 
 
 def conflicts(spec: JobSpec, prefix: str) -> Iterator[Problem]:
-    """A job that reads what it writes, or writes where others do."""
+    """Problems of topics that the job both reads and writes, or that another query or the cluster writes."""
     read = {source_topic(spec, name): name for name in spec.sources}
     written: dict[str, str] = {}
     for name, query in spec.queries.items():
@@ -54,7 +53,8 @@ def conflicts(spec: JobSpec, prefix: str) -> Iterator[Problem]:
 
 
 def _starts(spec: JobSpec) -> Iterator[Problem]:
-    """Two sources may share a topic, but a plan has one first offset a partition."""
+    """Problems of two sources that read one topic from different starts. A plan has one first offset for each
+    partition."""
     first: dict[str, str] = {}
     for name, source in spec.sources.items():
         other = first.setdefault(source_topic(spec, name), name)
@@ -64,7 +64,9 @@ def _starts(spec: JobSpec) -> Iterator[Problem]:
 
 
 def absences(spec: JobSpec, graph: Graph, topics: Mapping[str, int]) -> Iterator[Problem]:
-    """Things that a cluster lacks and the job needs, with the command that mends it."""
+    """Problems of topics and partitions that the job needs and the cluster lacks, with the command that creates
+    them.
+    """
     for name, source in spec.sources.items():
         if name not in graph.needed:
             continue
@@ -94,7 +96,7 @@ def _hint(topic: str, topics: Mapping[str, int], create: str) -> str:
 
 
 def partition_warnings(spec: JobSpec, topics: Mapping[str, int]) -> Iterator[str]:
-    """A topic that is there keeps its partitions."""
+    """Warnings about sinks whose topic exists with another number of partitions, which stays."""
     for name, query in spec.queries.items():
         sink = query.sink
         if sink is not None and sink.topic and sink.partitions not in (None, topics.get(sink.topic)):

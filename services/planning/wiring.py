@@ -17,7 +17,7 @@ from holdfast.services.planning.checking import Checked
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An edge before it is known which edges stay inside a unit."""
+    """An edge of the plan, before the plan decides which edges stay inside a unit."""
 
     producer: str
     consumer: str
@@ -31,7 +31,7 @@ class Link:
 
 
 def links(checked: Checked, tasks: Mapping[str, int]) -> list[Link]:
-    """Links for every input slot of the plan, in topological order of the consumers."""
+    """The links of every input slot of the plan, in topological order of the consumers."""
     return [
         Link(slot.producer, name, index, *_route(checked, tasks, slot.producer, name, index))
         for name in checked.graph.order
@@ -62,17 +62,15 @@ def _route(
 
 
 def _key(checked: Checked, consumer: str, slot: int = 0) -> tuple[str, ...]:
-    """Columns of an input whose equal values must meet in one task; empty: any row may go anywhere."""
+    """Columns of an input whose equal values must reach the same task; empty if any task may get any row."""
     return catalogue.KINDS[checked.kind(consumer)].key_of(checked.params.get(consumer, {}), slot)
 
 
 def edges(
     found: Iterable[Link], tasks: Mapping[str, int], inside: Collection[Link], topics: JobTopics
 ) -> tuple[Edge, ...]:
-    """Gives every link that leaves its unit a data topic, shared by consumers that read the same way.
-
-    inside: the one-to-one links whose ends share a unit.
-    """
+    """Returns the edges of the plan. Each link that leaves its unit gets a data topic; consumers that read in the same
+    way share it. `inside` holds the one-to-one links whose ends share a unit."""
     numbers: dict[str, dict[tuple[str, tuple[str, ...], int], int]] = {}
     made = []
     for link in found:
@@ -86,7 +84,7 @@ def edges(
 
 
 def frames_per_batch(made: Iterable[Edge], tasks: Mapping[str, int]) -> int:
-    """Every writer sends one frame a batch to each of its targets in each data topic."""
+    """The number of frames that all writers send for one batch: one for each target in each data topic."""
     written = {edge.topic: edge for edge in made if edge.topic is not None}
     return sum(
         len(targets(edge.routing, writer, tasks[edge.consumer]))

@@ -1,4 +1,4 @@
-"""Words for a wrong value of a job file: a message and a hint for each of pydantic's error types.
+"""Turns each of pydantic's error types into a message and a hint for a job file.
 
 Source: JOBS "each with its path and a hint".
 """
@@ -21,11 +21,11 @@ from holdfast.services.kernel.suggestions import did_you_mean, suggest
 from holdfast.services.planning.foreign_words import operator_for, setting_for
 
 Words = tuple[str, str]
-"""Message and hint."""
+"""A message and a hint."""
 
 
 def words(error: ErrorDetails, root: type[JobPart] = JobSpec) -> Words:
-    """The words for one of pydantic's errors. root: the model at which its location begins."""
+    """The message and hint for one of pydantic's errors. `root` is the model at which the error's location begins."""
     if error["type"] in _OF_SETTINGS:
         return _OF_SETTINGS[error["type"]](error, root)
     return _MESSAGES.get(error["type"], _as_it_is)(error)
@@ -67,7 +67,7 @@ _INPUTS = {
     "AsOfJoin": "a join reads its left and its right",
     "Union": "a union reads what it lists",
 }
-"""Operators that say elsewhere what they read."""
+"""Hints for operators that have another setting for their inputs."""
 _CONDITIONS = ("where", "having", "filter", "condition", "if", "when")
 
 
@@ -194,7 +194,7 @@ def found(value: Any) -> str:
 
 
 def _owner(loc: Sequence[int | str], root: type[JobPart]) -> type[JobPart] | None:
-    """The model of the mapping at `loc` below `root`."""
+    """The model of the mapping at `loc` below `root`; None if no model describes it."""
     at: Any = root
     for step in loc:
         at = _step(_plain(at), step)
@@ -216,7 +216,7 @@ _FIELDS: dict[str, type[JobPart]] = {"renamed": Renamed, "metadata": Metadata}
 
 
 def _plain(at: Any) -> Any:
-    """Without Annotated and without `| None`."""
+    """The annotation without Annotated and without `| None`."""
     if get_origin(at) is Annotated:
         return _plain(get_args(at)[0])
     if get_origin(at) in (Union, UnionType):

@@ -1,4 +1,4 @@
-"""Calls in the text of an expression: aggregates, and the beginnings and ends of windows."""
+"""Finds calls in the text of an expression: aggregates, and starts and ends of windows."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _BOUND = re.compile(rf"(?i)\b(?:{'|'.join(SHAPES)})_(START|END)\s*\(")
 
 
 class Span(NamedTuple):
-    """A part of a text."""
+    """The begin and the end of a part of a text."""
 
     begin: int
     end: int
 
 
 def aggregates(text: str) -> list[Span]:
-    """The outermost calls of aggregates."""
+    """Spans of the outermost calls of aggregates."""
     return [Span(one.start, one.stop) for one in aggregate_texts.calls(text)]
 
 
 def with_bounds(text: str) -> str:
-    """The text with columns in place of TUMBLE_START(...) and its kin."""
+    """The text with columns in place of TUMBLE_START(...) and similar calls."""
     while match := _BOUND.search(brackets.blanked(text)):
         end = brackets.closing(brackets.blanked(text), match.end())
         text = text[: match.start()] + (START if match[1].upper() == "START" else END) + text[end:]
@@ -39,7 +39,7 @@ def with_bounds(text: str) -> str:
 
 
 def parsed(text: str) -> exp.Expr | None:
-    """The tree of an expression's text; None: it cannot be read."""
+    """The syntax tree of an expression's text; None if it has a syntax error."""
     try:
         (found,) = statements(f"SELECT {text}")
         first: exp.Expr = found.expressions[0]
@@ -49,7 +49,7 @@ def parsed(text: str) -> exp.Expr | None:
 
 
 def names_in(text: str) -> Iterator[str]:
-    """First words of the columns in an expression's text."""
+    """The first name of each column in an expression's text."""
     found = parsed(text)
     for column in found.find_all(exp.Column) if found is not None else ():
         if isinstance(column.this, exp.Identifier):
@@ -57,7 +57,7 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def replaced(text: str, part: str, by: str) -> str:
-    """The text with an expression in place of another one, but not inside of quotes."""
+    """The text with each occurrence of an expression replaced by another one, except inside quotes."""
     blank = brackets.blanked(text)
     found = re.finditer(rf"(?<![\w\"']){re.escape(part)}(?![\w\"'])", text)
     for match in reversed([*found]):

@@ -1,4 +1,4 @@
-"""Chain: the operators that a query becomes, each described as it is made, and the place that each comes from."""
+"""The operators that replace a query, each described when it is added, with its place in the query."""
 
 from __future__ import annotations
 
@@ -22,11 +22,17 @@ Describe = Callable[[str, Mapping[str, Any], Sequence[Stream]], Stream]
 
 
 class Chain:
-    """Operators by name. places: where a part of one, such as `x-where.filter`, stands in the query.
+    """The operators that replace one query.
+
+    Attributes:
+        operators: settings of each operator, by name.
+        places: position in the query's text, by path of a part such as `x-where.filter`.
 
     Args:
-        name: of the query's operator. taken: names that others have. lineage: it gets each operator.
-        parallelism: of each operator that may have several tasks; None: as many as its inputs have.
+        name: name of the query's operator.
+        taken: names that are not free.
+        lineage: facts about columns; each new operator is added to it.
+        parallelism: number of tasks of each operator that may have several; None for the number of its inputs.
     """
 
     def __init__(self, name: str, taken: Collection[str], lineage: Lineage, parallelism: int | None) -> None:
@@ -44,11 +50,14 @@ class Chain:
         places: Mapping[str, int] | None = None,
         scopes: Mapping[str, Names] | None = None,
     ) -> Relation:
-        """The stream of a new operator.
+        """Adds an operator and returns its stream.
 
         Args:
-            role: word that names it. at: where it stands in the query. places: of its settings. scopes: names of the
-            new columns; None: their own.
+            role: word in the name of the operator.
+            raw: settings of the operator.
+            at: position in the query's text.
+            places: positions of single settings.
+            scopes: names of the new columns; None for the columns' own names.
 
         Raises:
             QueryRefused: with every mistake of the operator.
@@ -76,7 +85,7 @@ class Chain:
         return Relation(name, stream, self.lineage.of(name), scopes or {"": named(stream.fields)})
 
     def rename(self, name: str) -> None:
-        """Gives an operator the name of the query's."""
+        """Gives the operator the name of the query's operator."""
         if name == self._name:
             return
         self.operators = {
@@ -96,7 +105,7 @@ class Chain:
 
 
 def _renamed(raw: Any, old: str, new: str) -> Any:
-    """Inputs under the new name; no other setting holds the name of an operator."""
+    """The settings of an operator with a new name for an input. Only settings for inputs hold names of operators."""
     changed = dict(raw)
     for key in ("input", "left", "right"):
         if changed.get(key) == old:
@@ -114,6 +123,7 @@ def _faults(problems: Sequence[Problem], at: int, places: Mapping[str, int]) -> 
 
 
 def _message(problem: Problem) -> str:
-    """A mistake of an expression names it; that of a setting needs the setting's name."""
+    """The message of a problem. The setting's name is added unless the problem is in an expression, whose message names
+    the expression."""
     word = problem.path.partition(".")[0].partition("[")[0]
     return problem.message if word in ("filter", "select", "aggregate") else f"{problem.path}: {problem.message}"

@@ -1,4 +1,4 @@
-"""Conditions of a join: columns that are equal, the distance of event times, and what is left."""
+"""Splits the conditions of a join: equal columns, the distance of event times, and all other conditions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ LEFT, RIGHT = 0, 1
 
 
 class Equal(NamedTuple):
-    """Expressions of the two sides that are equal. at: the condition."""
+    """Expressions of the two sides that must be equal.
+
+    Attributes:
+        left, right: the expressions.
+        at: the condition in the query.
+    """
 
     left: exp.Expr
     right: exp.Expr
@@ -25,8 +30,13 @@ class Equal(NamedTuple):
 
 @dataclass(slots=True)
 class Conditions:
-    """Conditions of a join. least, most: microseconds by which a right row is later than its left row. later: the left
-    row is not earlier than the right one, as in an as-of join. rest: conditions on one side, or on both.
+    """The conditions of a join.
+
+    Attributes:
+        equal: expressions that must be equal.
+        least, most: limits of the time from the left row to its right row, microseconds.
+        rest: conditions on one side, or on both sides.
+        timed: conditions on event times.
     """
 
     equal: list[Equal] = field(default_factory=list)
@@ -37,14 +47,16 @@ class Conditions:
 
 
 class Point(NamedTuple):
-    """A time: microseconds later than the row of a side."""
+    """A time, as a distance in microseconds after the event time of a side's row."""
 
     side: int
     us: int
 
 
 def sides_of(statement: Statement, node: exp.Expr, sides: tuple[Relation, Relation]) -> set[int]:
-    """Sides whose columns an expression has; a column that only part of a name says is of none."""
+    """The sides whose columns an expression reads. A column name that matches no column of a side counts for no
+    side.
+    """
     return {side for one in columns(node) if (side := side_of(statement, one, sides)) is not None}
 
 
@@ -62,7 +74,7 @@ def side_of(statement: Statement, column: exp.Column, sides: tuple[Relation, Rel
 
 
 def read(statement: Statement, given: list[exp.Expr], sides: tuple[Relation, Relation]) -> Conditions:
-    """Conditions of a join that are joined by AND."""
+    """The conditions of a join, from expressions that are all required."""
     found = Conditions()
     for one in given:
         timed = _timed(statement, one, sides, found)
@@ -87,7 +99,8 @@ def _equal(statement: Statement, one: exp.EQ, sides: tuple[Relation, Relation], 
 
 
 def _timed(statement: Statement, one: exp.Expr, sides: tuple[Relation, Relation], found: Conditions) -> bool:
-    """Notes what a comparison of times says of the distance of rows; True: it says nothing else."""
+    """Narrows the distance of event times by a comparison of times. True if the condition is fully covered by that
+    distance."""
     if isinstance(one, exp.Between):
         parts = [
             exp.GTE(this=one.this, expression=one.args["low"]),
@@ -132,7 +145,7 @@ def _point(statement: Statement, node: exp.Expr, sides: tuple[Relation, Relation
 
 
 def _named_side(statement: Statement, node: exp.Column, sides: tuple[Relation, Relation]) -> int | None:
-    """The side of a column, or of ROWTIME with an alias before it."""
+    """The side of a column, or of ROWTIME after an alias; None if no side has it."""
     words = [part.name for part in node.parts]
     if len(words) == 2 and words[1].upper() == ROWTIME:
         return next((side for side, one in enumerate(sides) if words[0] in one.scopes), None)
@@ -140,7 +153,7 @@ def _named_side(statement: Statement, node: exp.Column, sides: tuple[Relation, R
 
 
 def _note(one: exp.Expr, first: Point, second: Point, found: Conditions) -> None:
-    """Narrows the range: `first` is compared with `second`."""
+    """Narrows the distance of event times by a comparison of `first` with `second`."""
     strict = int(isinstance(one, exp.GT | exp.LT))
     equal = isinstance(one, exp.EQ)
     if first.side == LEFT:  # right = left + x, where left.us + left <=> right.us + right

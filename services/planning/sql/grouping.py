@@ -1,4 +1,4 @@
-"""GROUP BY of a query: an aggregate by key and window, before it what the key computes, behind it what is computed."""
+"""GROUP BY of a query, as an aggregate by key and window, with a select before it for a computed key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ Rewrite = Callable[[exp.Expr], str]
 
 
 class Key(NamedTuple):
-    """A column of the key. text: what it is computed from; name: of the column."""
+    """A column of the key.
+
+    Attributes:
+        node: its expression in the query.
+        text: the text from which it is computed.
+        name: name of the column.
+    """
 
     node: exp.Expr
     text: str
@@ -30,7 +36,7 @@ class Key(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """The rows of an aggregate, and what makes expressions of the query expressions of these."""
+    """The rows of an aggregate, with a function that rewrites expressions of the query for these rows."""
 
     relation: Relation
     rewrite: Rewrite
@@ -47,12 +53,12 @@ def has_aggregate(planner: Planner, node: exp.Expr) -> bool:
 
 
 def grouped(planner: Planner, select: exp.Select, relation: Relation, items: Sequence[Item]) -> Grouped:
-    """The aggregate of a SELECT, with every aggregate that its parts compute."""
+    """Adds the aggregate of a SELECT, with every aggregate call in its parts."""
     return _Group(planner, select, relation, items).made()
 
 
 class _Group:
-    """An aggregate on its way to an operator."""
+    """An aggregate under construction."""
 
     def __init__(self, planner: Planner, select: exp.Select, relation: Relation, items: Sequence[Item]) -> None:
         self._planner, self._statement, self._select = planner, planner.statement, select
@@ -99,7 +105,7 @@ class _Group:
         return Grouped(found, self.rewritten)
 
     def _counted(self, key: Sequence[str]) -> dict[str, str]:
-        """An aggregate has a value at least."""
+        """An aggregate for a SELECT without one. The operator needs at least one."""
         return {"occurrences" if "occurrences" not in key else "number_of_rows": "count()"}
 
     # -- the key ------------------------------------------------------------------------------------------------------
@@ -128,7 +134,7 @@ class _Group:
         return not calls.aggregates(text) and calls.with_bounds(text) == text and not isinstance(node, exp.Literal)
 
     def _meant(self, node: exp.Expr) -> exp.Expr:
-        """A number or a name may stand for what SELECT has."""
+        """The expression that a part of GROUP BY refers to. A number or a name may refer to an item of SELECT."""
         if isinstance(node, exp.Literal) and not node.is_string:
             place = int(node.name) - 1 if node.name.isdecimal() else -1
             chosen = self._items[place].node if 0 <= place < len(self._items) else None
@@ -160,7 +166,7 @@ class _Group:
         return found
 
     def _before(self, windowed: bool) -> Relation:
-        """The input, with what the key computes."""
+        """The input of the aggregate, with columns for the computed parts of the key."""
         facts = self._relation.facts
         keys = list[Key]()
         for one in self._keys:
@@ -180,7 +186,8 @@ class _Group:
     # -- aggregates ---------------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
-        """Notes every aggregate: under its own name where SELECT has it as it is, else under one that is made."""
+        """Collects every aggregate. An aggregate that is an item of SELECT has the item's name; every other one gets a
+        new name."""
         taken = {one.name for one in self._keys}
         nodes = [(one.name, one.node) for one in self._items if one.node is not None]
         order = self._select.args.get("order")
@@ -213,7 +220,7 @@ class _Group:
     # -- behind the aggregate -----------------------------------------------------------------------------------------
 
     def rewritten(self, node: exp.Expr) -> str:
-        """An expression of the query as one of the aggregate's rows."""
+        """The text of an expression of the query, rewritten for the aggregate's rows."""
         text = written(self._statement, node, self._relation)
         names = {call: name for name, call in self._aggregates.items()}
         found = calls.aggregates(text)

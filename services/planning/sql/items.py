@@ -1,4 +1,4 @@
-"""Items of a SELECT: each column that it gives, with the stars written out."""
+"""The items of a SELECT: each of its columns, with stars expanded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from holdfast.services.planning.sql.statement import Statement
 
 
 class Item(NamedTuple):
-    """A column. node: its expression; None: the column `source` of the input as it is."""
+    """A column of a SELECT.
+
+    Attributes:
+        name: name of the column.
+        node: its expression; None for the column `source` of the input unchanged.
+        source: the column of the input.
+        at: position in the query's text.
+    """
 
     name: str
     node: exp.Expr | None
@@ -25,7 +32,7 @@ def items_of(statement: Statement, select: exp.Select, relation: Relation) -> li
     """The columns of a SELECT.
 
     Raises:
-        QueryRefused: a column has no name, or two have one.
+        QueryRefused: a column has no name, or two columns have the same name.
     """
     found = [one for node in select.expressions for one in _items(statement, node, relation)]
     seen = set[str]()
@@ -69,7 +76,8 @@ def _starred(statement: Statement, node: exp.Expr, star: exp.Star, relation: Rel
 
 
 def _all(relation: Relation) -> dict[str, str | Gone]:
-    """All columns: of one input by the names of the query, of a join by their own."""
+    """All columns of the input, by name: with one input by the names in the query, after a join by the names of the
+    stream."""
     if len(relation.scopes) == 1:
         return dict(next(iter(relation.scopes.values())))
     return {name: name for name in relation.fields}

@@ -1,4 +1,4 @@
-"""Joins of a query: of two streams within a time, of a stream or a table with a table, as of a time, with a list."""
+"""The joins of a query: of two streams within a time, with a table, as of a time, and with the items of a list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Sides = tuple[Relation, Relation]
 
 
 def joined(planner: Planner, left: Relation, join: exp.Join, waiting: list[exp.Expr]) -> Relation:
-    """The rows of a join. waiting: conditions of WHERE, of which a join without ON takes those on both sides."""
+    """Adds a join and returns its rows. `waiting` holds the conditions of WHERE; a join takes those on both sides out
+    of it."""
     statement = planner.statement
     if isinstance(join.this, exp.Unnest):
         return _unnested(planner, left, join)
@@ -46,7 +47,9 @@ def joined(planner: Planner, left: Relation, join: exp.Join, waiting: list[exp.E
 
 
 def _as_of(planner: Planner, join: exp.Join) -> exp.Expr | None:
-    """The time of FOR SYSTEM_TIME AS OF, which makes the join one as of that time; None: there is none."""
+    """The time of FOR SYSTEM_TIME AS OF, which turns the join into an as-of join; None if the join has no such
+    clause.
+    """
     version = join.this.args.get("version") if isinstance(join.this, exp.Table) else None
     if version is None:
         return None
@@ -65,7 +68,7 @@ def _as_of(planner: Planner, join: exp.Join) -> exp.Expr | None:
 
 
 class _Join:
-    """A join on its way to an operator."""
+    """A join under construction."""
 
     def __init__(self, planner: Planner, join: exp.Join, sides: Sides, using: list[str], found: Conditions) -> None:
         self._planner, self._statement, self._join = planner, planner.statement, join
@@ -109,7 +112,8 @@ class _Join:
             raise self._refused(message, "such as ON o.id = p.order_id, with the time for which rows wait")
 
     def _narrow(self) -> None:
-        """Filters a side by a condition on it alone, where the join drops what is not met; else leaves it in `rest`."""
+        """Filters a side by conditions on this side alone where the join drops rows that fail them. Conditions of an
+        inner join that remain stay in `rest`; other joins refuse them."""
         rest, sides = list[exp.Expr](), list(self._sides)
         narrowed = {"left": (RIGHT,), "right": (LEFT,), "semi": (RIGHT,), "anti": (RIGHT,)}.get(self._kind, ())
         for one in self._found.rest:
@@ -128,7 +132,7 @@ class _Join:
     # -- columns that are equal ---------------------------------------------------------------------------------------
 
     def _pairs(self) -> list[tuple[str, str]]:
-        """Equal columns of both sides. What is computed becomes a column first."""
+        """Pairs of columns that must be equal. A computed expression becomes a column first."""
         pairs = [self._used(name) for name in self._using]
         computed: tuple[list[tuple[str, exp.Expr]], list[tuple[str, exp.Expr]]] = ([], [])
         for number, equal in enumerate(self._found.equal, start=1):
@@ -142,7 +146,7 @@ class _Join:
         return pairs
 
     def _again(self, equal: Equal) -> None:
-        """A column is compared a second time."""
+        """Keeps a comparison whose column is compared already as a filter; refused unless the join is an inner join."""
         if self._kind != "inner":
             raise self._statement.refused(equal.at, "names a column a second time", "name each column of a side once")
         self._found.rest.append(equal.at)
@@ -225,7 +229,7 @@ class _Join:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def _names(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Names]:
-        """Columns of both sides by the names that the query has for them."""
+        """Columns of both sides, by alias and by name in the query."""
         left, right = self._sides
         if self._kind in ("semi", "anti"):
             return dict(left.scopes)
@@ -265,7 +269,7 @@ def _seconds(us: int) -> float | int:
 
 
 def _unnested(planner: Planner, left: Relation, join: exp.Join) -> Relation:
-    """A row for each item of a list."""
+    """Adds an operator that makes a row for each item of a list."""
     statement, unnest = planner.statement, join.this
     given = unnest.expressions
     if len(given) != 1 or join.side not in ("", "LEFT"):

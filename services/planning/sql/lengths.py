@@ -1,4 +1,4 @@
-"""Lengths of time in a query: INTERVAL '1 minute', INTERVAL '1' MINUTE, or the text '1 minute'."""
+"""Reads lengths of time in a query: INTERVAL '1 minute', INTERVAL '1' MINUTE, or the text '1 minute'."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MICROSECONDS = {
 
 
 class Length(NamedTuple):
-    """A length in months, whose days are not said, and in microseconds."""
+    """A length of time as months, which have no fixed number of days, and microseconds."""
 
     months: int
     us: int
@@ -41,7 +41,7 @@ class Length(NamedTuple):
 
 
 def length(node: exp.Expr) -> Length | None:
-    """None: it is no length of time."""
+    """The length of time that an expression means; None if it is not a length of time."""
     if isinstance(node, exp.Paren):
         return length(node.this)
     if isinstance(node, exp.Neg):

@@ -1,6 +1,7 @@
-"""Lineage: which columns of an operator are its rows' event time, or the bounds of a window, and which only grow.
+"""Derives facts about the columns of an operator: event time of the rows, bounds of a window, values that only grow.
 
-A job file says no time at windows and joins: they take that of the rows. A query names a column, which must be it.
+Windows and joins of a job file always use the event time of the rows. A query names a column for it, and that column
+must be the event time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from holdfast.services.kernel.operators.join_range import range_of
 from holdfast.services.kernel.operators.windows import BOUNDS, END, START
 
 ROWTIME = "ROWTIME"
-"""Stands for the event time of a row where no column is it."""
+"""Name for the event time of a row whose stream has no column for it."""
 _RISING = re.compile(r"\s*(?:count|max|count_distinct)\s*\(", re.IGNORECASE)
 _FALLING = re.compile(r"\s*min\s*\(", re.IGNORECASE)
 
@@ -39,9 +40,13 @@ _FALLING = re.compile(r"\s*min\s*\(", re.IGNORECASE)
 class Facts:
     """Facts about the columns of a stream.
 
-    times: microseconds by which a column is later than its row. window: shape of the windows, of which `bounds` are
-    columns, as window_start or window_end. rising, falling: columns whose newer values are never less, or never more.
-    single: there is one row, which comes again with other values.
+    Attributes:
+        times: distance of a column's time after the event time of its row, by column, microseconds.
+        window: shape of the windows; None if rows are not of windows.
+        bounds: columns with a bound of the window, as window_start or window_end.
+        rising: columns whose newer values are never less.
+        falling: columns whose newer values are never more.
+        single: True if the stream has one row, which is sent again with other values.
     """
 
     times: Mapping[str, int] = field(default_factory=dict)
@@ -53,7 +58,7 @@ class Facts:
 
 
 class Lineage:
-    """Facts of the sources and operators of a job, with those that a query has become so far."""
+    """Facts about the sources and operators of a job, and about the operators that have replaced queries so far."""
 
     def __init__(self, sources: Mapping[str, Source], operators: Mapping[str, OperatorSpec]) -> None:
         self._sources, self.operators = sources, dict(operators)
@@ -61,7 +66,7 @@ class Lineage:
 
     def of(self, name: str) -> Facts:
         if name not in self._found:
-            self._found[name] = Facts()  # of one that reads itself nothing is known
+            self._found[name] = Facts()  # an operator on a cycle has no facts
             self._found[name] = self._of(name)
         return self._found[name]
 
@@ -134,7 +139,8 @@ def _aggregated(operator: Aggregate, inputs: list[Facts]) -> Facts:
 
 
 def of_windows(window: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The window in which all rows of a window of the input meet; True: it is the same window, with the same bounds."""
+    """The window that collects all rows of one window of the input. True if its bounds equal those of the input's
+    window."""
     if window["calendar"] is not None:
         return {key: window[key] for key in ("calendar", "zone", "offset_s") if window[key]}, True
     size_s, step_s = window["size_s"], window["step_s"] or window["slide_s"]
@@ -147,7 +153,7 @@ def of_windows(window: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def _is_one(text: str) -> bool:
-    """True if the text is a call and nothing behind it but a filter."""
+    """True if the text is a single call, with at most a filter behind it."""
     from holdfast.services.kernel.expressions import brackets
 
     blank = brackets.blanked(text)
@@ -156,7 +162,8 @@ def _is_one(text: str) -> bool:
 
 
 def _joined(operator: Join, inputs: list[Facts]) -> Facts:
-    """The left side's time, where a right row is never later; the right side's columns have other names."""
+    """Facts of a join: those of the left side if no right row is later than its left row, otherwise none. Columns of
+    the right side have other names."""
     sides = operator.join
     left = replace(inputs[0], rising=frozenset(), falling=frozenset())
     found = range_of(sides.model_dump(mode="json"))
@@ -189,4 +196,4 @@ _KINDS: dict[type[OperatorSpec], Callable[[Any, list[Facts]], Facts]] = {
     AsOfJoin: _as_of,
     Union: _united,
 }
-"""Facts of an operator by those of its inputs."""
+"""Functions that derive the facts of an operator from the facts of its inputs."""

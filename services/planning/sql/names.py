@@ -1,4 +1,4 @@
-"""Names of the operators that a query becomes."""
+"""Names of the operators that replace a query."""
 
 MOST_LETTERS = 48
-"""So much of the name of the query's operator is kept in them."""
+"""Most characters of the name of the query's operator in these names."""

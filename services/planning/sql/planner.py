@@ -1,4 +1,4 @@
-"""Planner: from the tree of a query to operators, part by part: FROM, WHERE, GROUP BY, ROW_NUMBER, SELECT, UNION."""
+"""Plans the syntax tree of a query as operators, part by part: FROM, WHERE, GROUP BY, ROW_NUMBER, SELECT, UNION."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_THERE = {
     "connect": ("CONNECT BY", "leave it out"),
     "match": ("MATCH_RECOGNIZE", "a Python operator can find patterns"),
 }
-"""Parts of a SELECT that no operator does, and what to write instead."""
+"""Parts of a SELECT that no operator can do, with a replacement for each."""
 
 
 _SIFTED = ("where", "group", "having", "qualify", "distinct")
@@ -39,7 +39,7 @@ _TABLE = frozenset(("this", "db", "catalog", "alias"))
 
 
 class Planner:
-    """Makes operators of one query.
+    """Makes the operators of one query.
 
     Args:
         base: sources and operators of the job by name, as relations.
@@ -65,7 +65,7 @@ class Planner:
     # -- queries ------------------------------------------------------------------------------------------------------
 
     def query(self, node: exp.Expr, waiting: list[exp.Expr]) -> Relation:
-        """The stream of a SELECT or a UNION. waiting: conditions on its rows; a bound of ROW_NUMBER is taken out."""
+        """The stream of a SELECT or a UNION. `waiting`: conditions on its rows; a bound of ROW_NUMBER is removed."""
         if (with_ := node.args.get("with_")) is not None:
             self._define(with_)
         if isinstance(node, exp.Subquery):
@@ -122,7 +122,7 @@ class Planner:
         )
 
     def _as_first(self, names: Sequence[str], one: Relation, at: int) -> Relation:
-        """The columns under the names of the first SELECT, by their order."""
+        """The columns under the names of the first SELECT, matched by position."""
         own = {name: str(column) for name, column in one.scopes[""].items()}
         if len(own) != len(names):
             message = f"has {plural(len(names), 'column')} in the first SELECT and {len(own)} here"
@@ -214,7 +214,7 @@ class Planner:
         return self._modified(self._distinct(select, relation), select)
 
     def _check_parts(self, node: exp.Expr, known: frozenset[str]) -> None:
-        """Refuses a part that no operator does: none is passed over."""
+        """Refuses every part that no operator can do, so that no part is silently ignored."""
         for part, value in node.args.items():
             if value and part not in known:
                 word, hint = _NOT_THERE.get(part, (part.strip("_").upper(), "leave it out"))
@@ -232,7 +232,7 @@ class Planner:
     def filtered(
         self, relation: Relation, given: Sequence[exp.Expr], role: str, rewrite: Callable[[exp.Expr], str] | None = None
     ) -> Relation:
-        """The rows for which all conditions hold."""
+        """The rows that satisfy all conditions."""
         if not given:
             return relation
         rewrite = rewrite or _written(self.statement, relation)
@@ -253,7 +253,7 @@ class Planner:
         return Relation(made.producer, made.stream, made.facts, relation.scopes, shared=relation.shared)
 
     def _check_settled(self, relation: Relation, node: exp.Expr, text: str) -> None:
-        """Rows replace each other, so a row for which a condition no longer holds would stay: it must hold for good."""
+        """Refuses a condition that may become false for a row, because the row would then stay."""
         used = set(calls.names_in(text))
         if used <= set(relation.stream.row_key):
             return
@@ -272,7 +272,7 @@ class Planner:
     def _ranked(
         self, select: exp.Select, relation: Relation, rewrite: Rewrite, chosen: list[Item], outer: list[exp.Expr]
     ) -> tuple[Relation, list[exp.Expr]]:
-        """The rows up to a rank, which QUALIFY says, or WHERE of the query around; and what else QUALIFY says."""
+        """The rows up to a rank, bounded by QUALIFY or the enclosing WHERE; and the other conditions of QUALIFY."""
         item, rest = ranking.item_of(chosen), list(conjuncts(_condition(select, "qualify")))
         conditions = rest if rest else outer
         for one in conditions:

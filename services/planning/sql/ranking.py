@@ -1,4 +1,4 @@
-"""ROW_NUMBER() with a bound, ORDER BY with LIMIT, and DISTINCT: the largest rows, and the first of equal ones."""
+"""Ranks rows: ROW_NUMBER() with a bound, ORDER BY with LIMIT, and DISTINCT, which keeps the first of equal rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 def row_number(node: exp.Expr | None) -> exp.Window | None:
-    """The window of ROW_NUMBER() OVER (...), if the expression is that."""
+    """The expression if it is ROW_NUMBER() OVER (...), otherwise None."""
     return node if isinstance(node, exp.Window) and isinstance(node.this, exp.RowNumber) else None
 
 
 def bound_of(condition: exp.Expr, name: str | None) -> tuple[exp.Expr, int] | None:
-    """The expression that `<= k`, `< k` or `= 1` bounds, and k. name: of the column that it may be; None: any."""
+    """The expression bounded by `<= k`, `< k` or `= 1`, and k; None if the condition is no such bound. `name` restricts
+    it to a column of this name."""
     flipped = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.EQ: exp.EQ}
     kind, left, right = type(condition), condition.args.get("this"), condition.args.get("expression")
     if isinstance(left, exp.Literal) and kind in flipped:
@@ -38,7 +39,7 @@ def bound_of(condition: exp.Expr, name: str | None) -> tuple[exp.Expr, int] | No
 
 
 def ranked(planner: Planner, relation: Relation, rewrite: Rewrite, window: exp.Window, k: int) -> Relation:
-    """The rows of a rank up to k, with a column `rank`."""
+    """The rows with a rank up to k, with a column `rank`."""
     statement, at = planner.statement, planner.statement.at(window)
     order = window.args.get("order")
     if order is None:
@@ -107,7 +108,8 @@ def _top(
 def _as_columns(
     planner: Planner, relation: Relation, texts: Sequence[str], nodes: Sequence[exp.Expr], at: int
 ) -> tuple[Relation, list[str]]:
-    """Expressions as columns: those that are none are computed before."""
+    """The relation with each expression as a column, and the names of these columns. A select computes expressions that
+    are not columns."""
     found, items, places = list[str](), list[str](), dict[str, int]()
     for text, node in zip(texts, nodes, strict=True):
         column = text.strip('"')
@@ -125,7 +127,7 @@ def _as_columns(
 
 
 def distinct(planner: Planner, relation: Relation, at: int) -> Relation:
-    """Each row that is new, once: the first of those that are equal."""
+    """The rows without duplicates: the first row of equal ones."""
     if relation.changing or relation.stream.changes:
         message = f"rows of {relation.producer} replace each other, and DISTINCT takes each as one more"
         raise planner.statement.refused(at, message, "leave DISTINCT out: rows of one key are one row")
@@ -140,5 +142,5 @@ def distinct(planner: Planner, relation: Relation, at: int) -> Relation:
 
 
 def item_of(items: Sequence[Item]) -> Item | None:
-    """The item that is ROW_NUMBER() OVER (...)."""
+    """The item that is ROW_NUMBER() OVER (...); None if there is none."""
     return next((one for one in items if row_number(one.node) is not None), None)

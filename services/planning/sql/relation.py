@@ -1,4 +1,4 @@
-"""Relation: what a part of a query reads, and the columns by the names that the query has for them."""
+"""A relation: a stream that a part of a query reads, with its columns by the names in the query."""
 
 from __future__ import annotations
 
@@ -18,22 +18,32 @@ from holdfast.services.planning.sql.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A column that a join does not keep as the query means it. hint: what to write instead."""
+    """A column that a join does not keep in the query's meaning.
+
+    Attributes:
+        message: why the column is missing.
+        hint: a replacement.
+    """
 
     message: str
     hint: str
 
 
 Names = Mapping[str, str | Gone]
-"""Column of the stream by the name in a query."""
+"""Columns of the stream, by name in the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A stream that is read.
+    """A stream that a query reads.
 
-    producer: source or operator. scopes: names by the alias that stands before them. shared: columns of both sides of
-    a join that are one. key: of a table.
+    Attributes:
+        producer: source or operator.
+        stream: the columns.
+        facts: facts about the columns.
+        scopes: names of columns, by the alias before them.
+        shared: columns that both sides of a join have in common.
+        key: key columns of a table; None if the stream is no table.
     """
 
     producer: str
@@ -49,7 +59,7 @@ class Relation:
 
     @property
     def changing(self) -> bool:
-        """True if a row may come again with other values."""
+        """True if a row may be sent again with other values."""
         replaced = bool(self.stream.row_key) or self.facts.single
         return replaced and not self.stream.once and not self.stream.windowed
 
@@ -59,23 +69,28 @@ class Relation:
 
 
 def named(fields: Mapping[str, str]) -> Names:
-    """Each column under its own name."""
+    """Each column, under its own name."""
     return {name: name for name in fields if name != DELETED}
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A column of a relation. parts: so many words of the query name it; others behind them name parts of it."""
+    """A column of a relation.
+
+    Attributes:
+        column: name of the column in the stream.
+        parts: number of words in the query that name the column; further words name parts of its value.
+    """
 
     column: str
     parts: int
 
 
 def look_up(statement: Statement, column: exp.Column, relation: Relation) -> Found | None:
-    """The column that is meant; None: no column of this name is there.
+    """The column that a name in the query refers to; None if no column has the name.
 
     Raises:
-        QueryRefused: two are meant, or one that is not kept.
+        QueryRefused: the name fits two columns, or a column that a join did not keep.
     """
     words = [part.name for part in column.parts]
     if len(words) > 1 and words[0] in relation.scopes:
@@ -104,17 +119,17 @@ def _kept(statement: Statement, column: exp.Column, name: str | Gone) -> str:
 
 
 def columns(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns of an expression; `t.*` is none."""
+    """The columns of an expression, without stars such as `t.*`."""
     for one in node.find_all(exp.Column):
         if isinstance(one.this, exp.Identifier):
             yield one
 
 
 def written(statement: Statement, node: exp.Expr, relation: Relation) -> str:
-    """The text of an expression, with each column under the name that the stream has for it.
+    """The text of an expression, with the stream's name for each column.
 
     Raises:
-        QueryRefused: a column is not clear, or a query stands inside of the expression.
+        QueryRefused: a column is ambiguous, or the expression contains a query.
     """
     for inner in node.find_all(exp.Query, exp.Exists):
         message = "a query inside of an expression is not there"
@@ -139,5 +154,5 @@ def written(statement: Statement, node: exp.Expr, relation: Relation) -> str:
 
 
 def quoted(name: str, *, bare: bool = False) -> str:
-    """A column as an expression has it. bare: it is the whole of the expression."""
+    """The name of a column as written in an expression. `bare` is True if the column is the whole expression."""
     return name if bare and is_bare(name) else f'"{name}"'

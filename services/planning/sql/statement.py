@@ -1,4 +1,4 @@
-"""The text of a query, its tree, and what is refused of it, each with its line and column."""
+"""A query's text and syntax tree, and its mistakes with line and column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from holdfast.services.kernel.suggestions import did_you_mean
 
 
 class Fault(NamedTuple):
-    """A mistake. at: where it is in the text."""
+    """A mistake in a query.
+
+    Attributes:
+        at: position in the text, in characters.
+        message: the mistake.
+        hint: a correction.
+    """
 
     at: int
     message: str
@@ -23,7 +29,7 @@ class Fault(NamedTuple):
 
 
 class QueryRefused(Exception):
-    """A query that does not become operators."""
+    """A query that cannot become operators."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
@@ -31,10 +37,10 @@ class QueryRefused(Exception):
 
 
 class Statement:
-    """A query that was parsed. text: without comments.
+    """A parsed query; its `text` has no comments.
 
     Raises:
-        QueryRefused: it cannot be parsed, or is no query.
+        QueryRefused: the text has a syntax error, or is not a query.
     """
 
     def __init__(self, text: str) -> None:
@@ -61,14 +67,15 @@ class Statement:
         return self.text[begin:end]
 
     def span(self, node: exp.Expr) -> tuple[int, int]:
-        """Begin and end of an expression's text; that of a column alone is not noted."""
+        """Begin and end of an expression's text. The parser notes the span of most expressions; otherwise the span
+        covers the names in the expression."""
         if SPAN in node.meta:
             return int(node.meta[SPAN][0]), int(node.meta[SPAN][1])
         ends = [int(one.meta["end"]) + 1 for one in node.walk() if "end" in one.meta]
         return self.at(node), max(ends, default=self.at(node))
 
     def at(self, node: exp.Expr | None) -> int:
-        """The beginning of an expression; where nothing says it, that of the text."""
+        """The position at which an expression begins; 0 if unknown."""
         if node is None:
             return 0
         if SPAN in node.meta:
@@ -77,7 +84,8 @@ class Statement:
         return max(self.text.lower().rfind("select", 0, first), 0) if isinstance(node, exp.Select) else first
 
     def word(self, words: str, node: exp.Expr | None = None) -> int:
-        """The place of words such as ORDER BY from a node on; that of the node where they are not."""
+        """The position of words such as ORDER BY at or after a node; the position of the node if the words do not
+        occur."""
         begin = self.at(node)
         found = re.search(words.replace(" ", r"\s+"), self.text[begin:], re.IGNORECASE)
         return begin + found.start() if found else begin
@@ -87,7 +95,7 @@ class Statement:
 
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
-    """Conditions that are joined by AND."""
+    """The conditions that AND joins."""
     if isinstance(condition, exp.And):
         yield from conjuncts(condition.left)
         yield from conjuncts(condition.right)
@@ -129,7 +137,7 @@ _ELSEWHERE = (
         "write GROUP BY ..., TUMBLE(ROWTIME, '1 minute'), HOP(...) or SESSION(...)",
     ),
 )
-"""Clauses of ksqlDB, with a message and a hint."""
+"""Clauses of ksqlDB, each with a message and a hint."""
 
 
 def _first_line(error: Exception) -> str:

@@ -1,8 +1,8 @@
-"""A job in which queries have become operators: of a job file's sql, nothing is left for what plans and runs it.
+"""Replaces the queries in SQL of a job by operators, so that no other module sees SQL.
 
-A query is planned once the columns of all that it reads are known, so in the order of the job's inputs. What reads a
-query that is refused is left out, and with it what reads that: nobody knows its columns.
-Source: JOBS "sql".
+A query is planned when the columns of all its inputs are known, so queries follow the order of the job's inputs. A
+refused query is left out with everything that reads it, directly or not, because their columns are unknown. Source:
+JOBS "sql".
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from holdfast.services.planning.checking import Describe, check
 from holdfast.services.planning.graph import Graph, cycle_problems, sink_name
 
 _PROBE = "probe"
-"""Query by which the columns of an input are found out."""
+"""Name of the query that finds the columns of an input."""
 
 
 class Whole(NamedTuple):
     """A job without queries in SQL.
 
-    made: operator of the job file by operator that was made of it. places: such as `line 2, column 7`, by the path of a
-    part of an operator that was made. problems: of the queries. probed: the only query stands for those of the user, of
-    which none is left.
+    Attributes:
+        spec: the job.
+        made: operator of the job file, by operator made from it.
+        places: place in the query such as `line 2, column 7`, by path of a part of an operator made from it.
+        problems: problems of the queries.
+        probed: True if none of the user's `queries` is left and a single substitute stands in their place.
     """
 
     spec: JobSpec
@@ -39,7 +42,7 @@ class Whole(NamedTuple):
     probed: bool = False
 
     def as_written(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Problems at the queries that the user wrote, each once."""
+        """The problems at the queries that the user wrote, each problem once."""
         own = [one for one in problems if not self.probed or not one.path.startswith(f"queries.{_PROBE}.")]
         return list(dict.fromkeys([*self.problems, *map(self._written, own)]))
 
@@ -54,10 +57,10 @@ class Whole(NamedTuple):
 
 
 def whole(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.describe) -> Whole:
-    """The job with the operators that its queries become.
+    """The job with operators in place of its queries in SQL.
 
     Args:
-        allow, describe: as `check` has them.
+        allow, describe: as in `check`.
     """
     if not any(isinstance(one, Sql) for one in spec.operators.values()):
         return Whole(spec, {}, {})
@@ -65,7 +68,7 @@ def whole(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
 
 
 class _Expansion:
-    """A job on its way to one without queries."""
+    """A job while its queries are replaced by operators."""
 
     def __init__(self, spec: JobSpec, allow: Sequence[str], describe: Describe) -> None:
         self._spec, self._allow, self._describe = spec, allow, describe
@@ -130,7 +133,7 @@ class _Expansion:
                 unit += [one for one in chain.operators if one not in unit]
 
     def _read(self, inputs: Sequence[str]) -> tuple[JobSpec, dict[str, Stream]]:
-        """The job above some inputs, and the streams of these, as far as they are without problems."""
+        """The part of the job above these inputs, and the streams of those inputs that have no problems."""
         if not inputs:
             return self._spec, {}
         upstream = {above for one in inputs for above in self._graph.upstream(one.partition(".")[0])}
@@ -149,7 +152,7 @@ class _Expansion:
     # -- the whole job ------------------------------------------------------------------------------------------------
 
     def _unplaced(self, names: Sequence[str]) -> Iterator[Problem]:
-        """Problems of queries that read what is not there, or themselves."""
+        """Problems of queries that read unknown names, or their own rows."""
         known = [*self._spec.sources, *self._spec.operators]
         for name in names:
             path, written = f"operators.{name}.sql", self._spec.operators[name]
@@ -162,7 +165,8 @@ class _Expansion:
             yield from (one for one in cycle_problems(self._graph) if one.path == path)
 
     def _left(self, queries: dict[str, Any]) -> JobSpec:
-        """The job without what is lost. queries: those that are left; a job has one, though it may have no rows."""
+        """The job without the operators that are left out. `queries` holds the remaining queries; if it is empty, a
+        substitute keeps the job valid."""
         raw = dict(self._raw)
         raw["operators"] = {name: one for name, one in self._operators.items() if name not in self._lost}
         raw["queries"] = queries or {_PROBE: {"input": next(iter(raw["sources"]))}}
@@ -171,7 +175,7 @@ class _Expansion:
 
 
 def _without(raw: dict[str, Any], gone: set[str]) -> dict[str, Any]:
-    """Settings of what is lost would be mistakes of their own."""
+    """The job without settings of the operators that are left out; these settings would be reported as mistakes."""
     if not gone:
         return raw
     units = raw.get("fault_tolerance", {}).get("units")
@@ -190,7 +194,7 @@ def _key(spec: JobSpec, name: str) -> tuple[str, ...] | None:
 
 
 def read_at(text: str) -> dict[str, int]:
-    """The places at which a query names its inputs."""
+    """The position at which a query names each of its inputs."""
     from sqlglot import exp
 
     from holdfast.schemas.sql_dialect import statements, table_name, tables, without_comments
@@ -206,6 +210,6 @@ def read_at(text: str) -> dict[str, int]:
 
 
 def place(text: str, at: int) -> str:
-    """Such as `line 2, column 7`."""
+    """A position as text, such as `line 2, column 7`."""
     before = text[:at]
     return f"line {before.count(chr(10)) + 1}, column {at - (before.rfind(chr(10)) + 1) + 1}"

@@ -18,7 +18,8 @@ _TAKES = {
     "CUMULATE": ("CUMULATE(time, step, size)", 2, 3),
     "SESSION": ("SESSION(time, gap)", 1, 1),
 }
-"""Call, and the least and the most number of lengths; the last one may be an offset, of TUMBLE also a zone."""
+"""Form of the call, with the least and the most number of lengths. The last length may be an offset; of TUMBLE it may
+be a zone instead."""
 _CALENDAR = {1: "month", 3: "quarter", 12: "year"}
 _DAYS = {86_400_000_000: "day", 604_800_000_000: "week"}
 
@@ -28,7 +29,7 @@ def is_window(node: exp.Expr) -> bool:
 
 
 def window_of(statement: Statement, node: exp.Expr, relation: Relation) -> dict[str, Any]:
-    """The window of an aggregate."""
+    """The `window` setting of an aggregate, from a call such as TUMBLE(...)."""
     shape = node.name.upper()
     call, least, most = _TAKES[shape]
     if not node.expressions or not least <= len(node.expressions) - 1 <= most:
@@ -61,7 +62,7 @@ def _window(
 
 
 def check_time(statement: Statement, node: exp.Expr, relation: Relation) -> None:
-    """Raises QueryRefused where an expression is not the event time of the rows, which a column may hold."""
+    """Raises QueryRefused if an expression is neither a column with the event time of the rows nor ROWTIME."""
     known = [name for name, us in relation.facts.times.items() if us == 0]
     if isinstance(node, exp.Column):
         found = look_up(statement, node, relation)
