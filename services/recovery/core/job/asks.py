@@ -1,4 +1,4 @@
-"""Requests for units by commands in `jobs.submit`: the last of each kind counts, and once.
+"""Requests for units by commands in `jobs.submit`; the last request of each kind counts, once.
 
 Source: PROTOCOL 8.
 """
@@ -14,14 +14,18 @@ from holdfast.services.recovery.core.unit.facts.terms import Asked, AskedMove
 
 @dataclass(slots=True)
 class Asks:
-    """By unit. accepts: offset of the command that lets the versions lead that run then."""
+    """Requests by unit.
+
+    schemes, moves: the last request of each unit.
+    accepts: offset of the last command that lets the versions lead that run then.
+    """
 
     schemes: dict[str, Asked] = field(default_factory=dict)
     moves: dict[str, AskedMove] = field(default_factory=dict)
     accepts: dict[str, int] = field(default_factory=dict)
 
     def scheme(self, unit: str, asked: Asked) -> list[str]:
-        """The units that it concerns, here and below."""
+        """Takes a request for a scheme; returns the units that it concerns, as `move` and `accept` do."""
         last = self.schemes.get(unit)
         if asked.scheme not in (*SCHEMES, ADAPTIVE) or (last is not None and asked.offset <= last.offset):
             return []

@@ -1,9 +1,8 @@
 """CPU usage of the units of a job relative to each other, as the plan of an incident counts it. Pure.
 
 Source: MECHANISMS R6 (C_k, the cost of what an operator lost), docs/decisions/0149. The usage of a unit before it
-    failed
-is the best guess of its usage where it is restored. Differences that change from minute to minute must not reorder a
-plan, so a consumption is a power of two, and 1.0 is the median of the job.
+failed is the best guess of its usage where it is restored. Differences that change from minute to minute must not
+reorder a plan, so a consumption is a power of two, and 1.0 is the median of the job.
 """
 
 from __future__ import annotations
@@ -19,14 +18,20 @@ MEAN_US = 30_000_000
 """Age from which a measurement hardly counts."""
 SPAN_US = 500_000
 LEAST_CPU = 0.01
-"""Units that use less than this share of a CPU are alike: that is what an empty loop costs."""
+"""Share of a CPU below which all units count alike: an empty loop uses that much."""
 MOST = 4.0
-"""No unit counts as more than four times the median, nor as less than a quarter: every unit takes a slot."""
+"""Largest consumption, in medians; the smallest is its inverse, since every unit takes a slot."""
 
 
 @dataclass(slots=True)
 class _Used:
-    """By the leader of one unit. run: its worker and incarnation. cpu: share of one CPU; None: said once so far."""
+    """CPU usage of the leader of one unit.
+
+    run: worker and incarnation of the leader.
+    time_us: time of its last report.
+    cpu_ms: the counter in that report.
+    cpu: share of one CPU; None after a single report.
+    """
 
     run: tuple[str, str]
     time_us: int
@@ -34,7 +39,7 @@ class _Used:
     cpu: float | None = None
 
     def read(self, run: tuple[str, str], time_us: int, cpu_ms: float) -> None:
-        """A counter begins at 0 with each process."""
+        """Takes a report; the counter begins at 0 with each process."""
         took_us = time_us - self.time_us
         if run == self.run and cpu_ms >= self.cpu_ms:
             if took_us < SPAN_US:
@@ -47,7 +52,7 @@ class _Used:
 
 @dataclass(slots=True)
 class Consumption:
-    """By unit, as leaders said in heartbeats."""
+    """CPU usage by unit, as leaders report it in heartbeats."""
 
     _used: dict[str, _Used] = field(default_factory=dict)
 
@@ -66,15 +71,19 @@ class Consumption:
             self._used.pop(unit, None)
 
     def of(self, units: Collection[str]) -> dict[str, float]:
-        """Consumption of units of one job relative to their median, where it is not 1. A unit that said too little is
-        left out.
+        """Returns the consumption of units of one job relative to their median, if it is not 1.
+
+        A unit with too few reports is left out.
         """
         known = {unit: one.cpu for unit in units if (one := self._used.get(unit)) is not None and one.cpu is not None}
         return relative(known)
 
 
 def relative(cpus: Mapping[str, float]) -> dict[str, float]:
-    """cpus: shares of a CPU."""
+    """Returns the consumption by unit relative to the median, without units at 1.
+
+    cpus: shares of a CPU by unit.
+    """
     if not cpus:
         return {}
     floored = {unit: max(cpu, LEAST_CPU) for unit, cpu in cpus.items()}

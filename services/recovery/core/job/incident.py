@@ -1,8 +1,9 @@
 """The state machine of one incident: units of a job that failed together are restored in the order of a plan.
 
-Source: MECHANISMS R2, R3, R5 and R6 (Su and Zhou 2017), docs/decisions/0095. To change what happens, change one row of
-TRANSITIONS. What is proposed counts once it is read back from `assignments`, and each record states the whole incident:
-so the phase is a function of the last valid record and of where the units are, and any replica can continue from there.
+Source: MECHANISMS R2, R3, R5 and R6 (Su and Zhou 2017), docs/decisions/0095. To change a reaction, change one row of
+TRANSITIONS. A proposed record counts once it is read back from `assignments`, and each record states the whole
+incident: the phase is a function of the last valid record and of the stranded units, and any replica can continue from
+there.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.recovery.core.job.recovery_plan import Plan, Query, plan
 
 NO_QUERY = ""
-"""Stands for the units that no query needs: they come last."""
+"""Name of the query of all units that no query needs; it comes last."""
 LAST = 1e-9
-"""Their priority."""
+"""Priority of NO_QUERY."""
 SPARK = "spark"
-"""The kind of slots that units of Spark's take."""
+"""The kind of slots that units of Spark take."""
 AGAIN_US = 1_000_000
-"""Another place for the same unit is looked for so long after the last plan: what nobody can take makes no noise."""
+"""Time from the last plan to the next search for a place of a unit, so that a unit without one writes few records."""
 
 
 class Phase(Enum):
@@ -60,18 +61,29 @@ class Move(Enum):
 
 @dataclass(frozen=True)
 class Scene:
-    """A job at one moment. Units by name.
+    """A job at one moment, with units by name.
 
-    incident: the last valid record; None: there never was one. units: all of the job that have copies. stranded: those
-    of which no copy can continue. running: those whose leader runs. workers: that have failed lately and took units.
-    together: so many of them that it is a correlated failure. queries: what each needs. slots: free ones of the
-    workers that are there; drivers: of Spark's drivers. hosted: units that need one of these. heard: whether all of
-    these are known. age_us: of the record. patience_us: nobody waits longer for workers. back: units that are
-    restored begin again at the newest global checkpoint. gradual: they may be restored one by one; else all at
-    once. line: of the job, the next one. misplaced: those that have a slot on a worker that cannot take them.
-    above: by unit, those that send what it takes in. joined: of these, those that need not go back any more. complete:
-    the newest global checkpoint. returned: every worker that has failed is there again, so nobody waits for more.
-    consumption: what units have used, where that differs, see recovery_plan.py.
+    incident: the last valid record; None: there never was one.
+    units: all units of the job that have copies.
+    stranded: units of which no copy can continue.
+    running: units whose leader runs.
+    queries: the units that each query needs, and its priority.
+    workers: workers that have failed lately and held copies.
+    together: true if their number makes the failure correlated.
+    slots, drivers: free slots of present workers, and of Spark's drivers.
+    heard: true if all of these are known.
+    age_us: time since the last record was read.
+    patience_us: longest wait for more workers.
+    back: true if restored units begin again at the newest global checkpoint.
+    gradual: true if units may be restored one by one; otherwise all at once.
+    line: the next line of the job.
+    misplaced: units with a slot on a worker that cannot take them.
+    returned: true if every failed worker is there again, so that no further worker is waited for.
+    hosted: units that need a slot of a Spark driver.
+    above: by unit, the units that send its inputs.
+    joined: of these, the units that need not go back any more.
+    complete: the newest global checkpoint.
+    consumption: CPU usage of units, if it differs; see recovery_plan.py.
     """
 
     job: str
@@ -101,7 +113,7 @@ class Scene:
 
     @property
     def senders(self) -> frozenset[str]:
-        """All that send what the stranded units take in, and have not failed."""
+        """Units that send inputs of the stranded units, have not failed and have to go back."""
         found = frozenset[str]().union(*(self.above.get(unit, frozenset()) for unit in self.stranded))
         return found - self.stranded - self.joined
 
@@ -117,7 +129,7 @@ class Scene:
 
     @property
     def wait_us(self) -> int:
-        """Without another plan nobody waits longer for slots."""
+        """Time after which no unit waits for slots any longer, if no other plan is made."""
         return AGAIN_US if self.returned else self.patience_us
 
     @property
@@ -156,7 +168,10 @@ class Scene:
 
 
 def phase(incident: Incident | None, stranded: frozenset[str]) -> Phase:
-    """stranded: units of the job of which no copy can continue."""
+    """Returns the phase of the incident.
+
+    stranded: units of the job of which no copy can continue.
+    """
     if incident is None or incident.over:
         return Phase.CALM
     if not incident.planned:
@@ -204,7 +219,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], tuple[Phase, Move]] = {
     (_P.RESTORING, _S.OTHER_SLOTS): (_P.PLANNED, _M.PLAN),
     (_P.RESTORING, _S.NO_WORKER_CAME): (_P.PLANNED, _M.PLAN_BEYOND),
 }
-"""(phase, sign) -> (next phase, what the record does). No row: nothing to do."""
+"""(next phase, effect of the record) by (phase, sign). No row: nothing is due."""
 
 ROWS: Mapping[Phase, tuple[Sign, ...]] = {
     each: tuple(sign for sign in Sign if (each, sign) in TRANSITIONS) for each in Phase
@@ -280,11 +295,11 @@ MOVES: Mapping[Move, Callable[[Scene], Incident]] = {
     _M.PLAN_BEYOND: _plan_beyond,
     _M.CLOSE: _close,
 }
-"""The next record, but for its number."""
+"""Function of each move that returns the next record, without its number."""
 
 
 def next_record(scene: Scene) -> tuple[Incident, str] | None:
-    """The record that is due, and why, as a line of a story; None: there is none."""
+    """Returns the record that is due, and its line of the story; None if no record is due."""
     before = scene.phase
     sign = next((sign for sign in ROWS[before] if SIGNS[sign](scene)), None)
     if sign is None:
@@ -310,7 +325,7 @@ def check_invariants(record: Incident) -> None:
 
 
 def story_line(after: Incident) -> str:
-    """`incident <number>: <what it says>`."""
+    """Returns `incident <job>#<number>: <content>`."""
     job = f"incident {after.job}#{after.number}"
     if after.over:
         return f"{job}: over"
@@ -326,7 +341,7 @@ def story_line(after: Incident) -> str:
 
 
 def kind_of(record: Incident) -> str:
-    """The kind of event by which people hear of it."""
+    """Returns the kind of event that reports the record."""
     return "incident-over" if record.over else "incident-planned" if record.planned else "incident"
 
 

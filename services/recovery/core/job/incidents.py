@@ -1,7 +1,7 @@
-"""Knowledge of one replica about the incidents of all jobs: their terms, recent failures, proposals.
+"""State that one replica holds about the incidents of all jobs: their terms, recent failures, proposals.
 
-Source: MECHANISMS R2 and R5; docs/decisions/0095. The state of an incident is in `assignments`; kept here is what every
-replica finds by itself: when workers were heard last, and for how long nothing has changed.
+Source: MECHANISMS R2 and R5; docs/decisions/0095. The state of an incident is in `assignments`. This module keeps only
+measurements of one replica: times of the last heartbeats, and time without a change.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from holdfast.services.recovery.core.unit.rules import stranding
 from holdfast.services.recovery.core.unit.situation import Situation
 
 GATHER_US = 200_000
-"""So long a unit waits for a free slot, as further workers may have failed with its own; then it goes beyond slots."""
+"""Time that a unit waits for a free slot while further workers may turn out to have failed; then slots are no limit."""
 
 NEVER = 2**53
-"""A line on which nobody is."""
+"""A line that no unit is on."""
 _DEFAULT = CorrelatedFailure()
 
 
@@ -40,10 +40,10 @@ _DEFAULT = CorrelatedFailure()
 class _Job:
     """A job that runs.
 
-    lost_us: by worker, when it was heard last before it failed.
-    read_us: of the last record.
-    above: by name, the units that send what a unit takes in; empty where these retain it.
-    stranded_us: by unit, since when no copy of it can continue.
+    lost_us: by failed worker, the time of its last heartbeat.
+    read_us: time at which the last record was read.
+    above: by name, the units that send a unit's inputs; empty if these units retain them.
+    stranded_us: by unit, the time since which no copy of it can continue.
     over: names of units that have ended.
     """
 
@@ -82,11 +82,11 @@ class _Job:
         return frozenset(unit.rpartition("/")[2] for unit in units)
 
     def back(self, assigned: Assigned) -> bool:
-        """Units that are restored begin again at the newest global checkpoint, of which there is one."""
+        """True if restored units begin again at the newest global checkpoint, and there is one."""
         return lined(self.plan, assigned)
 
     def joined(self, name: str, line: int, assigned: Assigned) -> bool:
-        """The unit has begun again on that line, or a later one; or it never will."""
+        """True if the unit has begun again on that line or a later one, or never will."""
         change = assigned.of(self.key(name))
         gone = name in self.over or (change is not None and change.deadly is not None)
         return gone or (change is not None and change.line >= line)
@@ -97,12 +97,12 @@ class _Job:
 
     @property
     def workers(self) -> list[str]:
-        """Workers that have failed, the first one first."""
+        """Failed workers, in the order of their failures."""
         return sorted(self.lost_us, key=lambda worker: (self.lost_us[worker], worker))
 
     @property
     def together(self) -> bool:
-        """So many workers have failed within one window."""
+        """True if so many workers failed within one window that the failure is correlated."""
         if len(self.lost_us) < self.most:
             return False
         times = sorted(self.lost_us.values())
@@ -111,7 +111,7 @@ class _Job:
 
 
 class Incidents:
-    """Incidents of all jobs that run. news: records that count, until published. consumption: of their units."""
+    """Incidents of all jobs that run. `news`: valid records, until published. `consumption`: CPU usage of the units."""
 
     def __init__(self) -> None:
         self.consumption = Consumption()
@@ -128,7 +128,7 @@ class Incidents:
             self.consumption.forget([known.key(unit.name) for unit in known.plan.units])
 
     def read(self, incident: Incident, now_us: int) -> list[str]:
-        """A record counts; the units that it concerns."""
+        """Takes a valid record; returns the units that it concerns."""
         self.news.append(incident)
         job = self._jobs.get(incident.job_key)
         if job is None:
@@ -139,13 +139,13 @@ class Incidents:
         return [job.key(unit) for unit in (*incident.granted, *incident.units)]
 
     def withdraw(self, incident: Incident) -> None:
-        """Its record was not appended, or does not count."""
+        """Drops a proposed record that was not appended or is invalid."""
         job = self._jobs.get(incident.job_key)
         if job is not None and job.proposed == incident:
             job.proposed = None
 
     def look_at(self, situation: Situation, now_us: int) -> None:
-        """Notes whose failure has stranded the unit."""
+        """Notes a stranded unit, and the workers whose failure has stranded it."""
         unit, job = situation.change.unit, self._jobs.get(job_key_of(situation.change.unit))
         if job is None:
             return
@@ -159,15 +159,15 @@ class Incidents:
             job.lost_us.setdefault(copy.worker, now_us - silent_us)
 
     def rest(self, now_us: int) -> None:
-        """No unit is stranded."""
+        """Forgets stranded units, as none is stranded any more, and old failures."""
         for job in self._jobs.values():
             job.stranded_us.clear()
             job.forget_failures(now_us)
 
-    # -- what units may do --------------------------------------------------------------------------------------------
+    # -- rights of units ----------------------------------------------------------------------------------------------
 
     def part(self, unit: str, assigned: Assigned) -> Part | None:
-        """The part of the incident that a stranded unit has to wait for; None: it waits for nothing."""
+        """Returns the part of a stranded unit in the incident that it waits for; None if it waits for no incident."""
         key = job_key_of(unit)
         job, incident = self._jobs.get(key), assigned.incident(key)
         if job is None:
@@ -184,14 +184,14 @@ class Incidents:
         return Part(turn, max(incident.line, assigned.line(key)), place, waits, limited=limited)
 
     def above(self, unit: str) -> list[str]:
-        """The units that go back with it: those that send what it takes in, where only sources retain that."""
+        """Returns the units that go back with this one: those that send its inputs, if only sources retain these."""
         job = self._jobs.get(job_key_of(unit))
         if job is None:
             return []
         return [job.key(one) for one in sorted(job.above.get(unit.rpartition("/")[2], ())) if one not in job.over]
 
     def joins(self, unit: str, assigned: Assigned) -> int:
-        """The line on which the unit is to begin again though it has not failed, once all above it have; 0: none."""
+        """The line on which an unfailed unit is to begin again, once all units above it have; 0: none."""
         key = job_key_of(unit)
         job, incident, name = self._jobs.get(key), assigned.incident(key), unit.rpartition("/")[2]
         if job is None or incident is None or incident.over or name not in incident.above or not job.back(assigned):
@@ -201,12 +201,12 @@ class Incidents:
         return max(incident.line, assigned.line(key)) if due and ready else 0
 
     def gathers(self, unit: str, now_us: int) -> bool:
-        """True if the unit is stranded since a moment: others may turn out to be."""
+        """True if the unit has been stranded for less than GATHER_US: others may turn out to be stranded, too."""
         job = self._jobs.get(job_key_of(unit))
         return job is not None and now_us - job.stranded_us.get(unit, now_us) < GATHER_US
 
     def waits(self, assigned: Assigned) -> bool:
-        """Units of an incident are to be restored still: also those whose slot, by the last plan, has gone again."""
+        """True if a stranded unit waits for its restore, also a unit whose slot in the last plan is gone."""
         return any(self.part(unit, assigned) is not None for job in self._jobs.values() for unit in job.stranded_us)
 
     def open(self, job: str, assigned: Assigned) -> bool:
@@ -227,11 +227,11 @@ class Incidents:
         heard: bool,
         now_us: int,
     ) -> list[tuple[Incident, str]]:
-        """Records to append, each with its line of a story.
+        """Returns the records to append, each with its line of the story.
 
         Args:
-            situations: of all units that have copies. room: on workers that could take such a unit.
-            busy: a change of this unit is on its way.
+            situations: of all units that have copies. room: of the workers that could take such a unit.
+            busy: true if a change of the unit is on its way.
         """
         found: dict[str, list[Situation]] = {}
         for one in situations:
@@ -257,9 +257,8 @@ class Incidents:
         return records
 
     def _keep_slots(self, room: Room, assigned: Assigned, planned: str, now_us: int) -> None:
-        """Takes from the free slots those that units were promised: units of other jobs, and of the job that is planned
-        those of
-        which only another replica sees that they are stranded. For a moment it may be about to restore them there.
+        """Takes from the free slots those that are promised to units of other jobs, and to own units that only
+        another replica finds stranded: for a moment that replica may be about to restore them there.
         """
         for key, job in self._jobs.items():
             found = job.proposed or assigned.incident(key)
@@ -286,7 +285,7 @@ class Incidents:
         now_us: int,
         consumed: Mapping[str, float],
     ) -> Scene:
-        """rooms: by kind of worker. consumed: by unit."""
+        """Returns the job at this moment, with rooms by kind of worker and CPU usage by unit."""
         incident = assigned.incident(key)
         alive = {beat.worker for beat in units[0].detector.alive()}
         misplaced = (one for one in units if stranding.its_turn(one) and stranding.slot(one) is None)
@@ -321,13 +320,13 @@ class Incidents:
 
 
 def _there(change: Change | None, place: Place) -> bool:
-    """The unit has a copy in that place already."""
+    """True if the unit has a copy in that place."""
     copies = () if change is None else change.copies
     return any((copy.worker, copy.incarnation) == (place.worker, place.incarnation) for copy in copies)
 
 
 def _placed(record: Incident, units: Mapping[str, Situation], rooms: Mapping[str, Room]) -> Incident:
-    """With a place for each unit that has a slot."""
+    """Returns the record with a place for each unit that has a slot."""
     steps = []
     for step in record.chosen:
         found_units = (units[unit_key(record.job, record.generation, unit)] for unit in step.units)
@@ -337,7 +336,7 @@ def _placed(record: Incident, units: Mapping[str, Situation], rooms: Mapping[str
 
 
 def _place(one: Situation, room: Room, beyond: bool) -> Place:
-    """The worker with most room; empty: there is no worker."""
+    """Returns the place with the most room, and takes it; an empty place if no worker can take the unit."""
     unit, others = one.change.unit, stranding.unequal_hosts(one)
     found = room.for_primary(unit, [*others, *stranding.silent_hosts(one)], slots=not beyond)
     found = found or room.for_primary(unit, others, slots=not beyond)

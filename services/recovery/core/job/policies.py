@@ -1,4 +1,4 @@
-"""Commands for another checkpoint policy that no controller has answered yet: schemes asked for behind them wait.
+"""Commands for another checkpoint policy that no controller has answered yet; later requests for schemes wait for them.
 
 Source: docs/decisions/0084. So a scheme is judged by the policy that was asked for before it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class OpenPolicies:
-    """By job, `<job>@<generation>`: offsets of the commands in `jobs.submit`."""
+    """Offsets of the commands in `jobs.submit`, by job (`<job>@<generation>`)."""
 
     def __init__(self) -> None:
         self._asked: dict[str, list[int]] = {}
@@ -20,7 +20,10 @@ class OpenPolicies:
         self._asked.pop(job, None)
 
     def before(self, job: str, offset: int, answered: int) -> bool:
-        """True if a policy was asked for before this offset that is not answered. answered: the last one that is."""
+        """True if a policy was asked for before this offset and is not answered.
+
+        answered: offset of the last answered command.
+        """
         if job not in self._asked:
             return False
         waiting = self._asked[job] = [one for one in self._asked[job] if one > answered]

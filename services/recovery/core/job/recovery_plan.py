@@ -1,13 +1,13 @@
-"""Plan of the order in which failed queries come back where not all that failed has room, by profit density.
+"""Plan of the order in which failed queries come back if not all failed units have room, by profit density.
 
 Source: MECHANISMS R6 (Su and Zhou 2017, algorithm 1). Choosing the queries of most priority that fit is a set-union
-knapsack, which is NP-hard; density is a good order and a fast one. Pure: failed units and the number of slots come in,
-queries in their order come out. With every worker that arrives, and every further failure, a new plan is made; slots
-that nothing fits into stay for the next one. Slots are of a kind: a unit of Spark's takes one of a driver, and a query
-fits if it fits into the slots of each kind.
+knapsack, which is NP-hard; density is a good order and a fast one. Pure: the inputs are failed units and the number of
+slots, the output is queries in their order. Every worker that arrives and every further failure leads to a new plan;
+slots that no query fits into stay for the next plan. Slots have kinds: a unit of Spark takes a slot of a driver, and a
+query fits if it fits into the slots of each kind.
 
 A unit that several failed queries need counts for each of them with its share only. Once a query is chosen, its units
-cost the others nothing. The shares of all other units stay as they are, since whoever needs one of them is still
+cost the others nothing. The shares of all other units stay unchanged, since every query that needs them is still
 failed. So only queries that share a unit with the chosen one change, and 1,000 queries over 10,000 units are planned
 within a second.
 """
@@ -26,12 +26,16 @@ from holdfast.services.kernel.plurals import plural
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 """All units need workers of one kind."""
 ALIKE: Mapping[str, float] = MappingProxyType({})
-"""All units use as much."""
+"""All units have the same consumption."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """units: all that it needs. priority: of the job file; a query with twice as much is worth twice as much."""
+    """A query.
+
+    units: all units that the query needs.
+    priority: of the job file; a query with twice the priority is worth twice as much.
+    """
 
     units: frozenset[str]
     priority: float = 1.0
@@ -41,9 +45,9 @@ class Query:
 class Choice:
     """A step of a plan.
 
-    units: those that come back for this query, in the order of the names, after those of the steps before.
-    cost: their slots.
-    density: priority per slot, each as the unit consumes and shares of common units counted, when it was chosen.
+    units: the units that come back for this query after the steps before, ordered by name.
+    cost: number of their slots.
+    density: priority per slot when the query was chosen, with consumption and shares of common units counted.
     """
 
     query: str
@@ -54,7 +58,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """chosen: in this order. waiting: the density of each failed query that has to wait. left: slots without a use."""
+    """A plan of restores.
+
+    chosen: the steps in their order.
+    waiting: the density of each failed query that has to wait.
+    left: number of slots without a use.
+    """
 
     chosen: tuple[Choice, ...]
     waiting: Mapping[str, float]
@@ -111,13 +120,15 @@ def plan(
 
 
 def recovered(plan: Plan, queries: Mapping[str, Query], costs: Mapping[str, int]) -> list[str]:
-    """The failed queries that have all they need once the plan is carried out; also those that nobody had to choose."""
+    """Returns the failed queries that have all their units once the plan is carried out, also those that no step
+    chose.
+    """
     back = {unit for choice in plan.chosen for unit in choice.units}
     return [name for name, query in queries.items() if (failed := query.units & costs.keys()) and failed <= back]
 
 
 def _density(units: Collection[str], shares: Mapping[str, float], priority: float) -> float:
-    """Summed exactly, so that queries of equal density are equal, on every replica."""
+    """Returns priority per share; the sum is exact, so that equal densities are equal on every replica."""
     shared = math.fsum(shares[unit] for unit in units)
     return priority / shared if shared else math.inf
 

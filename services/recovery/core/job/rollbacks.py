@@ -1,4 +1,4 @@
-"""Rollbacks that users have asked for, and where a unit would go back to.
+"""Rollbacks that users have asked for, and the checkpoint that a unit would go back to.
 
 Source: docs/decisions/0086.
 """
@@ -18,9 +18,9 @@ class Back:
 
     asked: offset of the last command in `jobs.submit`; -1: there was none.
     complete: the newest global checkpoint of its job, as in services/decisions/assigned.py.
-    line: that no unit of its job is on yet.
-    ready: all that send to it, and are to go back before it, have.
-    late: they have, and since then another global checkpoint is complete: what they have sent again may be trimmed.
+    line: the line on which the unit begins again.
+    ready: true if all units that send to it, and go back before it, have gone back.
+    late: true if they have, and another global checkpoint is complete since, so that the frames resent may be trimmed.
     """
 
     asked: int = -1
@@ -34,22 +34,25 @@ NOWHERE = Back()
 
 
 class Rollbacks:
-    """By unit."""
+    """Offset of the last command for a rollback, by unit."""
 
     def __init__(self) -> None:
         self._asked: dict[str, int] = {}
 
     def ask(self, units: Sequence[str], offset: int) -> Sequence[str]:
-        """A command at this offset."""
+        """Takes a command at this offset; returns the units that it concerns."""
         self._asked.update({unit: max(offset, self._asked.get(unit, -1)) for unit in units})
         return units
 
     def forget(self, unit: str) -> None:
-        """Its job has ended."""
+        """Forgets a unit whose job has ended."""
         self._asked.pop(unit, None)
 
     def of(self, unit: str, assigned: Assigned, above: Callable[[], Iterable[str]] = tuple) -> Back:
-        """above: the units that are to go back before it, in order that it gets again what they have sent since."""
+        """Returns the facts for a rollback of the unit.
+
+        above: the units that go back before it, so that it receives again the frames that they sent since.
+        """
         job, asked, own = job_key_of(unit), self._asked.get(unit, -1), assigned.of(unit)
         if asked <= (-1 if own is None else own.rolled):
             return Back(asked, assigned.complete(job), assigned.line(job) + 1)

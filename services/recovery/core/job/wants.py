@@ -1,7 +1,7 @@
-"""Wants of jobs for their units: copies, or none any more, and the order in which the units go.
+"""Goals of jobs for their units: copies, or none any more, and the order of the units.
 
-Source: PROTOCOL 8. The controller states a goal for a whole job; here it becomes a want for each unit. How a unit gets
-there is the matter of its own table (unit/switching.py). A goal of a generation that no plan names is nobody's.
+Source: PROTOCOL 8. The controller states a goal for a whole job; here it becomes a want for each unit. The table of the
+unit (unit/table/switching.py) decides on the way there. A goal of a generation without a plan has no effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.services.recovery.core.unit.facts.terms import Want
 
 
 class Wants:
-    """The jobs that run. Units go in the order in which the plan names them."""
+    """The jobs that run; their units keep the order of the plan."""
 
     def __init__(self) -> None:
         self._units: dict[str, tuple[str, ...]] = {}
@@ -35,7 +35,7 @@ class Wants:
         return [unit for job in jobs for unit in self.units(job)]
 
     def of(self, unit: str, standings: Standings) -> Want | None:
-        """None: nobody wants anything of the unit."""
+        """Returns the want for the unit; None if its job runs no more or has stated no goal for it."""
         job = job_key_of(unit)
         if job not in self._units:
             return None
@@ -47,9 +47,10 @@ class Wants:
         return Want(False, standing.offset, standing.goal.reason, standing.goal.asked)
 
     def _without_goal(self, unit: str, standings: Standings) -> Want | None:
-        """A controller of a former version wrote no goals: what it has placed is to run.
+        """Returns the want of a unit whose controller, of a former version, wrote no goals: units that it placed are to
+        run.
 
-        It also took units down itself, and its records named the command; such a unit stays without copies.
+        That controller also removed units itself, and its records named the command; such a unit stays without copies.
         """
         change = standings.assigned.of(unit)
         if change is not None and not change.copies and change.asked >= 0:
@@ -67,7 +68,7 @@ class Wants:
         return [unit for unit, want in wants if want is not None and want.placed and self._unmet(unit, standings)]
 
     def unmet(self, standings: Standings) -> list[str]:
-        """Units that have no copies and are to have some, or the reverse, in the order in which they go."""
+        """Units that have no copies and are to have some, or the reverse, in their order."""
         of, found = standings.assigned.of, list[str]()
         for job, units in self._units.items():
             goal = standings.goal(job)

@@ -1,7 +1,7 @@
-"""Situation of one unit: its last valid assignment, and what is heard of the copies and workers that it names.
+"""Situation of one unit: its last valid assignment, and the reports about the copies and workers that it names.
 
-Conclusions for one subject stand in a file of its own: blame.py, stranding.py, protection.py, unanswered.py (what users
-asked), moving.py, reassigning.py, versions.py.
+Each subject has its conclusions in a file of its own: blame.py, stranding.py, protection.py, unanswered.py (requests of
+users), moving.py, reassigning.py, versions.py.
 """
 
 from __future__ import annotations
@@ -31,31 +31,35 @@ _SERVES: dict[str, tuple[str, ...]] = {
 """Reported states in which a copy with that state flag has reached what its flags promise."""
 
 
-@dataclass(slots=True)  # nobody changes it; to make a frozen one takes three times as long, for each unit in each look
+@dataclass(slots=True)  # never changed; a frozen one takes three times as long to make, for each unit in each sweep
 class Situation:
     """A unit at one moment.
 
+    change: its last valid change.
     offset: of the change in `assignments`.
-    age_us: since this replica read it.
+    age_us: time since this replica read the change.
+    terms: of the unit's job.
     asked: the scheme asked for last.
-    asked_move: the move asked for last, and for how long this replica knows of it.
-    relief: the worker to which balance wants the unit moved.
-    backup_to: the worker to which the unit's standby is to go.
-    want: the job's wish for the unit.
+    detector, covering: reports of workers, and checkpoints that cover a change.
+    asked_move: the move asked for last.
+    asked_move_age_us: time since this replica read that request.
+    relief: the worker to which balance moves the unit; empty: none.
+    backup_to: the worker to which the unit's standby is to move; empty: none.
+    want: the goal of the job for the unit.
     crash: the work at which its workers ended, unless the unit has come further since.
-    crash_age_us: since the last crash.
+    crash_age_us: time since the last crash.
     others_safe: true if every other unit is protected.
-    outranked: why its standby goes, though nothing has failed.
+    outranked: why its standby goes although nothing has failed.
     policy: the checkpoint policy of its job.
-    policy_open: another one was asked for before the scheme, and that is not answered.
-    rollback: asked for, and to where.
-    joins: the line of an incident on which it is to begin again, though it has not failed; 0: none.
-    verdict: of the controller of adaptive units, if it wants another scheme.
-    directed: by the replication plan, if that wants another scheme, and it is the unit's turn.
-    part: in an incident; None: there is none.
-    gathers: further units may turn out to be stranded.
-    proofs: what copies with other versions have shown.
-    asked_accept: offset of the last command that lets the versions lead that run now.
+    policy_open: true if another policy was asked for before the scheme and is not answered.
+    rollback: the requested rollback, and its target.
+    joins: the line of an incident on which the unit is to begin again although it has not failed; 0: none.
+    verdict: of the controller of adaptive units, if it chooses another scheme.
+    directed: the scheme of the replication plan, if it is another one and it is the unit's turn.
+    part: of the unit in an incident; None: there is none.
+    gathers: true while further units may turn out to be stranded.
+    proofs: equal bytes shown by copies with other versions.
+    asked_accept: offset of the last command that lets the present versions lead.
     """
 
     change: Change
@@ -85,7 +89,7 @@ class Situation:
     proofs: Proofs = field(default_factory=Proofs)
     asked_accept: int = -1
     scheme: Scheme = field(init=False)
-    """Asked for by most rows of the table."""
+    """Kept here because most rows of the table use it."""
 
     def __post_init__(self) -> None:
         self.scheme = SCHEMES.get(self.change.scheme, SCHEMES["none"])
@@ -96,22 +100,24 @@ class Situation:
 
     @property
     def crowded(self) -> bool:
-        """True if the unit has more copies than the table has rows for: the doing of a version that knows why."""
+        """True if the unit has more copies than the table has rows for; another version of this program gave it
+        these.
+        """
         return len(self.change.copies) > MOST[self.stance]
 
     @property
     def target(self) -> Rung:
-        """The rung that the scheme wants for the secondary."""
+        """The rung of the secondary that the scheme requires."""
         return self.terms.target(self.scheme.name)
 
     @property
     def target_flags(self) -> Flags:
-        """For a copy that continues as secondary; where the scheme has none, it is let go in a later record."""
+        """Flags of a copy that continues as secondary; if the scheme has none, a later record removes the copy."""
         return (self.target if self.target is not Rung.ABSENT else Rung.HOT).flags
 
     @property
     def misses(self) -> int | None:
-        """Number of heartbeats in a row that a leader may miss."""
+        """Number of heartbeats in a row that a leader may miss; None: it may miss any number."""
         return self.terms.misses_of(self.scheme.name)
 
     @property
@@ -139,47 +145,47 @@ class Situation:
         assert copy is not None, f"{self.change.unit}: no standby is being made beside another"
         return copy
 
-    # -- what its job wants -------------------------------------------------------------------------------------------
+    # -- goal of its job ----------------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> bool:
-        """True if the unit is to have copies, has none, and every worker that could take one was heard; not in
-        quarantine.
-        """
+        """True if the unit is to have copies, has none, is not in quarantine, and every live worker was heard."""
         if self.want is None or not self.want.placed or self.change.deadly is not None:
             return False
         return not self.change.copies and self.detector.listened
 
     @property
     def new(self) -> bool:
-        """No record has ever named it."""
+        """True if no record has ever named the unit."""
         return self.change.epoch == 0
 
     @property
     def unwanted(self) -> bool:
-        """Its job stops, and no record behind that goal has taken its copies."""
+        """True if the job stops, and no record after that goal has removed the unit's copies."""
         want = self.want
         return want is not None and not want.placed and (bool(self.change.copies) or want.undone(self.offset))
 
-    # -- what is heard of a copy ----------------------------------------------------------------------------------
+    # -- reports of a copy ----------------------------------------------------------------------------------------
 
     def report(self, copy: Copy) -> CopyState | None:
         return self.detector.report(copy.worker, copy.incarnation, self.change.unit)
 
     @property
     def well(self) -> bool:
-        """All its copies are there and answer."""
+        """True if all copies of the unit run without a fault, and their workers answer."""
         for copy in self.change.copies:
             if not self.detector.well(copy.worker, copy.incarnation, self.terms.fail_stop_us) or self.faulted(copy):
                 return False
         return True
 
     def gone(self, copy: Copy) -> bool:
-        """With its worker, or alone."""
+        """True if the copy is gone with its worker, or an unexpected error has stopped it alone."""
         return self.detector.gone(copy.worker, copy.incarnation, self.terms.fail_stop_us) or self.faulted(copy)
 
     def faulted(self, copy: Copy) -> bool:
-        """An unexpected error has stopped it since its last assignment; a later one starts it again."""
+        """True if an unexpected error has stopped the copy since its last assignment; a later assignment starts it
+        again.
+        """
         report = self.report(copy)
         return report is not None and report.state == FAULTED and report.epoch >= self.change.epoch
 
@@ -187,11 +193,13 @@ class Situation:
         return misses is not None and self.detector.misses(copy.worker, copy.incarnation) >= misses
 
     def silent(self, copy: Copy) -> bool:
-        """Suspected, but perhaps not gone."""
+        """True if the copy is suspected; it may be alive."""
         return self.suspected(copy, self.misses)
 
     def lost(self, copy: Copy) -> bool:
-        """Gone, and not worth waiting for: without misses the scheme waits for the worker to return as it was."""
+        """True if the copy is gone and not worth waiting for: a scheme without misses waits for its worker to
+        return.
+        """
         if self.misses is not None or self.faulted(copy):
             return self.gone(copy)
         return (
@@ -201,16 +209,18 @@ class Situation:
         )
 
     def returned(self, copy: Copy) -> bool:
-        """A later incarnation of its worker lives, and can take the unit."""
+        """True if a later incarnation of the copy's worker lives and can take the unit."""
         return self.successor(copy) is not None
 
     def successor(self, copy: Copy) -> Heartbeat | None:
-        """The later incarnation of its worker, if that lives and may lead."""
+        """Returns the later incarnation of the copy's worker, if it lives and may lead."""
         beat = self._later(copy)
         return beat if beat is not None and self.fit(beat) is Fit.EQUAL else None
 
     def lives_otherwise(self, copy: Copy) -> bool:
-        """A later incarnation lives, with versions that may not lead: it is never silent, and may not get it back."""
+        """True if a later incarnation of the worker lives with versions that may not lead; it cannot get the unit
+        back.
+        """
         return self._later(copy) is not None and not self.returned(copy)
 
     def _later(self, copy: Copy) -> Heartbeat | None:
@@ -232,8 +242,9 @@ class Situation:
         return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
 
     def calm(self, copy: Copy) -> bool:
-        """True if the copy answers, and has done so for as long as its job says, counted from the last record at the
-        earliest: another replica may have seen the silence that led to it.
+        """True if the copy has answered for `calm_us`, counted from the last record at the earliest.
+
+        Another replica may have seen the silence that led to that record.
         """
         steady_us = min(self.age_us, self.detector.steady_us(copy.worker, copy.incarnation))
         return self.answers(copy) and steady_us >= self.terms.calm_us
@@ -246,17 +257,17 @@ class Situation:
 
     @property
     def runs(self) -> bool:
-        """Its leader processes, or has ended."""
+        """True if the unit's leader processes or has ended."""
         leader = self.change.committer
         report = None if leader is None or self.gone(leader) else self.report(leader)
         return self.over or (report is not None and report.state in _SERVES["live"])
 
     @property
     def over(self) -> bool:
-        """The unit has ended: its last marker is valid, so that no copy has anything left to process or to send.
+        """True if the unit has ended: its last marker is valid, so no copy has anything left to process or to send.
 
-        A copy that says so has published it in `progress` before; only if all that have are gone, perhaps none was
-        heard.
+        A copy has published the end in `progress` before it reports it. If all copies with that report are gone, it
+        does not count, since perhaps no other replica read it.
         """
         ended = (copy for copy in self.change.copies if (report := self.report(copy)) and report.state == "ended")
         return any(not self.gone(copy) for copy in ended)
@@ -264,11 +275,11 @@ class Situation:
     # -- other workers, and other versions ----------------------------------------------------------------------------
 
     def host(self, worker: str) -> Heartbeat | None:
-        """The worker, if it answers."""
+        """Returns the last heartbeat of the worker, if it answers."""
         return next((beat for beat in self.detector.alive() if beat.worker == worker), None)
 
     def fit(self, beat: Heartbeat) -> Fit:
-        """Fit of a worker's versions to the unit."""
+        """Returns the fit of a worker's versions to the unit."""
         return self.terms.pin.fit(self.change, beat.versions)
 
     def may_lead(self, copy: Copy) -> bool:

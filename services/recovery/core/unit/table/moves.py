@@ -1,6 +1,6 @@
 """Effects of a record on the copies of a unit: the second half of its reason.
 
-Source: PROTOCOL 8. From worker to worker a unit moves as in moving.py, its standby as in reassigning.py.
+Source: PROTOCOL 8. Moves of a unit to another worker are in moving.py, moves of its standby in reassigning.py.
 """
 
 from __future__ import annotations
@@ -62,12 +62,16 @@ def _remove(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _take_over(s: Situation, rooms: Rooms) -> Copies:
-    """The primary continues as well as it can: readers take whichever frame comes first (MECHANISMS H4)."""
+    """The secondary leads; the old primary continues as well as it can, and readers take the first frame (MECHANISMS
+    H4).
+    """
     return with_flags(s.primary, Rung.ACTIVE), leading(s.secondary)
 
 
 def _lead_again(s: Situation, rooms: Rooms) -> Copies:
-    """Machines may be loaded by turns: the secondary is suspended once the primary is calm, as after any switch."""
+    """The primary leads again; the secondary stays active until the primary is calm, since machines may slow down in
+    turns.
+    """
     return leading(s.primary), with_flags(s.secondary, Rung.ACTIVE)
 
 
@@ -97,9 +101,9 @@ def _add(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _place(s: Situation, rooms: Rooms) -> Copies | None:
-    """Places the unit where its worker returned, if the scheme waits for that; else wherever there is room.
+    """Places the unit where its worker returned, if the scheme waits for that; else on any worker with room.
 
-    While it may turn out that others have failed with it, room is a free slot.
+    While further units may have failed with it, room means a free slot.
     """
     if s.change.copies and s.misses is None and (returned := s.successor(s.primary)) is not None:
         return (leading(returned),)
@@ -108,7 +112,7 @@ def _place(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _restore(s: Situation, rooms: Rooms) -> Copies | None:
-    """On the worker that the plan names; if that cannot take it any more, a new plan follows.
+    """Places the unit on the worker that the plan names; None if that worker cannot take it, and a new plan follows.
 
     A replica that had not read of the incident may have given the slot to another unit.
     """
@@ -120,7 +124,10 @@ def _restore(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _where_room_is(s: Situation, rooms: Rooms, *, slots: bool) -> Copies | None:
-    """slots: only on a worker that has a free one. Where an unexpected error was, only if there is no other worker."""
+    """Places the unit where room is; a worker with an unexpected error gets it only if there is no other worker.
+
+    slots: only on a worker with a free slot.
+    """
     chosen = rooms().for_primary(s.change.unit, without=stranding.silent_hosts(s), slots=slots)
     if chosen is None and any(map(s.faulted, s.change.copies)):
         chosen = rooms().for_primary(s.change.unit, slots=slots)
@@ -176,10 +183,10 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.KEEP: reassigning.keep,
     _M.ACCEPT: _adopt,
 }
-"""The copies of the next record; None while there is no worker for them."""
+"""Function of each move that returns the copies of the next record; None while no worker can take them."""
 
 LOADS: frozenset[Move] = frozenset({
     _M.SWITCH, _M.PROMOTE, _M.CHANGE_PLACES, _M.PLACE, _M.RESTORE,
     _M.SWITCH_MOVING, _M.PROMOTE_MOVING, _M.CHANGE_PLACES_MOVING,
 })  # fmt: skip
-"""Moves after which another worker does the unit's next batch: they wait while that batch may end it, too."""
+"""Moves that give the unit's next batch to another worker: they wait while that batch may end this worker, too."""

@@ -1,4 +1,4 @@
-"""Why a record was made: the reason that is written, and what is read from one."""
+"""Reasons of records: the text that is written, and the facts that are read from it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ ABOUT_VERSIONS = (Sign.ACCEPTED, Sign.SHOWN_EQUAL, Sign.SECONDARY_DIFFERS, Sign.
 FAILURES = (Sign.TURN, Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.NO_HEIR, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
 """Signs that the leader has failed."""
 LOSSES = (*FAILURES, Sign.SECONDARY_GONE, Sign.ARRIVING_GONE)
-"""Signs that a copy is lost, or does not answer."""
+"""Signs that a copy is lost or does not answer."""
 
 
 # -- written ----------------------------------------------------------------------------------------------------------
 
 
 def reason(s: Situation, sign: Sign, move: Move) -> str:
-    """`<sign>: <move> (<what the two do not say>)`."""
+    """Returns the reason of a record: `<sign>: <move> (<details>)`."""
     why = _why(s, sign, move)
     return f"{sign.value}: {move.value}" + (f" ({why})" if why else "")
 
 
 def _why(s: Situation, sign: Sign, move: Move) -> str:
-    """The part of the reason that sign and move do not say."""
+    """Returns the details of a reason that neither sign nor move names; empty if there are none."""
     if sign is Sign.CHOSEN and s.verdict is not None:
         return s.verdict.summary
     if sign is Sign.PLANNED and s.directed is not None:
@@ -58,13 +58,15 @@ def _why(s: Situation, sign: Sign, move: Move) -> str:
 
 
 def _faults(s: Situation) -> str:
-    """The unexpected errors that have stopped copies; with their tracebacks these are in the events of the workers."""
+    """The unexpected errors that have stopped copies; events of the workers hold their tracebacks."""
     found = ((copy.worker, s.report(copy)) for copy in s.change.copies if s.faulted(copy))
     return ", ".join(f"on {worker} {one.error.partition(', at ')[0]}" for worker, one in found if one is not None)
 
 
 def _loss(s: Situation) -> str:
-    """Losses of the workers that held its copies, for the reason of a record that places the unit again."""
+    """The failures of the workers that held the unit's copies, for the reason of a record that places the unit
+    again.
+    """
     concerned = (copy for copy in s.change.copies if s.may_lead(copy) or s.gone(copy))
     return ", ".join(_lost(s, copy) for copy in concerned)
 
@@ -95,7 +97,7 @@ def adds_standby(change: Change) -> bool:
 
 
 def lost_copies(before: Change | None, after: Change) -> tuple[Copy, ...]:
-    """The copies that failed, if the change answers a failure; one that may come back is among them."""
+    """Returns the copies that failed, if the change answers a failure, also copies that may come back."""
     if before is None or not _follows(after, LOSSES):
         return ()
     kept = {(copy.worker, copy.incarnation) for copy in after.copies}
@@ -108,11 +110,11 @@ def _follows(change: Change, signs: Iterable[Sign]) -> bool:
 
 
 BEGINS = ("move-begins", "standby-moves")
-"""Kinds of events by which people hear that a unit, or its standby, is on the way."""
+"""Kinds of events that report the beginning of a move of a unit or its standby."""
 
 
 def drilled(change: Change) -> bool:
-    """True if a user wanted the takeover, and nothing had failed."""
+    """True if a user asked for the takeover and nothing had failed."""
     return _follows(change, (Sign.DRILL_ASKED,))
 
 
@@ -122,12 +124,12 @@ def chosen_for_promise(change: Change) -> bool:
 
 
 def for_balance(change: Change) -> bool:
-    """True if the unit moves because its worker has too much."""
+    """True if the unit moves because its worker has more than its share."""
     return _follows(change, (Sign.OVERFULL,))
 
 
 def move_kind(before: Change | None, after: Change) -> str | None:
-    """The kind of event by which people hear of a move, or of a drill that is not made; None: it is no part of one."""
+    """Returns the kind of event that reports a move or a refused drill; None if the change belongs to neither."""
     if before is not None and before.replacing is not None:
         now = [copy.worker for copy in after.copies]
         return "standby-moved" if before.replacing.worker in now[1:] else "standby-stays"

@@ -1,4 +1,4 @@
-"""The record that a sign and a move make of a unit's last one: everything in it but the copies.
+"""The record that a sign and a move make from a unit's last record: all of it except the copies.
 
 Source: PROTOCOL 8.
 """
@@ -19,7 +19,7 @@ from holdfast.services.recovery.core.unit.table.signs import Sign
 
 
 def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
-    """With these copies, in the stance `after`."""
+    """Returns the record with these copies, which is in the stance `after`."""
     scheme, asked, adaptive = _asked(situation, sign, move)
     line, known = _line(situation, sign, move), tuple(_known(copy, situation) for copy in copies)
     return msgspec.structs.replace(
@@ -43,7 +43,7 @@ def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: 
 
 
 def _line(s: Situation, sign: Sign, move: Move) -> int:
-    """On which the unit is from then on."""
+    """Returns the line of the unit from this record on."""
     if move is Move.GO_BACK:
         return s.joins if sign is Sign.TAKEN_ALONG else s.rollback.line
     if move is Move.RESTORE and s.part is not None:
@@ -52,7 +52,7 @@ def _line(s: Situation, sign: Sign, move: Move) -> int:
 
 
 def _plan(s: Situation, sign: Sign) -> int:
-    """The number of the replication plan by which the scheme is chosen."""
+    """Returns the number of the replication plan that gives the unit its scheme."""
     return s.directed.number if sign is Sign.PLANNED and s.directed is not None else s.change.plan
 
 
@@ -62,10 +62,11 @@ def _deadly(s: Situation, move: Move) -> Deadly | None:
 
 
 def _asked(s: Situation, sign: Sign, move: Move) -> tuple[str, int, bool]:
-    """The scheme of the next record, who asked for it, and whether it is recovery's to choose.
+    """Returns the scheme of the next record, the offset of the request for it, and true if recovery may choose the
+    scheme.
 
-    A record that ends a unit names the command that ends its job. An adaptive unit begins under the scheme that is
-    safest, or under the one that it has.
+    A record that ends a unit names the command that ends its job. An adaptive unit begins under the safest scheme, or
+    keeps the scheme that it has.
     """
     if move is Move.REMOVE:
         return s.change.scheme, -1 if s.want is None else s.want.asked, s.change.adaptive
@@ -84,11 +85,11 @@ def _asked(s: Situation, sign: Sign, move: Move) -> tuple[str, int, bool]:
 
 
 ANSWERS = (Sign.MOVE_ASKED, Sign.MOVE_REFUSED, Sign.DRILL_ASKED, Sign.DRILL_REFUSED)
-"""Signs that are a user's command."""
+"""Signs that answer a user's command."""
 
 
 def _answered(s: Situation, sign: Sign) -> int:
-    """The last `move` or `drill` that is answered; what a record without copies says of that is not believed."""
+    """Returns the offset of the last answered `move` or `drill`; -1 after a record without copies."""
     if sign is Sign.UNASKED:
         return -1
     answers = unanswered.move(s) if sign in ANSWERS else None
@@ -96,7 +97,7 @@ def _answered(s: Situation, sign: Sign) -> int:
 
 
 def _known(copy: Copy, situation: Situation) -> Copy:
-    """Flags that nobody here knows, another version's or a mistake, are led back with the first record that follows."""
+    """Returns the copy with flags that a scheme gives; unknown flags come from another version or a mistake."""
     if copy.flags.commit:
         return leading(copy)
     if copy.flags.send and not situation.may_lead(copy):

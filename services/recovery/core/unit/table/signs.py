@@ -1,6 +1,6 @@
 """Observations of a unit that call for a record, and their conditions: the first half of a record's reason.
 
-Source: PROTOCOL 8. Which move follows is in switching.py.
+Source: PROTOCOL 8. The move that answers each sign is in switching.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.services.recovery.core.unit.situation import Situation
 
 
 class Sign(Enum):
-    """Observation in the log, by the detector or in reports of a unit; the value begins the reason of the record."""
+    """Observation of a unit in the log, by the detector or in reports; the value begins the reason of the record."""
 
     UNWANTED = "its job is to stop"
     DEADLY = "its workers end at the same place again and again"
@@ -78,7 +78,7 @@ def _two(s: Situation) -> bool:
 
 
 def _next_leader_ready(s: Situation) -> bool:
-    """Whoever takes over from the primary can do that at once."""
+    """True if the copy that takes over from the primary can do that at once."""
     next_leader = moving.next_leader(s) if s.stance in UNDER_WAY else s.secondary
     return next_leader is not None and s.ready(next_leader)
 

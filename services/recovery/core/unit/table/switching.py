@@ -1,9 +1,9 @@
-"""The state machine of one unit's copies: its start, which copy leads, what follows when one falls silent, its end.
+"""The state machine of one unit's copies: start, choice of the leader, reaction to a silent copy, end.
 
-Source: MECHANISMS H3 (for `hybrid`; the other schemes take other rows of the same table), PROTOCOL 8. To change what
-happens, change one row of TRANSITIONS; when a sign holds is in signs.py, what a move makes of the copies in moves.py. A
-record is proposed and counts once it is read back: where a unit stands is a function of its last valid record alone,
-and in each of them exactly one copy commits.
+Source: MECHANISMS H3 (for `hybrid`; the other schemes take other rows of the same table), PROTOCOL 8. To change a
+reaction, change one row of TRANSITIONS. The conditions of the signs are in signs.py, the copies of the moves in
+moves.py. A record is proposed and counts once it is read back: the standing of a unit is a function of its last valid
+record alone, and in each record with copies exactly one copy commits.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.REASSIGNING, _S.STANDBY_COMPLETE): (_T.NORMAL, _M.REPLACE),
     (_T.REASSIGNING, _S.STANDBY_OVERDUE): (_T.NORMAL, _M.KEEP),
 }
-"""(stance, sign) -> (next stance, effect of the record). No row: nothing to do.
+"""(next stance, effect of the record) by (stance, sign). No row: nothing is due.
 
-The rows of a stance stand in the order of Sign, which is the order that counts; rows for every stance stand apart.
+The rows of a stance follow the order of Sign, which is the precedence; rows for every stance come first.
 """
 
 ROWS: Mapping[Stance, tuple[Sign, ...]] = {
@@ -120,7 +120,7 @@ WELL: Mapping[Stance, tuple[Sign, ...]] = {
 
 
 def next_change(situation: Situation, rooms: Rooms) -> Change | None:
-    """The record that is due for the unit, or None; what has ended, and what no row explains, is only taken down."""
+    """Returns the record that is due for the unit, or None; a unit that has ended or is crowded can only be removed."""
     before = situation.stance
     rows = WELL[before] if situation.well else ROWS[before]
     if situation.over or situation.crowded:
@@ -158,7 +158,7 @@ def check_invariants(change: Change) -> None:
 
 
 def story_line(before: Change | None, after: Change) -> str:
-    """`<unit>#<epoch>: <stance> -> <stance>: <copies>; <reason>`."""
+    """Returns `<unit>#<epoch>: <stance> -> <stance>: <copies>; <reason>`."""
     copies = ", ".join(f"{copy.worker} {_role(copy)}" for copy in after.copies) or "no copies"
     was, now = stance(before).value, stance(after).value
     return f"{after.unit.rpartition('/')[2]}#{after.epoch}: {was} -> {now} ({after.scheme}): {copies}; {after.reason}"
