@@ -1,7 +1,7 @@
-"""JSON records to column values, strictly: what is missing or of another type is refused, never null.
+"""Decoding of JSON records into column values, strictly: a missing value or one of another type is refused, never null.
 
-Each record is decoded on its own, so its result never depends on the records beside it; msgspec is faster at that
-(3.1 million records/s of 166 bytes) than polars (1.9) or Arrow (1.2) are at a whole batch. Source: PROTOCOL 3.
+Each record is decoded alone, so its result never depends on other records. msgspec is faster at that (3.1 million
+records/s of 166 bytes) than polars (1.9) or Arrow (1.2) are with a whole batch. Source: PROTOCOL 3.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
 
 
 _LOOSE = re.compile(rb'"(?=[^"]*[\s_\x80-\xff\\])(?:[\s0-9_+.eE\x80-\xff-]|\\[tnrf]|\\u[0-9a-fA-F]{4})+"')
-"""A text that Python may read as a decimal, and EXACT does not; few records have one."""
+"""A text that Python may read as a decimal although EXACT does not match; few records have one."""
 EXACT_TEXT = Annotated[str, msgspec.Meta(pattern=rf"^{EXACT.pattern}\Z")] | int | float
 
 
 class JsonReader:
-    """Reads records of one stream.
+    """A reader of the records of one stream.
 
     Args:
-        unit: of timestamps that are integers; None: they are ISO 8601 texts.
-        header: so many bytes of each record are passed over.
+        fields: the type text of each field, by its name in the record.
+        unit: the unit of timestamps that are integers; None: they are ISO 8601 texts.
+        header: the number of bytes to skip at the begin of each record.
     """
 
     def __init__(self, fields: Mapping[str, str], unit: str | None, header: int = 0) -> None:
@@ -64,7 +65,7 @@ class JsonReader:
             self._exact = msgspec.json.Decoder(msgspec.defstruct("Exact", exact, rename=names, kw_only=True)).decode
 
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
-        """Values by column, the records they come from, and why the others are refused."""
+        """The values of each column, the positions of their records, and the reasons why other records are refused."""
         refused: dict[int, str] = {}
         loose = self._exact is not None and _LOOSE.search(b"\n".join(filter(None, values)))
         apart = loose or not are_texts(values)
@@ -78,12 +79,12 @@ class JsonReader:
         return [list(map(getter, records)) for getter in self._getters], kept, refused
 
     def columns(self) -> list[Column]:
-        """Converters of the values of each column to a series."""
+        """Functions that convert the values of each column to a series."""
         return [self._column(field_types.dtype(text)) for text in self._fields.values()]
 
     @staticmethod
     def shown(value: Any) -> str:
-        """A value for a message, shortened."""
+        """The text of a value for a message, shortened."""
         return _shortened(_show(value).decode())
 
     def _column(self, kind: pl.DataType) -> Column:
@@ -111,9 +112,7 @@ class JsonReader:
         return records
 
     def _decode_whole(self, value: bytes) -> Any:
-        """Decodes a value in which a number such as 4.0, as pandas writes it, or 1e3 stands for an int: it has no
-        fraction.
-        """
+        """Decodes a record in which a number such as 1e3 or 4.0 (written by pandas) is an int: it has no fraction."""
         if self._exact is not None and _LOOSE.search(value):
             self._exact(_WHOLE.sub(_without_fraction, value))
         try:
@@ -151,14 +150,14 @@ class JsonReader:
         return f"{path}: expected {expected}, {found}{hint}"
 
     def _found(self, value: bytes, path: str) -> str:
-        """Text at the path; of a record that is broken behind the value at fault, its beginning."""
+        """The text of the value at the path; if the record is broken after that value, the record's begin."""
         try:
             return f"found {self.shown(_look(value, path))}"
         except _REFUSALS:
             return f"in {_shortened(value[: 4 * _SHOWN].decode(errors='replace'))}"
 
     def _expected(self, path: str) -> str:
-        """The type text at the path, of what is inside lists and structs, too."""
+        """The type text at the path, also inside lists and structs."""
         if path in self._fields:
             return self._fields[path]
         name, *steps = _STEP.findall(path) or [""]
@@ -173,12 +172,14 @@ class JsonReader:
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _WHOLE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?[eE][+-]?\d{1,3}(?!\d)|-?\d+\.0+(?![\deE])', re.DOTALL)
-"""Texts, which stay as they are, and numbers whose fraction is nothing or depends on an exponent."""
+"""Texts, which stay unchanged, and numbers with a fraction of zero or an exponent."""
 _NOT_A_NUMBER = re.compile(rb"-?\b(?:NaN|Infinity)\b")
 
 
 def _without_fraction(match: re.Match[bytes]) -> bytes:
-    """Minus zero stays a float: as an integer it would lose its sign."""
+    """Writes the number as an integer if it has no fraction. Minus zero stays a float: an integer would lose its
+    sign.
+    """
     text = match[0]
     if text.startswith(b'"'):
         return text
@@ -191,7 +192,10 @@ _show = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def json_type(text: str, unit: str | None, exact: Any = Decimal) -> Any:
-    """The type by which msgspec checks a field; what it cannot check is left to the columns. exact: of decimals."""
+    """The type by which msgspec checks a field; later column conversions check the rest.
+
+    exact: the type for decimals.
+    """
     kind = _required_type(field_types.required(text), unit, exact)
     return kind | None if field_types.nullable(text) else kind
 
@@ -219,7 +223,7 @@ def _member(slot: str, text: str, unit: str | None, exact: Any = Decimal) -> tup
 
 
 def _inside(text: str, step: str) -> str:
-    """The type of a list's items, or of a struct's member; empty if it has none."""
+    """The type of a list's items, or of a struct's member; empty if there is none."""
     if text.startswith("list<"):
         return text[len("list<") : -1]
     return field_types.members(text).get(step, "") if text.startswith("struct<") else ""
@@ -230,7 +234,7 @@ def _shortened(text: str) -> str:
 
 
 def _look(value: bytes, path: str) -> Any:
-    """Value at `a.b[2].c`; the last that was found where the path cannot be followed."""
+    """The value at a path such as `a.b[2].c`; the last value found if the path leads no further."""
     found = msgspec.json.decode(unmarked(value))
     for step in re.findall(r"[^.\[\]]+", path):
         try:

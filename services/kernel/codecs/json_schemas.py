@@ -1,4 +1,4 @@
-"""The fields of a JSON Schema, as far as field types of a job file stand for them.
+"""The fields of a JSON Schema that match field types of a job file.
 
 Source: JSON Schema 2020-12, "Validation" 6 and 7.
 """
@@ -17,7 +17,7 @@ MAX_DEPTH = 64
 
 
 def fields(text: str) -> dict[str, str]:
-    """Field type by name of an object's properties, without those for which none stands; empty: it is no object."""
+    """The field type of each property of an object that has one, by name; empty if the schema is not an object."""
     try:
         return _members(json.loads(text), 0)
     except (ValueError, RecursionError):
@@ -25,7 +25,9 @@ def fields(text: str) -> dict[str, str]:
 
 
 def lack(text: str, wanted: Mapping[str, str]) -> str:
-    """Why an object of a schema does not give these fields; empty: it may. A schema that says nothing of one may."""
+    """The reason why an object of the schema cannot give these fields; empty if it may. An undescribed field may be
+    present.
+    """
     found = fields(text)
     if not found:
         return ""
@@ -39,12 +41,14 @@ def lack(text: str, wanted: Mapping[str, str]) -> str:
 
 
 def _open(text: str, name: str) -> bool:
-    """True if the schema has a property of a type that no field type stands for."""
+    """True if the schema has a property of this name; its type matches no field type."""
     return name in json.loads(text).get("properties", {})
 
 
 def _fits(found: str, wanted: str) -> bool:
-    """Texts are many things in JSON; an integer is a number, and a number may be one."""
+    """True if a value of the found type may be read as the wanted type: JSON texts hold many types, and a number may be
+    whole.
+    """
     numbers = {"int", "float"}
     if wanted.startswith(("list<", "struct<", "decimal")) or wanted in ("timestamp", "date", "bytes"):
         return found.startswith("list<") == wanted.startswith("list<") and found != "bool"
@@ -62,7 +66,7 @@ def _members(schema: Any, depth: int) -> dict[str, str]:
 
 
 def _type(schema: Any, depth: int) -> str:
-    """Empty: no field type stands for it."""
+    """The field type of a schema; empty if none matches."""
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return ""
     kind = schema.get("type")

@@ -1,4 +1,4 @@
-"""The one canonical encoding of keys: for state tables, and for the way of a row to its task.
+"""The one canonical encoding of keys, for state tables and for the routing of rows to tasks.
 
 Source: PROTOCOL 1 (xxh3 of a canonical encoding: -0.0 = 0.0, one NaN, null). Work is per distinct key of a batch.
 """
@@ -18,11 +18,11 @@ _encode = msgspec.msgpack.Encoder(decimal_format="string").encode
 _decode = msgspec.msgpack.Decoder().decode
 
 FEW_ROWS = 64
-"""So many keys are encoded in a fraction of the time that it takes to find which of them are alike."""
+"""Up to this number of rows, encoding every key takes a fraction of the time of finding the distinct ones."""
 
 
 def canonical_floats(column: pl.Series) -> pl.Series:
-    """With one zero and one NaN; other columns as they are."""
+    """The column with only one zero and one NaN; columns of other types are unchanged."""
     if not column.dtype.is_float():
         return column
     value = pl.col(column.name).fill_nan(float("nan"))
@@ -31,9 +31,7 @@ def canonical_floats(column: pl.Series) -> pl.Series:
 
 
 def canonical(column: pl.Series) -> pl.Series:
-    """Column as msgpack can hold it: one zero, one NaN; times, dates and decimals as numbers or text that stand for
-    them.
-    """
+    """The column as msgpack can encode it: one zero, one NaN; times, dates and decimals as numbers or texts."""
     if column.dtype.is_float():
         return canonical_floats(column)
     if column.dtype == pl.Date or isinstance(column.dtype, pl.Datetime):
@@ -44,7 +42,7 @@ def canonical(column: pl.Series) -> pl.Series:
 
 
 def encode(rows: pl.DataFrame, columns: Sequence[str]) -> list[bytes]:
-    """The encoded key of each row; rows should be distinct in these columns, for the sake of speed only."""
+    """The encoded key of each row. Rows should be distinct in these columns, only for speed."""
     if not columns:
         return [_encode(())] * rows.height
     values = [canonical(rows[name]).to_list() for name in columns]
@@ -65,7 +63,9 @@ def _hashed(encoded: Sequence[bytes], count: int) -> np.ndarray:
 
 
 def groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """A row of each distinct key, and for each row which of them it is like. Equal keys may count as distinct."""
+    """The index of one row of each distinct key, and for each row the number of its key. Equal keys may count as
+    distinct.
+    """
     codes = np.zeros(rows.height, dtype=np.int64)
     for name in columns:
         arrow = rows[name].to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -77,7 +77,7 @@ def groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.n
 
 
 def decode(encoded: Sequence[bytes], columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """The key columns again."""
+    """The key columns of encoded keys."""
     if not encoded:
         return pl.DataFrame(schema={name: schema[name] for name in columns})
     values = zip(*[_decode(key) for key in encoded], strict=True)

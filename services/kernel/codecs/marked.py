@@ -1,9 +1,10 @@
-"""The rows that Spark writes in real-time mode, and which of them count: a high-water mark for each input partition.
+"""The rows that Spark writes in real-time mode, with a high-water mark per input partition that decides which are
+valid.
 
-Source: PROTOCOL 12. Input partition p is written to partition p + 1 of the commit log's topic, by Spark's own sink and
-so at least once. A row names the offset of the record that it was made of, and there is at most one row a record.
-Every writer begins at or below the record behind the mark, continues in offset order and leaves nothing out; so a row
-above the mark is the next one, whoever wrote it, and any other has counted already.
+Source: PROTOCOL 12. Spark's own sink writes input partition p to partition p + 1 of the commit log's topic, at least
+once. A row has the offset of its source record, and a record has at most one row. Every writer begins at or below the
+record after the mark, continues in offset order and omits no row. So a row above the mark is the next one, from any
+writer; any other row has already counted.
 docs/decisions/0015 has the argument.
 """
 
@@ -22,9 +23,10 @@ from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.errors import StateCorrupted
 
 AT = "_at"
-"""Column with a row's place in the log, and columns of the record that the row was made of: ORIGIN its offset, REACHED
-the event time reached with it (microseconds; null: nothing is known), RAW its value in base 64 if it is no row of the
-source, BEAT true if the row says no more than that."""
+"""Columns. AT: a row's offset in the log. ORIGIN: the offset of its source record. REACHED: the event time reached with
+the record (microseconds; null: unknown). RAW: the value of a record that is not a row of the source, in base 64. BEAT:
+true if the row holds only these columns.
+"""
 ORIGIN, REACHED, RAW, BEAT, STAMP = "_origin", "_reached", "_raw", "_beat", "_stamp"
 _MARKS: Mapping[str, pl.DataType] = {
     ORIGIN: pl.Int64(),
@@ -36,9 +38,9 @@ _MARKS: Mapping[str, pl.DataType] = {
 }
 UNREADABLE = "Spark reads no row of the declared fields in it"
 FURTHEST = 2**53
-"""No offset is beyond it."""
+"""The largest possible offset."""
 Refuse = Callable[[int, str], None]
-"""Called with the offset of what is no row of Spark's, and why."""
+"""A function called with the offset of a record that is not a row of Spark, and the reason."""
 _AS_TEXT = (pl.Float64, pl.Binary, pl.Decimal)
 _AS_NUMBER = (pl.Datetime, pl.Date)
 
@@ -52,7 +54,7 @@ def lanes(first: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def travels(text: str) -> bool:
-    """True if values of a field type can be written so that they are read back as they were."""
+    """True if values of a field type can be written and read back unchanged."""
     kind = fields.dtype(fields.required(text))
     return not kind.is_nested()
 
@@ -71,12 +73,13 @@ def _column(name: str, index: int, kind: pl.DataType) -> pl.Expr:
 
 
 class RowReader:
-    """Reader of the records of one lane that count, in offset order.
+    """A reader of the valid records of one lane, in offset order.
 
     Args:
-        start: the first offset that no cut has taken; a cut ends just behind a record that counts, whose origin is the
+        output: the type text of each column.
+        start: the first offset that no cut has taken. A cut ends directly after a valid record, whose origin is the
             mark.
-        refuse: called with a record that is no row of Spark's; the rows around it count.
+        refuse: called with a record that is not a row of Spark; the rows around it count.
     """
 
     def __init__(self, output: Mapping[str, str], start: int, refuse: Refuse = lambda offset, cause: None) -> None:
@@ -89,14 +92,14 @@ class RowReader:
 
     @property
     def position(self) -> int:
-        """Offset at which reading begins."""
+        """The offset at which reading begins."""
         return max(0, self._start - 1)
 
     def read(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> pl.DataFrame:
-        """The records that count; columns AT, those of _MARKS, and c0, c1, ... as they were written.
+        """The valid records, with columns AT, those of _MARKS, and c0, c1, ... as written.
 
         Raises:
-            StateCorrupted: the log does not hold what the cuts name.
+            StateCorrupted: the log does not hold the records named by the cuts.
         """
         table = self.sound(offsets, values)
         if self._mark is None:
@@ -110,7 +113,7 @@ class RowReader:
         return counts
 
     def sound(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> pl.DataFrame:
-        """The records that are rows of Spark's, whether they count or not; the others are found by halving."""
+        """The records that are rows of Spark, valid or not; other records are found by halving and refused."""
         try:
             return self._table(offsets, values)
         except (pl.exceptions.PolarsError, ValueError) as error:
@@ -121,7 +124,7 @@ class RowReader:
         return pl.concat([self.sound(offsets[:half], values[:half]), self.sound(offsets[half:], values[half:])])
 
     def _table(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> pl.DataFrame:
-        """Raises ValueError or an error of polars on records some of which are no rows."""
+        """The records as a table. Raises ValueError or an error of polars if some are not rows of Spark."""
         text = pl.Series(values, dtype=pl.Binary).cast(pl.String)
         table = text.str.json_decode(self._record).struct.unnest()
         origin = table.get_column(ORIGIN)
@@ -131,14 +134,14 @@ class RowReader:
         return table.with_columns(pl.Series(AT, offsets, dtype=pl.Int64))
 
     def _look_into(self, table: pl.DataFrame) -> None:
-        """Values that are none are found before the row takes the place of a true one."""
+        """Checks the values of rows before a bad row can take the place of a true one."""
         raw = table.get_column(RAW)
         if raw.null_count() < table.height:
             raw.str.decode("base64")
         table.filter(_IS_ROW).select(*self._values, TIME).cast(self._schema)
 
     def _begin(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The mark is that of the record just before the start."""
+        """Sets the mark to the origin of the record just before the start."""
         table = table.filter(pl.col(AT) >= self.position)
         if not table.height:
             return table
@@ -149,7 +152,7 @@ class RowReader:
 
 
 class RowDecoder:
-    """From records that count to rows and dead letters; raises StateCorrupted on values that are none of the plan."""
+    """A decoder of valid records into rows and dead letters; raises StateCorrupted if values do not fit the plan."""
 
     def __init__(self, plan: SparkPlan) -> None:
         self._plan, self._schema = plan, stream_schema(plan.output)
@@ -167,7 +170,9 @@ class RowDecoder:
         return within_calendar(pl.concat([self.nothing, *found]), self._schema)
 
     def dead(self, lane: int, table: pl.DataFrame, batch: int) -> list[DeadLetter]:
-        """Dead letters of the records that are no rows of the source, with the reason that a source task would give."""
+        """The dead letters of records that are not rows of the source, with the reason that a source task would
+        give.
+        """
         found = table.filter(pl.col(RAW).is_not_null())
         if not found.height:
             return []

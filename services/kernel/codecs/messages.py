@@ -1,6 +1,6 @@
-"""Protobuf records of one schema of a registry: behind its id stands which of the schema's messages a record is.
+"""Protobuf records of one registered schema: after the schema's id, a record names its message of the schema.
 
-The place of a message is a number of indexes, then the indexes, all zigzag; the one byte 0 stands for the first one.
+The message is named by the number of indexes and the indexes, all zigzag; a single byte 0 means the first message.
 Source: Confluent's documentation, "Wire format".
 """
 
@@ -22,14 +22,16 @@ Path = tuple[int, ...]
 
 
 class Messages:
-    """Reads the records of a schema.
+    """A reader of the records of a schema.
 
     Args:
-        called: the schema, in messages. text: the file of its messages, see protobuf_schemas.py.
-        fields: type text by name in the record. unit: of timestamps that are plain integers.
+        called: the name of the schema for messages.
+        text: the compiled file of its messages, see protobuf_schemas.py.
+        fields: the type text of each field, by its name in the record.
+        unit: the unit of timestamps that are plain integers.
 
     Raises:
-        NoSchema: no record of it can be read.
+        NoSchema: no record of the schema can be read.
     """
 
     def __init__(self, called: str, text: str, fields: Mapping[str, str], unit: str | None) -> None:
@@ -40,7 +42,10 @@ class Messages:
     def read(
         self, values: Sequence[bytes], rows: np.ndarray, refused: dict[int, str]
     ) -> Iterator[tuple[list[pl.Series], np.ndarray]]:
-        """The columns of the records of each message, and their places. rows: places of the values, for refusals."""
+        """Yields the columns of the records of each message type, and their positions.
+
+        rows: the positions of the values, for refusals.
+        """
         for path, bodies, at, skip in self._by_message(values, rows, refused):
             reader = self._reader(path)
             if isinstance(reader, str):
@@ -53,7 +58,7 @@ class Messages:
     def _by_message(
         self, values: Sequence[bytes], rows: np.ndarray, refused: dict[int, str]
     ) -> Iterator[tuple[Path, Sequence[bytes], np.ndarray, int]]:
-        """The bodies of each message, with so many bytes before each."""
+        """Yields the bodies of each message type, their positions, and the number of bytes to skip in each body."""
         if values:
             heads = [one[: _HEADER + 1] for one in (min(values), max(values))]  # what both have, all between have
             if heads[0] == heads[1] and heads[0][_HEADER:] == b"\0":
@@ -81,7 +86,7 @@ class Messages:
 
 
 def _indexes(value: bytes) -> tuple[Path, int] | None:
-    """The place of the message, and where it begins; None: there is none."""
+    """The path of the message, and the position at which it begins; None if the path is invalid."""
     count, at = _number(value, _HEADER)
     if count == 0:
         return _FIRST, at
@@ -97,7 +102,7 @@ def _indexes(value: bytes) -> tuple[Path, int] | None:
 
 
 def _number(value: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number, and where it ends; -1 where there is none of up to five bytes."""
+    """A zigzag number of at most five bytes, and its end; -1 if there is none."""
     found = 0
     for place in range(at, min(at + 5, len(value))):
         byte = value[place]

@@ -1,7 +1,7 @@
-"""Metadata of records as columns of a source: key, headers, timestamp, and the place where they lie.
+"""Metadata of records as columns of a source: key, headers, timestamp, topic, partition and offset.
 
-Source: JOBS "metadata", PROTOCOL 3. All of it is Kafka's and never changes, so the columns of a batch follow from its
-cut, as those of the values do.
+Source: JOBS "metadata", PROTOCOL 3. Kafka's metadata never changes, so the columns of a batch follow from its cut, like
+those of the values.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 HEADER = "header."
-"""A column of the value of one header: header.NAME."""
+"""The prefix of a column that holds the value of one header: header.NAME."""
 KEY = "key."
-"""A column of a field of the key: key.NAME."""
+"""The prefix of a column that holds a field of the key: key.NAME."""
 _PLACES = {"topic": "string", "partition": "int", "offset": "int", "timestamp": "timestamp"}
 _TEXTS = ("string", "bytes")
 LISTS = {f"list<struct<name: string, value: {kind}?>>": kind for kind in _TEXTS}
-"""Types of a column of all headers."""
+"""Types of a column with all headers."""
 
 Headers = Sequence[tuple[str, bytes | None]] | None
 Refuse = Callable[[int, str], None]
-"""Takes a record's place and the reason."""
+"""A function that takes a record's position and the reason."""
 
 
 class Wanted(NamedTuple):
-    """Metadata that must be kept of each record, because a column holds it."""
+    """Metadata to keep of each record, because a column holds it."""
 
     keys: bool = False
     headers: bool = False
@@ -43,9 +43,13 @@ NOTHING_WANTED = Wanted()
 
 
 class Metadata(NamedTuple):
-    """Metadata of records, side by side. keys, headers: empty where no column holds them.
+    """Metadata of records, side by side.
 
-    timestamps_ms: negative = none.
+    partitions: the partition of each record.
+    offsets: the offset of each record.
+    timestamps_ms: the timestamp of each record; negative: none.
+    keys: the key of each record; empty if no column holds keys.
+    headers: the headers of each record; empty if no column holds headers.
     """
 
     partitions: np.ndarray
@@ -55,7 +59,7 @@ class Metadata(NamedTuple):
     headers: Sequence[Headers] = ()
 
     def at(self, places: Sequence[int] | np.ndarray) -> Metadata:
-        """Metadata of some of the records, in this order."""
+        """The metadata of some records, in the given order."""
         index = np.asarray(places, dtype=np.int64)
         some = index.tolist() if self.keys or self.headers else []
         return Metadata(
@@ -68,7 +72,7 @@ class Metadata(NamedTuple):
 
 
 def of_keys(keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Metadata:
-    """Keys alone."""
+    """Metadata with only keys and timestamps."""
     nowhere = np.zeros(len(keys), dtype=np.int64)
     return Metadata(nowhere, nowhere, np.asarray(timestamps_ms, dtype=np.int64), keys)
 
@@ -79,12 +83,16 @@ class Keys(Protocol):
     def read(
         self, keys: Sequence[bytes | None], refuse: Refuse, unknown: Collection[int] | None
     ) -> tuple[dict[str, pl.Series], tuple[int, ...]]:
-        """The columns, and ids that the registry does not know."""
+        """The columns of the keys, and the schema ids that the registry does not know."""
         ...
 
 
 def mistakes(what: str, text: str, key_format: str | None = None) -> Iterator[tuple[str, str]]:
-    """Mistakes of a column's type, each with a hint. text: a field type. key_format: of keys that name their schema."""
+    """Mistakes in the type of a metadata column, each with a hint.
+
+    text: the field type of the column.
+    key_format: the format of keys that name their schema.
+    """
     kind = field_types.required(text)
     if what.startswith(KEY) and key_format is None:
         yield "only a key of a Schema Registry has fields", "`key_format` says how it is written"
@@ -105,11 +113,13 @@ _CASTS = {"float": "DOUBLE", "bool": "BOOLEAN", "timestamp": "TIMESTAMP", "date"
 
 
 class MetadataColumns:
-    """Reads the columns of one source.
+    """A reader of the metadata columns of one source.
 
     Args:
-        fields: type text by column. named: by column, the metadata that it holds. topic: of the source.
-        keys: reads columns of keys that name their schema; None: a key is text or bytes.
+        fields: the type text of each column.
+        named: by column, its metadata.
+        topic: the topic of the source.
+        keys: a reader of keys that name their schema; None: keys are text or bytes.
     """
 
     def __init__(
@@ -127,9 +137,10 @@ class MetadataColumns:
     def read(
         self, records: Metadata, refuse: Refuse, unknown: Collection[int] | None = None
     ) -> tuple[dict[str, pl.Series], tuple[int, ...]]:
-        """The columns of all the records; a record that lacks what may not be null is refused.
+        """The metadata columns of all records, and the schema ids that the registry does not know. A record with null
+        in a column that may not be null is refused.
 
-        unknown: see RegisteredReader; the answer has ids that the registry does not know.
+        unknown: see RegisteredReader.
         """
         found, lacking = dict[str, pl.Series](), tuple[int, ...]()
         if self._keys is not None:
@@ -160,7 +171,7 @@ class MetadataColumns:
         return found
 
     def _headers(self, name: str, headers: Sequence[Headers], refuse: Refuse) -> pl.Series:
-        """All headers of each record, in their order."""
+        """All headers of each record, in order."""
         kind: Any = field_types.dtype(self._kinds[name])
         pairs = list(chain.from_iterable(one or () for one in headers))
         bounds = np.cumsum([0, *(len(one or ()) for one in headers)])
@@ -176,7 +187,7 @@ class MetadataColumns:
 
 
 def _texts(name: str, values: pl.Series, text: str, refuse: Refuse) -> pl.Series:
-    """Bytes as they are, or as UTF-8."""
+    """The bytes unchanged, or decoded as UTF-8."""
     if field_types.required(text) == "bytes":
         return values
     try:
@@ -197,7 +208,7 @@ def _text(value: bytes) -> str | None:
 
 
 def _timestamps(name: str, milliseconds: np.ndarray) -> pl.Series:
-    """Null where a record has none, or one outside the calendar."""
+    """The timestamps; null for a record without one, or with one outside the years 1 to 9999."""
     times = pl.Series(name, milliseconds, dtype=pl.Int64)
     known = pl.col(name).is_between(max(0, OLDEST_US // 1_000), NEWEST_US // 1_000)
     micros = pl.when(known).then(pl.col(name) * 1_000).cast(pl.Datetime("us", "UTC"))

@@ -1,4 +1,4 @@
-"""Columns as bytes: the values of all rows at once, into one buffer that is then cut into records."""
+"""Encoding of columns: the values of all rows at once, into one buffer that is then cut into records."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import numpy as np
 import polars as pl
 
 Write = Callable[[np.ndarray, np.ndarray], None]
-"""Writes values into a buffer, each at its place."""
+"""Writes values into a buffer, each at its position."""
 
 
 class Piece(NamedTuple):
-    """Values of one column. lengths: bytes of each."""
+    """The encoded values of one column.
+
+    lengths: the number of bytes of each value.
+    write: writes the values into a buffer.
+    """
 
     lengths: np.ndarray
     write: Write
@@ -29,12 +33,12 @@ def cut(whole: Piece) -> list[bytes]:
 
 
 def constant(value: bytes, count: int) -> Piece:
-    """The same bytes so many times."""
+    """The same bytes `count` times."""
     return fixed(np.tile(np.frombuffer(value, np.uint8), (count, 1)))
 
 
 def fixed(lines: np.ndarray) -> Piece:
-    """A line of bytes for each value."""
+    """Values of equal width, given as lines of bytes."""
     count, width = lines.shape
 
     def write(buffer: np.ndarray, at: np.ndarray) -> None:
@@ -45,17 +49,17 @@ def fixed(lines: np.ndarray) -> Piece:
 
 
 def floats(values: pl.Series) -> Piece:
-    """Eight bytes each, the lowest first."""
+    """Floats as eight bytes, lowest first."""
     return fixed(np.ascontiguousarray(values.to_numpy()).astype("<f8").view(np.uint8).reshape(-1, 8))
 
 
 def booleans(values: pl.Series) -> Piece:
-    """A byte each."""
+    """Booleans as one byte."""
     return fixed(values.to_numpy().astype(np.uint8).reshape(-1, 1))
 
 
 def numbers(values: np.ndarray) -> Piece:
-    """Numbers without a sign, seven bits a byte, the lowest first."""
+    """Unsigned numbers, seven bits a byte, lowest first."""
     plain = values.astype(np.uint64)
     lengths = np.ones(len(plain), np.int64)
     for bits in range(7, 64, 7):
@@ -71,13 +75,13 @@ def numbers(values: np.ndarray) -> Piece:
 
 
 def signed(values: np.ndarray) -> np.ndarray:
-    """The numbers that stand for those with a sign in zigzag."""
+    """The zigzag numbers of signed numbers."""
     whole = values.astype(np.int64)
     return (whole << np.int64(1)).astype(np.uint64) ^ (whole >> np.int64(63)).astype(np.uint64)
 
 
 def texts(values: pl.Series) -> tuple[np.ndarray, Piece]:
-    """The bytes of texts, or of bytes, and their lengths."""
+    """The lengths of texts or bytes, and the bytes."""
     arrow = values.cast(pl.Binary).to_arrow(compat_level=pl.CompatLevel.oldest())
     _, bounds, content = arrow.buffers()
     offsets = np.frombuffer(bounds, np.int64)[arrow.offset : arrow.offset + len(arrow) + 1]
@@ -92,7 +96,7 @@ def texts(values: pl.Series) -> tuple[np.ndarray, Piece]:
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:
-    """Values side by side."""
+    """The values of several pieces joined row by row."""
     lengths = np.sum([one.lengths for one in pieces], axis=0)
 
     def write(buffer: np.ndarray, at: np.ndarray) -> None:
@@ -105,14 +109,17 @@ def joined(pieces: Sequence[Piece]) -> Piece:
 
 
 def spread(piece: Piece, where: np.ndarray, count: int) -> Piece:
-    """The values at some of so many places, and nothing at the others."""
+    """The values at the positions `where` among `count` rows; the other rows are empty."""
     lengths = np.zeros(count, np.int64)
     lengths[where] = piece.lengths
     return Piece(lengths, lambda buffer, at: piece.write(buffer, at[where]))
 
 
 def grouped(items: Piece, sizes: np.ndarray) -> Piece:
-    """The items of each list one behind the other. sizes: of the lists."""
+    """The items of each list joined.
+
+    sizes: the number of items of each list.
+    """
     first = np.cumsum(sizes) - sizes
     ends = np.concatenate([[0], np.cumsum(items.lengths)]).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Records that are a text each, such as the lines of a log: one column, read strictly as UTF-8.
+"""Decoding of records that are one text each, such as lines of a log: one column, read strictly as UTF-8.
 
 Source: JOBS "format".
 """
@@ -14,18 +14,18 @@ from holdfast.services.kernel.codecs.texts import BOM, other_encoding, unmarked
 from holdfast.services.kernel.codecs.typed_columns import Column, Values, plain
 
 _APART = (b"\0", BOM)
-"""Bytes of records that are looked at one by one: they may be in another encoding, or begin with a mark."""
+"""Bytes because of which records are read one by one: another encoding, or a byte order mark."""
 _SHOWN = 60
 
 
 class PlainTextReader:
-    """Reads records of one stream; see JsonReader. An empty value is an empty text."""
+    """A reader of the records of one stream; see JsonReader. An empty value is an empty text."""
 
     def __init__(self, fields: Mapping[str, str], unit: str | None) -> None:
         assert len(fields) == 1
 
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
-        """The texts, the records they come from, and why the others are refused."""
+        """The texts, the positions of their records, and the reasons why other records are refused."""
         try:
             joined = b"".join(values)  # type: ignore[arg-type]
             if not any(mark in joined for mark in _APART):
@@ -52,7 +52,7 @@ class PlainTextReader:
 
 
 class _NoText:
-    """A record that is no text."""
+    """The reason why a record is not a text."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

@@ -1,8 +1,8 @@
-"""Columns as plain values that every reader of JSON takes, and times and dates of the years 1 to 9999 alone.
+"""Columns as plain values that every reader of JSON accepts, with times and dates only of the years 1 to 9999.
 
-One rule, whatever the format and however many rows: a time is ISO 8601 in UTC with six digits of a second's fraction,
-so that times sort as texts; a decimal has as many digits behind the point as its type; a time or date outside the
-years 1 to 9999, which Python and ISO 8601 do not have, is null, however deep it lies in lists and structs.
+All formats and batch sizes have one rule. A time is ISO 8601 in UTC with six digits of the second's fraction, so times
+sort as texts. A decimal has as many digits after the point as its type. A time or date outside the years 1 to 9999
+(which Python and ISO 8601 lack) is null, at any depth of lists and structs.
 Source: JOBS "A sink record is the row as a JSON object", PROTOCOL 0.2.
 """
 
@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1)
 _TIMES = (pl.Datetime, pl.Date)
 _REWRITTEN = (*_TIMES, pl.Decimal)
 _FEW = 32
-"""Up to here Python is faster at writing times than polars is at beginning to; the texts are the same."""
+"""Up to this number of rows Python writes times faster than polars starts; the texts are equal."""
 
 
 def plain_values(column: pl.Series) -> list[Any]:
@@ -40,7 +40,7 @@ def plain_values(column: pl.Series) -> list[Any]:
 
 
 def within_calendar(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """The rows, without the times and dates that no calendar has: they are null."""
+    """The rows with null in place of times and dates outside the years 1 to 9999."""
     outside = [name for name, kind in columns.items() if _holds(kind, _TIMES) and not _all_inside(rows[name])]
     if not outside:
         return rows
@@ -58,7 +58,7 @@ def _iso_date(day: int) -> str | None:
 
 
 def _text(value: pl.Expr, kind: Any) -> pl.Expr:
-    """Times, dates and decimals as texts, however deep they lie."""
+    """Times, dates and decimals as texts, at any depth."""
     if isinstance(kind, pl.Datetime):
         return inside(value, kind).dt.strftime(_ISO)
     if kind == pl.Date:
@@ -69,7 +69,7 @@ def _text(value: pl.Expr, kind: Any) -> pl.Expr:
 
 
 def inside(value: pl.Expr, kind: Any) -> pl.Expr:
-    """The values of this type, null where a time or date is outside the calendar."""
+    """The values of this type, with null for a time or date outside the years 1 to 9999."""
     if isinstance(kind, pl.Datetime):
         return pl.when(value.to_physical().is_between(OLDEST_US, NEWEST_US)).then(value)
     if kind == pl.Date:
@@ -78,7 +78,7 @@ def inside(value: pl.Expr, kind: Any) -> pl.Expr:
 
 
 def _deep(value: pl.Expr, kind: Any, rule: Any) -> pl.Expr:
-    """The rule for what a list or struct holds; other values as they are."""
+    """Applies the rule to the items of a list or the members of a struct; other values are unchanged."""
     if isinstance(kind, pl.List):
         return value.list.eval(rule(pl.element(), kind.inner))
     if isinstance(kind, pl.Struct):
@@ -96,7 +96,9 @@ def _holds(kind: Any, wanted: tuple[type[pl.DataType], ...]) -> bool:
 
 
 def _all_inside(column: pl.Series) -> bool:
-    """False also of nested columns: whether one of their times is outside costs as much as putting it right."""
+    """True if all times are in the years 1 to 9999. False for nested columns: the test costs as much as the
+    correction.
+    """
     if column.dtype.is_nested():
         return False
     least, most = column.to_physical().min(), column.to_physical().max()

@@ -1,8 +1,7 @@
-"""The bytes of many Protobuf messages at once: each field of all of them is read side by side.
+"""The bytes of many Protobuf messages, with each field read for all messages at once.
 
-It reads messages as serializers write them: fields in the order of their numbers, each once at most, and all known.
-Whatever else the encoding allows is left to the library, record by record, so a value never depends on which of the two
-has read it. Source: protobuf.dev, "Encoding".
+It reads the form that serializers write: known fields in the order of their numbers, each at most once. Messages in any
+other valid form go to the library, one by one; both readers give equal values. Source: protobuf.dev, "Encoding".
 """
 
 from __future__ import annotations
@@ -22,17 +21,25 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 _PADDING = bytes(16)
-"""A number that begins in the last message ends here at the latest."""
+"""A number that begins in the last message ends within this padding."""
 _MOST_BYTES = 10
 _SECOND = 1_000_000
 Rows = np.ndarray
 
 
 class Stretch:
-    """The bytes of messages. at: where each is read on; end: where it ends; odd: those that the library is to read."""
+    """The bytes of messages with their read positions.
+
+    at: the position at which each message is read next.
+    end: the end of each message.
+    odd: True for the messages left to the library.
+    """
 
     def __init__(self, values: Sequence[bytes], skip: int = 0) -> None:
-        """skip: so many bytes before each message; it has them."""
+        """Joins the messages.
+
+        skip: the number of bytes to skip before each message.
+        """
         lengths = np.fromiter(map(len, values), np.int64, len(values))
         self.bytes = np.frombuffer(b"".join([*values, _PADDING]), np.uint8)
         self.end = np.cumsum(lengths)
@@ -45,7 +52,7 @@ class Stretch:
         self.at[rows] = self.end[rows]
 
     def tagged(self, tag: bytes, among: Rows) -> Rows:
-        """The messages whose next field has this tag; moves on behind it."""
+        """The messages whose next field has this tag; moves behind the tag."""
         at = self.at[among]
         found = at + len(tag) <= self.end[among]
         for place, byte in enumerate(tag):
@@ -55,7 +62,7 @@ class Stretch:
         return rows
 
     def numbers(self, rows: Rows) -> np.ndarray:
-        """A number of each message, seven bits a byte."""
+        """Reads a number of each message, seven bits a byte."""
         begin = self.at[rows]
         first = self.bytes[begin]
         found: np.ndarray = (first & 0x7F).astype(np.uint64)
@@ -73,13 +80,13 @@ class Stretch:
         return found
 
     def fixed(self, rows: Rows, width: int) -> np.ndarray:
-        """So many bytes of each message, a line each."""
+        """Reads `width` bytes of each message, as one line of a matrix each."""
         begin = self.at[rows]
         self._moved(rows, begin + width)
         return np.ascontiguousarray(self.bytes[begin[:, None] + np.arange(width)])
 
     def texts(self, rows: Rows, kind: pa.DataType) -> pa.Array:
-        """A text, or bytes, of each message; empty where the library is to read it."""
+        """Reads a text, or bytes, of each message; empty for a message left to the library."""
         lengths = self.numbers(rows).astype(np.int64)
         begin, end = self.at[rows], self.end[rows]
         lengths = np.where((lengths < 0) | (lengths > len(self.bytes)) | self.odd[rows], len(self.bytes), lengths)
@@ -94,7 +101,7 @@ class Stretch:
         return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(content)])
 
     def _moved(self, rows: Rows, stop: np.ndarray) -> None:
-        """Moves on. Messages that end before, and odd ones, stay at their end."""
+        """Moves the positions to `stop`. Messages that end earlier become odd; odd ones stay at their end."""
         wrong = (stop > self.end[rows]) | self.odd[rows]
         self.at[rows] = stop
         if wrong.any():
@@ -102,11 +109,17 @@ class Stretch:
 
 
 Read = Callable[[Stretch, Rows], pa.Array]
-"""A value of each of these messages, any of an odd one."""
+"""Reads a value of each message; arbitrary for an odd message."""
 
 
 class PlainField(NamedTuple):
-    """A field that can be read side by side. absent: its value where it is not written."""
+    """A field that can be read for all messages at once.
+
+    name: the name of the field.
+    tag: the bytes of its tag.
+    read: reads its values.
+    absent: its value if it is not written.
+    """
 
     name: str
     tag: bytes
@@ -115,13 +128,13 @@ class PlainField(NamedTuple):
 
 
 def plain_fields(of: Descriptor) -> list[PlainField] | None:
-    """The fields of a message in the order of their numbers; None: some of them are not plain."""
+    """The fields of a message type in the order of their numbers; None if some are not plain."""
     found = [_plain(one) for one in sorted(of.fields, key=lambda field: int(field.number))]
     return None if any(one is None for one in found) or of.is_extendable else [one for one in found if one is not None]
 
 
 def read_plain(stretch: Stretch, fields: Sequence[PlainField]) -> dict[str, pl.Series]:
-    """A value of each message for each field, any of an odd one: `stretch.odd` says which these are."""
+    """The values of each field for all messages. Values of an odd message (see `stretch.odd`) are arbitrary."""
     found: dict[str, pl.Series] = {}
     every = np.arange(len(stretch.at))
     for field in fields:
@@ -160,7 +173,7 @@ def _tag(number: int, wire: int) -> bytes:
 
 
 def _within(lowest: int, highest: int) -> Read:
-    """Numbers of a range; in the encoding others may stand there, of which the library takes a part."""
+    """A reader of numbers of a range. The encoding may hold numbers outside it, which the library truncates."""
 
     def read(stretch: Stretch, rows: Rows) -> pa.Array:
         found = stretch.numbers(rows).view(np.int64)
@@ -219,7 +232,7 @@ def _binaries(stretch: Stretch, rows: Rows) -> pa.Array:
 
 
 def _moments(stretch: Stretch, rows: Rows) -> pa.Array:
-    """Times of Timestamp messages: seconds and nanoseconds, of which 0 is not written."""
+    """Reads times of Timestamp messages: seconds and nanoseconds; a zero is not written."""
     sizes = stretch.numbers(rows).astype(np.int64)
     begin, whole = stretch.at[rows], stretch.end
     stop = np.where((sizes < 0) | (sizes > 22) | stretch.odd[rows], -1, begin + sizes)
@@ -250,4 +263,5 @@ _KINDS: dict[int, tuple[int, Read, object]] = {
     13: (0, _within(0, 2**32 - 1), 0), 15: (5, _line(4, "<i4", np.int64), 0), 16: (1, _line(8, "<i8", np.int64), 0),
     17: (0, _zigzag(-(2**31), 2**31 - 1), 0), 18: (0, _zigzag(-(2**63), 2**63 - 1), 0),
 }  # fmt: skip
-"""By TYPE_DOUBLE and so on: the wire type of a field, its reader, and its value where it is not written."""
+"""By type number (TYPE_DOUBLE = 1 and so on): the wire type of a field, its reader, and its value if it is not written.
+"""

@@ -1,9 +1,9 @@
-"""The Protobuf message of a sink's rows: made of the columns, or the first one of a schema that is registered already.
+"""The Protobuf message of a sink's rows: made from the columns, or the first message of a registered schema.
 
-A field keeps its number for ever: readers know it by that alone. So a column that a registered message has is written
-under the number it has there, and one that it lacks is added with a new number; no field is taken out. int is int64,
-float double, timestamp google.protobuf.Timestamp, decimal and date texts (1.50, 2026-01-02), a struct a message, a list
-a repeated field. Source: protobuf.dev, "Language Guide (proto 3)" and "Updating A Message Type".
+Readers know a field only by its number, so a field keeps its number for ever. A column that the registered message has
+is written under its number there; a missing column is added with a new number; no field is removed. int is int64, float
+double, timestamp google.protobuf.Timestamp, decimal and date texts (1.50, 2026-01-02), a struct a message, a list a
+repeated field. Source: protobuf.dev, "Language Guide (proto 3)" and "Updating A Message Type".
 """
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ _SHOWN = {
 }  # fmt: skip
 _OPTIONAL, _REQUIRED, _REPEATED = 1, 2, 3
 _RESERVED = range(19_000, 20_000)
-"""Numbers that Protobuf keeps for itself."""
+"""Numbers that Protobuf reserves."""
 
 
 class Unlike(Exception):
-    """Why rows cannot be written as the messages of a schema; the message continues the name of the schema."""
+    """The reason why rows cannot be written as messages of a schema; the message follows the name of the schema."""
 
 
 def message_schema(fields: Mapping[str, str], name: str = "Row", given: Numbers = IN_ORDER) -> str:
-    """The text of the schema of rows with these columns, as confluent's serializer registers it: a compiled file.
+    """The text of the schema of rows with these columns, in the form that confluent's serializer registers: a compiled
+    file.
 
     Args:
-        name: of the message, with its package.
+        fields: the type text of each column.
+        name: the name of the message, with its package.
+        given: the numbers of the fields.
 
     Raises:
         NoSchema: the library is missing.
@@ -52,14 +55,17 @@ def message_schema(fields: Mapping[str, str], name: str = "Row", given: Numbers 
 
 
 def extended(text: str, fields: Mapping[str, str], name: str | None) -> tuple[str, dict[str, int]]:
-    """A registered schema with the columns that its first message lacks, as it is where it lacks none; and the number
-    of every field by its path.
+    """A registered schema extended by the columns that its first message lacks, and the number of each field by its
+    path.
 
     Args:
-        name: that the message must have; None: any.
+        text: the schema; it is returned unchanged if it lacks no column.
+        fields: the type text of each column.
+        name: the name that the message must have; None: any.
 
     Raises:
-        NoSchema: it cannot be read. Unlike: a column is of another type there.
+        NoSchema: the schema cannot be read.
+        Unlike: a column has another type there.
     """
     parse(text)
     file = _descriptors().FileDescriptorProto.FromString(base64.standard_b64decode(text))
@@ -75,7 +81,7 @@ def extended(text: str, fields: Mapping[str, str], name: str | None) -> tuple[st
 
 
 def unlike_names(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Two fields of one message that have the same name in JSON, which Protobuf does not take."""
+    """Yields pairs of fields of one message with the same name in JSON, which Protobuf refuses."""
     seen = dict[str, str]()
     for name, text in fields.items():
         if (first := seen.setdefault(_in_json(name), name)) != name:
@@ -88,20 +94,20 @@ def unlike_names(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _in_json(name: str) -> str:
-    """The name of a field in JSON: letters behind an underscore are capitals."""
+    """The name of a field in JSON: a letter after an underscore is a capital."""
     first, *words = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def paths(fields: Mapping[str, str], path: str = "") -> Iterator[str]:
-    """The path of each field, also of those within."""
+    """The path of each field, also of fields inside structs and lists."""
     for name, text in fields.items():
         yield f"{path}{name}"
         yield from paths(_within(text), f"{path}{name}.")
 
 
 def _within(text: str) -> dict[str, str]:
-    """The fields of the message that a field is; none of any other."""
+    """The fields of the message that is the type of a field; empty for other types."""
     name = field_types.required(text)
     if name.startswith("list<"):
         item = name[len("list<") : -1]
@@ -120,14 +126,21 @@ def _written(file: Any) -> str:
 
 
 class _Extending:
-    """Gives a message of a file the fields of columns. numbers: of all fields so far, by path."""
+    """An editor that adds columns to the messages of a file.
+
+    numbers: the numbers of all fields so far, by path.
+    """
 
     def __init__(self, file: Any, given: Numbers) -> None:
         self._file, self._given = file, given
         self.numbers: dict[str, int] = {}
 
     def message(self, of: Any, place: str, fields: Mapping[str, str], path: str) -> None:
-        """place: full name of the message, behind a point. path: of its field, with a point behind it."""
+        """Adds the columns that the message lacks.
+
+        place: the full name of the message, after a dot.
+        path: the path of its field, with a dot at the end.
+        """
         known = {one.name: one for one in of.field}
         self._judge(of, fields, path)
         free = self._free(of)
@@ -153,14 +166,14 @@ class _Extending:
                 raise Unlike(f"has {path}{one.name} as one of the fields {choice}, of which a message has one at most")
 
     def _free(self, of: Any) -> Iterator[int]:
-        """Numbers that no field ever had, in their order."""
+        """Yields numbers that no field of the message ever had, ascending."""
         taken = [one.number for one in of.field]
         taken += [one.end - 1 for one in (*of.reserved_range, *of.extension_range)]
         last = max((one for one in taken if one < 2**29 - 1), default=0)
         yield from (number for number in count(last + 1) if number not in _RESERVED)
 
     def _add(self, field: Any, of: Any, place: str, text: str) -> None:
-        """field: one of the message `of` that has a name and a number."""
+        """Sets the type of a new field of the message `of`, which has a name and a number."""
         plain = field_types.required(text)
         repeated = plain.startswith("list<")
         field.type, field.label = _kind(plain), _REPEATED if repeated else _OPTIONAL
@@ -184,7 +197,7 @@ class _Extending:
             raise Unlike(f"has {path} as {shown}, and the column is {text}, which is written as {expected}")
 
     def _named(self, field: Any, path: str) -> Any:
-        """The message that a field names."""
+        """The message type of a field."""
         for name, message in _messages(self._file.message_type, _place(self._file, "")):
             if field.type_name == name:
                 return message
@@ -195,7 +208,7 @@ _TIME_FILE = "google/protobuf/timestamp.proto"
 
 
 def _place(file: Any, name: str) -> str:
-    """The full name of a message of a file, behind a point."""
+    """The full name of a message of a file, after a dot."""
     return f".{file.package}.{name}" if file.package else f".{name}"
 
 
@@ -206,7 +219,7 @@ def _messages(some: Any, space: str) -> Iterator[tuple[str, Any]]:
 
 
 def _kind(plain: str) -> int:
-    """The kind of a field of this type, or of one of its items."""
+    """The Protobuf type of a field of this field type, or of its items."""
     if plain.startswith("list<"):
         item = plain[len("list<") : -1]
         return _MESSAGE if in_message(item) else _kind(field_types.required(item))
@@ -214,7 +227,7 @@ def _kind(plain: str) -> int:
 
 
 def _of_time(plain: str) -> bool:
-    """True of a timestamp and of a list of timestamps."""
+    """True for a timestamp and for a list of timestamps."""
     if plain.startswith("list<"):
         item = plain[len("list<") : -1]
         return not in_message(item) and _of_time(item)
@@ -222,7 +235,7 @@ def _of_time(plain: str) -> bool:
 
 
 def _type_name(of: Any, name: str) -> str:
-    """A name for the message of a field; names of fields and of messages are of one space."""
+    """A name for the message type of a field; fields and types share one space of names."""
     taken = {one.name for one in (*of.field, *of.nested_type, *of.enum_type)}
     found = f"{name[:1].upper()}{name[1:]}Value"
     while found in taken:

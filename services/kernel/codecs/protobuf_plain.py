@@ -1,6 +1,6 @@
-"""Protobuf messages of plain fields to the columns of a stream, many at once. See protobuf_bytes.py.
+"""Decoding of Protobuf messages of plain fields into columns, many at once. See protobuf_bytes.py.
 
-A message that does not give the fields, for whatever reason, is odd: the library reads it again and says why.
+A message that does not give the fields is odd, for any reason: the library reads it again and reports the error.
 """
 
 from __future__ import annotations
@@ -19,20 +19,25 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
 FEW = 64
-"""Below so many messages the library is faster."""
+"""For fewer messages the library is faster."""
 Convert = Callable[[pl.Series], pl.Series]
 _TIME = pl.Datetime("us", "UTC")
 
 
 class PlainReader:
-    """Reads the messages of one type. fields: type text by name."""
+    """A reader of the messages of one type.
+
+    fields: the type text of each field.
+    """
 
     def __init__(self, plain: Sequence[PlainField], fields: Mapping[str, str], converts: Mapping[str, Convert]) -> None:
         self._plain, self._fields, self._converts = plain, fields, converts
 
     @classmethod
     def of(cls, message: Descriptor, fields: Mapping[str, str], unit: str | None) -> PlainReader | None:
-        """None: not all fields of the message are plain, or some are wanted as another type than theirs."""
+        """The reader for a message type; None if some of its fields are not plain or cannot be converted to the field
+        type.
+        """
         plain = plain_fields(message)
         if plain is None:
             return None
@@ -48,7 +53,7 @@ class PlainReader:
         return cls(plain, fields, converts)
 
     def read(self, values: Sequence[bytes], skip: int) -> tuple[list[pl.Series], np.ndarray]:
-        """A value of each message for each field, and the places of the odd ones, whose values are any."""
+        """The values of each field, and the positions of the odd messages, whose values are arbitrary."""
         stretch = Stretch(values, skip)
         found = read_plain(stretch, self._plain)
         odd, columns = stretch.odd, list[pl.Series]()
@@ -66,7 +71,9 @@ class PlainReader:
 
 
 def _convert(kind: pl.DataType, required: str, unit: str | None) -> Convert | None:
-    """Values of a kind as the wanted type; null where they do not fit. None: there is no such way."""
+    """A function that converts values to the wanted type, with null if a value does not fit; None if no conversion
+    exists.
+    """
     if required == "timestamp" and kind == pl.Int64 and unit is not None:
         return lambda values: timestamps.scaled(values, unit).cast(_TIME)  # type: ignore[arg-type]
     if required == "float" and kind == pl.Int64:

@@ -1,9 +1,10 @@
-"""Protobuf records to the columns of a stream: the library decodes each message, and each field of all is one column.
+"""Decoding of Protobuf records into columns: the library decodes each message, and each field of all becomes one
+column.
 
-The writer's message is resolved to the fields of the stream when it is first met, as an Avro schema is: by name,
-numbers widen, what nobody asks for is passed over, and what the writer does not have is null where the field may be
-null. A field without presence (proto3) that is not written has its default value, as everywhere in Protobuf.
-`./scripts/bench registry` measures it. Source: PROTOCOL 3, protobuf.dev "Encoding".
+At its first record, a writer's message type is resolved to the fields of the stream, like an Avro schema: fields match
+by name, numbers widen, fields that the stream lacks are skipped, and fields that the writer lacks are null if the field
+type permits it. An unwritten field without presence (proto3) has its default value, as usual in Protobuf.
+`./scripts/bench registry` measures the decoder. Source: PROTOCOL 3, protobuf.dev "Encoding".
 """
 
 from __future__ import annotations
@@ -49,29 +50,32 @@ _STRING = 9
 _UNSIGNED_64 = 4
 """CPPTYPE_UINT64."""
 Convert = Callable[[Any], Any]
-"""A value of the library as one of Python that polars takes; raises _Unfit."""
+"""Converts a value of the library to a Python value that polars accepts; raises _Unfit."""
 
 
 class Unresolved(Exception):
-    """Why records of a message do not give the fields of a stream."""
+    """The reason why records of a message type do not give the fields of a stream."""
 
 
 class _Unfit(Exception):
-    """Why a record does not fit."""
+    """The reason why a record does not fit."""
 
 
 Refuse = Callable[[int, str], None]
-"""Takes a record's place and the reason."""
+"""A function that takes a record's position and the reason."""
 Build = Callable[[Sequence[Sequence[Any]], Refuse], pl.Series]
-"""A column of the values of some attributes, each of all messages. Raises what polars raises."""
+"""Makes a column of the values of some attributes of all messages. Raises the errors of polars."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     """A field of the stream.
 
-    get: the value of a message.
-    attributes: of a message, from which `build` makes the column of all at once; none: there is no such way.
+    name: the name of the field.
+    text: its type text.
+    get: returns the value of one message.
+    attributes: the message attributes from which `build` makes the whole column; empty if it cannot.
+    build: makes the column for all messages at once.
     """
 
     name: str
@@ -82,14 +86,15 @@ class _Column:
 
 
 class MessageReader:
-    """Reads the records that one message type wrote.
+    """A reader of the records of one message type.
 
     Args:
-        of: the message as its writer knew it. fields: type text by name in the record.
-        unit: of timestamps that are plain integers.
+        of: the message type of the writer.
+        fields: the type text of each field, by its name in the record.
+        unit: the unit of timestamps that are plain integers.
 
     Raises:
-        Unresolved: none of them fits.
+        Unresolved: no record can fit.
     """
 
     def __init__(self, of: Descriptor, fields: Mapping[str, str], unit: str | None = None) -> None:
@@ -100,10 +105,10 @@ class MessageReader:
         self._plain = PlainReader.of(of, fields, unit)
 
     def read(self, bodies: Sequence[bytes], skip: int = 0) -> tuple[list[pl.Series], dict[int, str]]:
-        """A value of each record for each field, of one that is refused any; and the reasons by place.
+        """The values of each field (arbitrary for a refused record), and the reasons of refusal by position.
 
         Args:
-            skip: so many bytes before each message; all bodies have them.
+            skip: the number of bytes to skip before each message.
         """
         if self._plain is None or len(bodies) < FEW:
             return self._by_library([body[skip:] for body in bodies] if skip else bodies)
@@ -127,7 +132,7 @@ class MessageReader:
         return found, refused
 
     def _messages(self, bodies: Sequence[bytes], refused: dict[int, str]) -> list[Any]:
-        """The messages; an empty one in place of what is none."""
+        """The messages; an empty message in place of each unreadable one."""
         try:
             return list(map(self._parse, bodies))
         except Exception:  # DecodeError of whichever implementation is there
@@ -145,7 +150,10 @@ class MessageReader:
 def _read(
     column: _Column, taken: Sequence[Sequence[Any]], messages: Sequence[Any], refused: dict[int, str]
 ) -> pl.Series:
-    """taken: the values of the column's attributes."""
+    """The column of a field for all messages.
+
+    taken: the values of the column's attributes.
+    """
     if column.build is not None:
         try:
             return column.build(taken, lambda place, reason: _note(refused, place, column, reason))
@@ -192,8 +200,8 @@ def _column(field: FieldDescriptor | None, name: str, text: str, unit: str | Non
 
 
 def _moments(name: str, values: Sequence[Any]) -> pl.Series:
-    """Times of Timestamp messages. Raises ValueError where some must be looked at one by one: one that nobody wrote
-    holds zeros, as the first moment of 1970 does, and one may lie outside the calendar.
+    """Times of Timestamp messages. Raises ValueError if some must be read one by one: an unwritten time has zeros like
+    the first moment of 1970, and a time may be outside the years 1 to 9999.
     """
     seconds = np.fromiter(map(_SECONDS, values), np.int64, len(values))
     nanos = np.fromiter(map(_NANOS, values), np.int64, len(values))
@@ -203,7 +211,7 @@ def _moments(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def _scaled(name: str, numbers: Sequence[int], unit: str, refuse: Refuse) -> pl.Series:
-    """Times of integers in a unit."""
+    """Times from integers in a unit."""
     found = timestamps.scaled(numbers, unit)
     for place in found.is_null().arg_true().to_list() if found.null_count() else ():
         refuse(place, _OUTSIDE)
@@ -211,7 +219,7 @@ def _scaled(name: str, numbers: Sequence[int], unit: str, refuse: Refuse) -> pl.
 
 
 def _value(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Callable[[Any], Any]:
-    """The value of a field of a message; null where it is absent. Raises Unresolved."""
+    """A function that returns the value of a message field, null if it is absent. Raises Unresolved."""
     name, convert = field.name, _of_field(field, text, path, unit)
     if is_repeated(field) or not field.has_presence:
         return lambda message: convert(getattr(message, name))
@@ -234,7 +242,7 @@ def _of_field(field: FieldDescriptor, text: str, path: str, unit: str | None) ->
 
 
 def _of_one(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
-    """Conversion of one value of the field, be it repeated or not."""
+    """A function that converts one value of the field, repeated or not."""
     required = field_types.required(text)
     if field.cpp_type == MESSAGE:
         return _of_message(field, text, path, unit)
@@ -277,7 +285,7 @@ def _of_message(field: FieldDescriptor, text: str, path: str, unit: str | None) 
 
 
 def _alone(of: Descriptor) -> bool:
-    """True of a message that stands for its one field `value`, as a sink writes items that may be null."""
+    """True for a message with the single field `value`, in which a sink writes items that may be null."""
     return [one.name for one in of.fields] == ["value"]
 
 
@@ -308,7 +316,7 @@ def _fits(field: FieldDescriptor, required: str) -> bool:
 
 
 def _as_it_is(field: FieldDescriptor, required: str) -> bool:
-    """polars takes the library's values, all of them."""
+    """True if polars accepts all values that the library returns for the field."""
     if field.cpp_type in (MESSAGE, ENUM, _UNSIGNED_64):
         return False
     return _NUMBERS.get(field.cpp_type, required) == required and _fits(field, required)

@@ -1,8 +1,8 @@
-"""Protobuf schemas as a registry gives them: a file of messages, and the field types that stand for their fields.
+"""Protobuf schemas of a registry: a file of messages, and the field types that match their fields.
 
-The registry compiles the text of a schema (`format=serialized`), so what comes here is a FileDescriptorProto in base64,
-as confluent's Python serializer registers it, too. The library google.protobuf does the rest; it comes with the extra
-`registry`. Source: protobuf.dev, "Encoding" and "ProtoJSON".
+The registry compiles the text of a schema (`format=serialized`), so a schema arrives as a FileDescriptorProto in
+base64, the form that confluent's Python serializer registers. The library google.protobuf reads it; the extra
+`registry` installs the library. Source: protobuf.dev, "Encoding" and "ProtoJSON".
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ WRAPPERS = tuple(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-"""Messages that hold one value, which may be absent."""
+"""Messages with one value, which may be absent."""
 _OF_CPP = {1: "int", 2: "int", 3: "int", 4: "int", 5: "float", 6: "float", 7: "bool", 8: "string", 9: "string"}
-"""Field type by the type of a field in memory: CPPTYPE_INT32 and so on."""
+"""The field type for each type in memory: CPPTYPE_INT32 and so on."""
 ENUM, MESSAGE, BYTES = 8, 10, 12
 """CPPTYPE_ENUM, CPPTYPE_MESSAGE, TYPE_BYTES."""
 
 
 class NoSchema(Exception):
-    """Why a text is no Protobuf schema that can be read; the message continues the name of the schema."""
+    """The reason why a text is not a readable Protobuf schema; the message follows the name of the schema."""
 
 
 def missing() -> str:
-    """Says that the library is missing here; empty if it is installed."""
+    """The error text if the library is not installed; empty if it is."""
     try:
         found = importlib.util.find_spec("google.protobuf")
     except ModuleNotFoundError:
@@ -46,7 +46,7 @@ def missing() -> str:
 
 
 def parse(text: str) -> FileDescriptor:
-    """Raises NoSchema."""
+    """Parses the text of a schema. Raises NoSchema."""
     if absent := missing():
         raise NoSchema(f"cannot be read: {absent}")
     pool = importlib.import_module("google.protobuf.descriptor_pool").DescriptorPool()
@@ -66,7 +66,7 @@ def parse(text: str) -> FileDescriptor:
 
 
 def message(file: FileDescriptor, path: tuple[int, ...]) -> Descriptor:
-    """The message that a record names by its place in the file. Raises NoSchema."""
+    """The message at a path of indexes in the file. Raises NoSchema."""
     found: Any = None
     inner = list(file.message_types_by_name.values())
     for index in path:
@@ -78,7 +78,9 @@ def message(file: FileDescriptor, path: tuple[int, ...]) -> Descriptor:
 
 
 def fields(text: str) -> dict[str, str]:
-    """Field type by name of the first message's fields, without those for which none stands. Raises NoSchema."""
+    """The field type of each field of the first message, by name; fields without a matching field type are left out.
+    Raises NoSchema.
+    """
     return members(message(parse(text), (0,)), 0)
 
 
@@ -88,7 +90,7 @@ def members(of: Descriptor, depth: int) -> dict[str, str]:
 
 
 def type_of(field: FieldDescriptor, depth: int) -> str:
-    """Empty: no field type stands for it."""
+    """The field type of a field; empty if none matches."""
     text = _of_one(field, depth)
     if not text or is_map(field):
         return ""
@@ -110,7 +112,7 @@ def _of_one(field: FieldDescriptor, depth: int) -> str:
 
 
 def _holds_itself(field: FieldDescriptor) -> bool:
-    """A message that is reached again from its own fields has no type of a finite depth."""
+    """True if the message is reached again from its own fields, so that no type of finite depth matches."""
     seen, waiting = set[str](), [field.message_type]
     while waiting:
         for one in waiting.pop().fields:
@@ -132,7 +134,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def is_required(field: FieldDescriptor) -> bool:
-    """A field of proto2 without which no message can be read."""
+    """True for a field of proto2 without which no message can be read."""
     return bool(field.is_required) if hasattr(field, "is_required") else field.label == 2
 
 

@@ -17,7 +17,9 @@ _DIGITS_OF_A_DATE = 10
 
 
 def written_as(required: str) -> Callable[[str], Any] | None:
-    """Reads a text as a value of the type, or raises ValueError; None: the type is not written as a text."""
+    """A function that reads a text as a value of the type or raises ValueError; None if the type is not written as
+    text.
+    """
     read: Callable[[str], Any]
     if required == "timestamp":
         read = _moment

@@ -1,8 +1,9 @@
-"""Rows as Protobuf messages: each column of all rows at once, into one buffer that is then cut into messages.
+"""Encoding of rows as Protobuf messages: each column of all rows at once, into one buffer that is then cut into
+messages.
 
-A column of null is not written, every other value is, also a default one: the fields of the message have presence.
-Fields are written in the order of their numbers, as the library does. The message is that of the columns, see
-protobuf_messages.py. Source: protobuf.dev, "Encoding".
+Null is not written; all other values are, including defaults, because the fields of the message have presence. Fields
+are in the order of their numbers, as in the library. protobuf_messages.py makes the message. Source: protobuf.dev,
+"Encoding".
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from holdfast.services.kernel.codecs.pieces import Piece, constant, cut, joined,
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 
 Numbers = Mapping[str, int]
-"""Number of a field by its path, such as o.a for the field a of the struct o, or of the structs in the list o."""
+"""The number of a field by its path, such as o.a for the field a of the struct o, or of the structs in the list o."""
 IN_ORDER: Numbers = MappingProxyType({})
 ITEM = "value"
-"""The field of the message that stands for an item that may be null, or that is a list."""
+"""The field of the message that wraps an item which may be null or is a list."""
 _VARINT, _EIGHT_BYTES, _DELIMITED = 0, 1, 2
 _SECOND = 1_000_000
 
@@ -30,7 +31,11 @@ _SECOND = 1_000_000
 def encode_protobuf(
     rows: pl.DataFrame, fields: Mapping[str, str], head: bytes = b"", given: Numbers = IN_ORDER
 ) -> list[bytes]:
-    """Each row as a message. head: begins each record. given: numbers of the fields; without, they are in order."""
+    """Encodes each row as a message.
+
+    head: bytes at the begin of each record.
+    given: the numbers of the fields; without them, fields are numbered in order.
+    """
     if not rows.height:
         return []
     plain = within_calendar(rows.select(list(fields)), field_types.schema(fields))
@@ -44,14 +49,17 @@ def numbered(fields: Mapping[str, str], path: str, given: Numbers) -> dict[str, 
 
 
 def in_message(text: str) -> bool:
-    """True if the items of a list are messages of one field each: a repeated field has no null and no list within."""
+    """True if each list item is wrapped in a message of one field: a repeated field cannot hold null or a list."""
     return field_types.nullable(text) or field_types.required(text).startswith("list<")
 
 
 def _message(
     columns: Mapping[str, pl.Series], fields: Mapping[str, str], path: str, given: Numbers, rows: int
 ) -> Piece:
-    """path: of the message, with a point behind it; empty for the row's."""
+    """The columns as messages.
+
+    path: the path of the message, with a dot at the end; empty for the row's message.
+    """
     number = numbered(fields, path, given)
     written = [
         _field(columns[name], fields[name], number[name], f"{path}{name}", given)
@@ -82,7 +90,7 @@ def _kind(name: str) -> int:
 
 
 def _value(values: pl.Series, name: str, path: str, given: Numbers) -> Piece:
-    """Values of which none is null, with their length where the kind has one."""
+    """Values without null, with their length if the kind has one."""
     if name.startswith("struct<"):
         fields = field_types.members(name)
         columns = {one: values.struct.field(one) for one in fields}
@@ -108,8 +116,8 @@ def _delimited(values: Piece) -> Piece:
 
 
 def _timestamps(us: np.ndarray) -> Piece:
-    """google.protobuf.Timestamp: field 1 is seconds, which are rounded down, field 2 nanoseconds; neither is written
-    where it is 0.
+    """google.protobuf.Timestamp messages: field 1 is seconds, rounded down, field 2 nanoseconds; a zero is not
+    written.
     """
     seconds = us // _SECOND
     nanos = (us - seconds * _SECOND) * 1_000
@@ -121,7 +129,7 @@ def _timestamps(us: np.ndarray) -> Piece:
 
 
 def _repeated(values: pl.Series, text: str, number: int, path: str, given: Numbers) -> Piece:
-    """Lists; of null and of an empty one nothing is written. Numbers lie together behind one tag (packed)."""
+    """Lists. A null or empty list writes nothing. Numbers follow one tag (packed)."""
     if in_message(text):
         text, values = f"struct<{ITEM}: {text}>", _wrapped(values)
     name = field_types.required(text)

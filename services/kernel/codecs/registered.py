@@ -1,8 +1,8 @@
-"""Records that begin with the id of the schema that they were written by, as a Schema Registry's serializers do it.
+"""Records that begin with the id of their writer's schema, as the serializers of a Schema Registry write them.
 
-A byte 0, four bytes of the id, then the value. An id never names another schema, so what a record becomes depends on
-nothing but its bytes and the stream's fields, whoever asks the registry and whenever. That a registry does not know an
-id is decided by the cut (schemas/cuts.py), since it may learn it later. Source: PROTOCOL 3, docs/decisions/0166.
+A record is a byte 0, four bytes of the id, then the value. An id never changes its schema, so the decoded record
+depends only on its bytes and the stream's fields. The cut decides that a registry does not know an id
+(schemas/cuts.py), because the registry may learn it later. Source: PROTOCOL 3, docs/decisions/0166.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from holdfast.services.kernel.errors import NoRegistry, SchemaChanged, StateCorr
 
 HEADER = 5
 KINDS = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
-"""Registry's names for the schemas of a format."""
+"""The registry's names for the schemas of each format."""
 WHOLE = "the value"
-"""The field of a key that is one value alone; no schema has a field of such a name."""
+"""The field of a key that is one value alone; no schema has a field of this name."""
 _UNNAMED = b"\xff" * HEADER
 _CALLED = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
 
 
 class WriterSchema(NamedTuple):
-    """kind: AVRO, JSON or PROTOBUF. parts: it refers to schemas that are registered elsewhere.
+    """A schema of the registry.
 
-    versions: subjects and the version that it is of each, when it was asked for.
+    kind: AVRO, JSON or PROTOBUF.
+    text: the schema.
+    parts: True if it refers to schemas that are registered elsewhere.
+    versions: subjects and the version of the schema in each, at the time of the request.
     """
 
     kind: str
@@ -43,7 +46,7 @@ class WriterSchema(NamedTuple):
     versions: tuple[tuple[str, int], ...] = ()
 
     def called(self, id: int, subject: str) -> str:
-        """The schema by its id, and as the version of the subject, or else of the first one that has it."""
+        """The name of the schema: its id, with its version in the subject, or in the first subject that has it."""
         found = dict(self.versions)
         if not found:
             return f"schema {id}"
@@ -55,14 +58,19 @@ class Schemas(Protocol):
     """The schemas of a registry."""
 
     def find(self, id: int) -> WriterSchema | None:
-        """None: the registry does not know it. Raises Retriable where it does not answer."""
+        """The schema of an id; None if the registry does not know it. Raises Retriable if the registry does not
+        answer.
+        """
         ...
 
 
 class Registered(NamedTuple):
-    """A value of each record that was read. kept: their places, ascending; refused: reason by place.
+    """The values of the records that were read.
 
-    unknown: ids among them that the registry does not know.
+    columns: the values, column by column.
+    kept: the positions of their records, ascending.
+    refused: the reason for each refused record, by position.
+    unknown: the schema ids that the registry does not know.
     """
 
     columns: list[pl.Series]
@@ -72,7 +80,10 @@ class Registered(NamedTuple):
 
 
 class AbsentSchemas:
-    """The schemas of a process that can ask no registry. cause: why, and what to do about it."""
+    """The schemas of a process without a registry.
+
+    cause: the reason, and what to do about it.
+    """
 
     def __init__(self, cause: str) -> None:
         self.cause = cause
@@ -85,7 +96,7 @@ NO_SCHEMAS: Schemas = AbsentSchemas("no Schema Registry is set: HOLDFAST_REGISTR
 
 
 def ids(values: Sequence[bytes | None]) -> np.ndarray:
-    """The id that each record names; -1: it names none."""
+    """The schema id of each record; -1: none."""
     if (id := _common(values)) is not None:
         return np.full(len(values), id)
     heads = b"".join([value[:HEADER] if value is not None and len(value) >= HEADER else _UNNAMED for value in values])
@@ -95,7 +106,9 @@ def ids(values: Sequence[bytes | None]) -> np.ndarray:
 
 
 def _common(values: Sequence[bytes | None]) -> int | None:
-    """The id that all records name; None: they differ. What least and greatest begin with, all between begin with."""
+    """The schema id of all records; None if they differ. A common begin of the least and greatest record is common to
+    all.
+    """
     try:
         first, last = min(values)[:HEADER], max(values)[:HEADER]  # type: ignore[type-var, index]
     except (TypeError, ValueError):  # of a record without a value, and of no record
@@ -104,14 +117,17 @@ def _common(values: Sequence[bytes | None]) -> int | None:
 
 
 class RegisteredReader:
-    """Reads the records of one stream.
+    """A reader of the records of one stream.
 
     Args:
-        fields: type text by name in the record. names: of the columns, in the same order.
-        format: avro, json-schema or protobuf. unit: of timestamps that are plain integers.
-        subject: under which the schemas are registered, for messages.
-        stops: a schema whose records do not give the fields raises SchemaChanged; else its records are refused.
-        alone: name of the field that a schema of Avro gives which is no record; None: it must be one.
+        fields: the type text of each field, by its name in the record.
+        names: the column names, in the same order.
+        format: avro, json-schema or protobuf.
+        unit: the unit of timestamps that are plain integers.
+        schemas: the schemas of the registry.
+        subject: the subject of the schemas, for messages.
+        stops: True: a schema whose records do not give the fields raises SchemaChanged; False: its records are refused.
+        alone: the field name for an Avro schema that is not a record; None: the schema must be a record.
     """
 
     def __init__(
@@ -132,9 +148,10 @@ class RegisteredReader:
         self._readers: dict[int, RecordReader | Messages | str] = {}
 
     def read(self, values: Sequence[bytes | None], unknown: Collection[int] | None) -> Registered:
-        """unknown: ids that count as unknown, whatever the registry says now; None: it is asked.
+        """Reads records.
 
-        Raises StateCorrupted where the registry does not know an id that counts as known.
+        unknown: the ids that count as unknown, whatever the registry answers now; None: ask the registry.
+        Raises StateCorrupted if the registry does not know an id that counts as known.
         """
         named = ids(values)
         refused = {index: _unframed(values[index]) for index in np.flatnonzero(named < 0).tolist()}
@@ -156,7 +173,9 @@ class RegisteredReader:
         return Registered(columns, kept, refused, tuple(lacking))
 
     def _unusable(self, id: int, unknown: Collection[int] | None) -> str | None:
-        """Why no record of a schema can be read; empty if they can, None if there is no such schema."""
+        """The reason why no record of a schema can be read; empty if they can be read, None if there is no such
+        schema.
+        """
         if unknown is not None and id in unknown:
             return None
         if id not in self._readers:
@@ -176,7 +195,7 @@ class RegisteredReader:
         return found if isinstance(found, str) else ""
 
     def _reader(self, id: int, schema: WriterSchema) -> RecordReader | Messages | str:
-        """A reader of the records that a schema wrote, or why there is none."""
+        """A reader of the records of a schema, or the reason why there is none."""
         called = schema.called(id, self._subject)
         if schema.kind != self._kind:
             kind = _CALLED.get(schema.kind, schema.kind)
@@ -195,7 +214,7 @@ class RegisteredReader:
             return f"{called} {error}"
 
     def _as_record(self, type: Type) -> Type:
-        """A record with one field is written as that field is."""
+        """The type as a record. A record with one field has the same bytes as the field alone."""
         if type.kind == "record" and self._alone == WHOLE:
             raise Unresolved(f"is a record: `metadata: key.NAME` names one of {', '.join(type.members)}")
         return (
@@ -244,7 +263,7 @@ class RegisteredReader:
     def _joined(
         self, parts: Sequence[list[pl.Series]], places: Sequence[np.ndarray]
     ) -> tuple[list[pl.Series], np.ndarray]:
-        """In the order of the records, whatever schemas wrote them."""
+        """The columns of all schemas, in the order of the records."""
         if len(parts) == 1:
             return [column.alias(name) for column, name in zip(parts[0], self._names, strict=True)], places[0]
         kinds = [field_types.dtype(text) for text in self._fields.values()]

@@ -1,4 +1,4 @@
-"""Keys of records that begin with the id of their schema: as columns of a source, and as the rows that deletions name.
+"""Keys that begin with the id of their schema: as columns of a source, and as the rows that deletions name.
 
 A key is a record with fields, or one value alone. Source: JOBS "Schema Registry", docs/decisions/0206.
 """
@@ -18,12 +18,19 @@ from holdfast.services.kernel.codecs.deletions import deleted
 from holdfast.services.kernel.codecs.registered import HEADER, WHOLE, RegisteredReader, Schemas
 
 Refuse = Callable[[int, str], None]
-"""Takes a record's place and the reason."""
+"""A function that takes a record's position and the reason."""
 _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class KeySettings(NamedTuple):
-    """Settings of a source about its keys. subject: under which their schemas are registered."""
+    """The settings of a source for its keys.
+
+    format: avro, json-schema or protobuf.
+    unit: the unit of timestamps that are plain integers.
+    schemas: the schemas of the registry.
+    subject: the subject of the schemas.
+    stops: see RegisteredReader.
+    """
 
     format: str
     unit: str | None
@@ -33,10 +40,12 @@ class KeySettings(NamedTuple):
 
 
 class KeyReader:
-    """Reads the keys of one source.
+    """A reader of the keys of one source.
 
     Args:
-        fields: type text by column. names: by column, the field of the key, or WHOLE where it is the key itself.
+        fields: the type text of each column.
+        names: by column, its field of the key; WHOLE if the column holds the key itself.
+        settings: the settings of the source for its keys.
     """
 
     def __init__(self, fields: Mapping[str, str], names: Mapping[str, str], settings: KeySettings) -> None:
@@ -60,7 +69,7 @@ class KeyReader:
     def read(
         self, keys: Sequence[bytes | None], refuse: Refuse, unknown: Collection[int] | None
     ) -> tuple[dict[str, pl.Series], tuple[int, ...]]:
-        """The columns of all keys, null where there is none, and ids of schemas that the registry does not know."""
+        """The columns of all keys (null without a key), and the schema ids that the registry does not know."""
         there = [place for place, key in enumerate(keys) if key is not None]
         if len(there) < len(keys) and (strict := self._strict()):
             for place in np.setdiff1d(np.arange(len(keys)), there).tolist():
@@ -80,12 +89,12 @@ class KeyReader:
         return {column: found[column] for column in self._fields}, tuple(sorted(lacking))
 
     def _strict(self) -> str:
-        """A column that may not be null; empty: there is none."""
+        """A column that may not be null; empty if there is none."""
         return next((column for column, text in self._fields.items() if not field_types.nullable(text)), "")
 
 
 class RegisteredDeletions:
-    """Reads the keys of deletions in a table. See Deletions."""
+    """A reader of the keys of deletions in a table. See Deletions."""
 
     def __init__(self, fields: Mapping[str, str], names: Mapping[str, str], settings: KeySettings) -> None:
         self._keys = KeyReader({column: field_types.required(fields[column]) for column in names}, names, settings)
@@ -103,7 +112,7 @@ class RegisteredDeletions:
 
 
 def _apart(names: Mapping[str, str]) -> list[list[str]]:
-    """Columns so that no two of one part hold the same field."""
+    """Splits columns into parts in which no two columns hold the same field."""
     parts = list[list[str]]()
     for column, name in names.items():
         part = next((one for one in parts if name not in [names[other] for other in one]), None)
@@ -115,7 +124,7 @@ def _apart(names: Mapping[str, str]) -> list[list[str]]:
 
 
 def _as_object(key: bytes, name: str) -> bytes:
-    """A value of JSON as the one member of an object. Whatever is no JSON stays, and is refused."""
+    """A JSON value as the only member of an object. A text that is not JSON is unchanged and refused later."""
     value = key[HEADER:]
     if value.lstrip()[:1] == b"{" and name != WHOLE:
         return key

@@ -1,6 +1,6 @@
-"""Rows and keys as records that begin with the id of their schema.
+"""Encoding of rows and keys as records that begin with the id of their schema.
 
-A key of one column is its value alone, one of several is a record of them. Source: docs/decisions/0180 and 0206.
+A key of one column is its value alone; a key of several columns is a record. Source: docs/decisions/0180 and 0206.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.services.kernel.codecs.protobuf_writing import IN_ORDER, Numbers, 
 from holdfast.services.kernel.codecs.registered import HEADER
 
 FIRST_MESSAGE = b"\0"
-"""Behind the id of a schema of Protobuf: a record is the first message of it."""
+"""The byte after the id of a Protobuf schema that names the first message."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -29,7 +29,10 @@ def head_of(id: int) -> bytes:
 def registered_values(
     rows: pl.DataFrame, fields: Mapping[str, str], format: str, id: int, numbers: Numbers = IN_ORDER
 ) -> list[bytes]:
-    """A value for each row. numbers: of the fields of Protobuf."""
+    """A value for each row.
+
+    numbers: the numbers of the Protobuf fields.
+    """
     head = head_of(id)
     if format == "protobuf":
         return encode_protobuf(rows, fields, head + FIRST_MESSAGE, numbers)
@@ -37,12 +40,14 @@ def registered_values(
 
 
 def registered_keys(rows: pl.DataFrame, fields: Mapping[str, str], format: str, id: int) -> list[bytes | None]:
-    """A key for each row, a record of the columns."""
+    """A key for each row, as a record of the columns."""
     return list(registered_values(rows.select(list(fields)), fields, format, id))
 
 
 def registered_key(column: pl.Series, text: str, format: str, id: int) -> list[bytes | None]:
-    """A key for each value alone; none of a null. Protobuf has no value alone: it is a message with this one field."""
+    """A key for each value alone; None for a null. Protobuf has no single values: the key is a message with only this
+    field.
+    """
     head = head_of(id)
     if format == "protobuf":
         values = encode_protobuf(column.to_frame(), {column.name: text}, head + FIRST_MESSAGE)

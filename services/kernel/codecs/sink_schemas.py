@@ -1,7 +1,7 @@
-"""Schemas of a sink's rows for a Schema Registry: made of the columns alone, so equal columns have one schema.
+"""Schemas of a sink's rows for a Schema Registry. They depend only on the columns, so equal columns have one schema.
 
-Every field may be null, as in those of ksqlDB: a time outside the years 1 to 9999 is, and a reader has to be ready for
-the same column of a job that is submitted again. Source: JOBS "queries", Avro specification 1.12, JSON Schema draft 7.
+Every field may be null, as in ksqlDB: a time outside the years 1 to 9999 is null, and a job submitted again may have
+nulls in a column. Source: JOBS "queries", Avro specification 1.12, JSON Schema draft 7.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.protobuf_messages import message_schema
 
 FORMATS = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
-"""Registry's names for the schemas of a sink's format."""
+"""The registry's names for the schemas of a sink's format."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _AVRO: dict[str, Any] = {
     "string": "string", "int": "long", "float": "double", "bool": "boolean", "bytes": "bytes",
@@ -29,9 +29,10 @@ _JSON: dict[str, dict[str, Any]] = {
 
 
 def schema_of(format: str, fields: Mapping[str, str], name: str = "Row") -> str:
-    """The text of the schema of rows with these columns. name: of the record.
+    """The text of the schema of rows with these columns. Raises NoSchema of protobuf_schemas.py if its library is
+    missing.
 
-    Raises NoSchema of protobuf_schemas.py where its library is missing.
+    name: the name of the record.
     """
     if format == "protobuf":
         return message_schema(fields, name)
@@ -41,7 +42,7 @@ def schema_of(format: str, fields: Mapping[str, str], name: str = "Row") -> str:
 
 
 def key_schema(format: str, column: str, text: str) -> str:
-    """The text of the schema of keys that are one value alone; of Protobuf a message that has it alone."""
+    """The text of the schema of keys that are one value; for Protobuf, a message with only this value."""
     if format == "protobuf":
         return message_schema({column: text}, "Key")
     name = field_types.required(text)
@@ -58,7 +59,7 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def names(fields: Mapping[str, str]) -> Iterator[str]:
-    """Names that Avro and Protobuf do not take, also those within structs."""
+    """Yields names that Avro and Protobuf refuse, also inside structs."""
     for name, text in fields.items():
         if not _NAME.fullmatch(name):
             yield name
@@ -75,7 +76,10 @@ def _record(name: str, fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _avro(text: str, path: str) -> Any:
-    """path: names the records within, of which each needs a name of its own."""
+    """The Avro schema of a field type.
+
+    path: the name of records inside it; each record needs its own name.
+    """
     name = field_types.required(text)
     kind = _AVRO.get(name) or _composed(name, lambda inner: _avro(inner, path), lambda members: _record(path, members))
     if name.startswith("decimal"):
@@ -87,7 +91,7 @@ def _avro(text: str, path: str) -> Any:
 
 
 def _object(fields: Mapping[str, str]) -> dict[str, Any]:
-    """An object with all of these columns."""
+    """The schema of an object with all of these columns."""
     properties = {name: _json(text) for name, text in fields.items()}
     return {"type": "object", "properties": properties, "required": list(fields)}
 

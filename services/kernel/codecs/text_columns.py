@@ -1,6 +1,6 @@
-"""Records of a text format to columns, each value of which is of its type.
+"""Decoding of records of a text format into columns with values of the column types.
 
-Source: PROTOCOL 3. The result for a record never depends on the records beside it.
+Source: PROTOCOL 3. The result for a record never depends on other records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.services.kernel.codecs.typed_columns import Column, Values
 
 
 class Reader(Protocol):
-    """A format. Column values may still be unfit: `columns` make null of them."""
+    """A reader of a text format. Column values may not fit their type: the functions of `columns` make them null."""
 
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]: ...
     def columns(self) -> list[Column]: ...
@@ -28,9 +28,11 @@ class Reader(Protocol):
 
 
 class Columns(NamedTuple):
-    """Columns with one value for each record that was read. kept: their places; refused: reason by place, also of some
-    that
-    were read.
+    """Columns with one value for each record that was read.
+
+    columns: the values, column by column.
+    kept: the positions of the records that were read.
+    refused: the reason for each refused record, by position; some of these records are also in `kept`.
     """
 
     columns: list[pl.Series]
@@ -46,11 +48,15 @@ FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {
 
 
 class TextColumns:
-    """Reads records of one stream.
+    """A reader of the records of one stream.
 
     Args:
-        fields: type text by name in the record. names: of the columns, in the same order.
-        header: so many bytes before each JSON value are passed over. form: of CSV.
+        fields: the type text of each field, by its name in the record.
+        names: the column names, in the same order.
+        format: json, csv or text.
+        unit: the unit of timestamps that are integers.
+        header: the number of bytes to skip before each JSON value.
+        form: the form of CSV.
     """
 
     def __init__(
@@ -84,7 +90,7 @@ class TextColumns:
         return Columns(series, kept, refused)
 
     def _unfit(self, name: str, column: pl.Series, given: Values) -> list[tuple[int, str]]:
-        """Null that was not given as null, or not allowed."""
+        """The positions and reasons of nulls that were not given as null, or are not allowed."""
         text = self._fields[name]
         if not column.null_count() or (field_types.nullable(text) and column.null_count() == given.count(None)):
             return []

@@ -1,4 +1,4 @@
-"""Text in a record's bytes: a byte order mark is passed over, and an encoding other than UTF-8 is named."""
+"""Text in a record's bytes: skips a byte order mark, and names an encoding other than UTF-8."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
 
 
 def unmarked(value: bytes) -> bytes:
-    """Without the byte order mark of UTF-8, with which some programs begin a file."""
+    """The bytes without the byte order mark of UTF-8, which some programs write at the begin of a file."""
     return value[len(BOM) :] if value.startswith(BOM) else value
 
 
 def other_encoding(value: bytes) -> str:
-    """The encoding of a text that is not UTF-8, as far as it shows; else empty."""
+    """The encoding of a text that is not UTF-8, if it can be recognised; empty otherwise."""
     for mark, name in _MARKS:
         if value.startswith(mark):
             return name
@@ -42,7 +42,7 @@ def half_of_a_pair(value: bytes) -> str:
 
 
 def are_texts(records: Sequence[bytes | None]) -> bool:
-    """True if records are UTF-8. With the frame of a registry a record may not be, though its value is."""
+    """True if the records are UTF-8. A record with the frame of a registry may not be UTF-8 although its value is."""
     try:
         return all(map(bytes.isascii, records)) or b"\n".join(records).decode() is not None  # type: ignore[arg-type]
     except (UnicodeDecodeError, TypeError):  # some are none, or have no value

@@ -1,7 +1,7 @@
-"""Times as users write them, to microseconds since 1970.
+"""Times in users' forms, converted to microseconds since 1970.
 
-ISO 8601 with or without an offset (without: UTC), date and time apart by T or a space, a fraction cut after six digits;
-or integers with a unit. Source: JOBS "timestamps", PROTOCOL 3.
+ISO 8601 with or without an offset (without: UTC), date and time separated by T or a space, a fraction cut after six
+digits; or integers with a unit. Source: JOBS "timestamps", PROTOCOL 3.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _HAS_OFFSET = r"[T ][^T ]*(Z|[+-][0-9:]+)$"
 
 
 def parse(texts: Sequence[str | None]) -> pl.Series:
-    """Microseconds, null where a text is null or no time. What a text means never depends on the others."""
+    """Microseconds since 1970; null if a text is null or not a time. The result of a text never depends on other
+    texts.
+    """
     # Not by `pa.array`, which loads pandas where it is installed, to see whether it is given something of pandas.
     array = pl.Series(texts, dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
     for kind in (_ZONED, _NAIVE):
@@ -33,7 +35,7 @@ def parse(texts: Sequence[str | None]) -> pl.Series:
 
 
 def scaled(numbers: Sequence[int | None], unit: str) -> pl.Series:
-    """Microseconds of integers in a unit, null where they leave the years 1 to 9999."""
+    """Microseconds from integers in a unit; null outside the years 1 to 9999."""
     values = pl.Series(numbers, dtype=pl.Int64)
     if unit == "ns":
         return _in_range(values // 1_000)
@@ -42,7 +44,7 @@ def scaled(numbers: Sequence[int | None], unit: str) -> pl.Series:
 
 
 def _parsed(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """None if any text is not of this kind."""
+    """The texts as times of this kind; None if any text is not of this kind."""
     try:
         return pc.cast(array, kind)
     except pa.ArrowInvalid:
@@ -50,7 +52,7 @@ def _parsed(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def _mixed(array: pa.Array) -> pl.Series:
-    """With and without offsets, too fine a fraction, and texts that are no times."""
+    """The times of texts with and without offsets, with too fine a fraction, and of texts that are not times."""
     texts = pl.Series(pc.replace_substring_regex(array, _TOO_FINE, r"\1"))
     zoned = texts.str.contains(_HAS_OFFSET).fill_null(False)
     times = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(texts))
@@ -60,7 +62,7 @@ def _mixed(array: pa.Array) -> pl.Series:
 
 
 def _halved(array: pa.Array, kind: pa.DataType) -> list[int | None]:
-    """The texts that are no times are found by halving."""
+    """The times of texts; finds by halving the texts that are not times."""
     if (times := _parsed(array, kind)) is not None:
         found: list[int | None] = times.cast(pa.int64()).to_pylist()
         return found
@@ -71,7 +73,10 @@ def _halved(array: pa.Array, kind: pa.DataType) -> list[int | None]:
 
 
 def _in_range(values: pl.Series, factor: int = 1) -> pl.Series:
-    """factor: of a value to microseconds."""
+    """The values inside the years 1 to 9999, null for others.
+
+    factor: microseconds in one unit of the values.
+    """
     oldest, newest = OLDEST_US // factor, NEWEST_US // factor
     least, most = values.min(), values.max()
     if least is None or (int(least) >= oldest and int(most) <= newest):  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
-"""Column values, as a record reader found them, to series of the stream's types.
+"""Conversion of column values to series of the stream's types.
 
-A value that does not fit becomes null; the caller compares with what was given. Source: JOBS "Field types".
+A value that does not fit becomes null; the caller compares the result with the given values. Source: JOBS "Field
+types".
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ _MOST_DIGITS = 19
 
 
 def whole_number(text: str) -> int | None:
-    """A number in any form, such as 4.0 or 1e3; None: it has a fraction, or more digits than an int."""
+    """The integer of a number in any form, such as 4.0 or 1e3; None if it has a fraction or too many digits for an
+    int.
+    """
     number = Decimal(text)
     return None if number.adjusted() >= _MOST_DIGITS or number != int(number) else int(number)
 
 
 def plain(kind: pl.DataType) -> Column:
-    """Values that have the right Python type already."""
+    """A conversion of values that already have the right Python type."""
     return lambda values: pl.Series(values, dtype=kind)
 
 
 def times(unit: str | None) -> Column:
-    """ISO 8601 texts, or integers of the unit."""
+    """A conversion of ISO 8601 texts, or of integers in the unit."""
     return lambda values: _microseconds(values, unit).cast(_TIMESTAMP)
 
 
@@ -53,17 +56,17 @@ def _microseconds(values: Values, unit: str | None) -> pl.Series:
 
 
 EXACT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
-"""A decimal as a text. Python's own reading also takes `1_000`, ` 1.5 ` and digits of other scripts."""
+"""A decimal as a text. Python also accepts `1_000`, ` 1.5 ` and digits of other scripts."""
 
 
 def decimals(kind: pl.Decimal) -> Column:
-    """Decimals, exactly: one with more digits than the type has does not fit."""
+    """An exact conversion of decimals: a number with more digits than the type does not fit."""
     return lambda values: pl.Series(_decimals(values, kind), dtype=kind)
 
 
 def _decimals(values: Values, kind: pl.Decimal) -> pa.Array:
-    """Arrow is given nothing but what its type holds: it ends the process at some numbers with more digits behind the
-    point, and takes others for another number.
+    """Passes to Arrow only numbers that its type holds: some numbers with more digits after the point end the process
+    in Arrow, and others are changed.
     """
     unit, exactly = _exactly(kind.precision, kind.scale)
     arrow = pa.decimal128(kind.precision, kind.scale)
@@ -75,12 +78,14 @@ def _decimals(values: Values, kind: pl.Decimal) -> pa.Array:
 
 @lru_cache(maxsize=64)
 def _exactly(precision: int, scale: int) -> tuple[Decimal, Context]:
-    """The last digit of a type, and a context in which a number that it does not hold raises ArithmeticError."""
+    """The last digit of a type, and a context that raises ArithmeticError for a number that the type does not hold."""
     return Decimal((0, (1,), -scale)), Context(prec=precision, traps=[Inexact, InvalidOperation, Overflow])
 
 
 def _held(value: Decimal | None, kind: pl.Decimal) -> Decimal | None:
-    """The value with the digits of the type: of a zero Arrow does not take every exponent. None: it does not fit."""
+    """The value with the digits of the type, because Arrow refuses zeros with some exponents; None if it does not
+    fit.
+    """
     unit, exactly = _exactly(kind.precision, kind.scale)
     try:
         found = None if value is None else value.quantize(unit, None, exactly)
@@ -90,12 +95,12 @@ def _held(value: Decimal | None, kind: pl.Decimal) -> Decimal | None:
 
 
 def nested(kind: pl.DataType, unit: str | None) -> Column:
-    """Lists and structs, value by value."""
+    """A conversion of lists and structs, value by value."""
     return lambda values: pl.Series([_inner(value, kind, unit) for value in values], dtype=kind)
 
 
 class _Unfit(Exception):
-    """Something inside a list or struct is not of its type: the whole value does not fit."""
+    """The error of a value inside a list or struct with another type: the whole value does not fit."""
 
 
 def _inner(value: Any, kind: Any, unit: str | None) -> Any:

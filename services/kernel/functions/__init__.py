@@ -1,1 +1,1 @@
-"""The functions of the job language: one list, of which `check`, the command `functions` and the docs are made."""
+"""The functions of the job language: one list, used by `check`, the command `functions` and the docs."""

@@ -1,4 +1,4 @@
-"""The list of all functions, and where one is found in it."""
+"""The list of all functions, and the search in it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def named(name: str) -> list[Function]:
 
 
 def searched(text: str) -> list[Function]:
-    """Functions whose names, signature or sentence hold each word of a text."""
+    """The functions whose names, signature or sentence contain each word of a text."""
     words = text.lower().split()
     return [one for group in GROUPS.values() for one in group if all(word in _said(one) for word in words)]
 

@@ -15,7 +15,10 @@ _PARAMETER = re.compile(r"(\[?)(?:'(\w+)'|(\w+): (\w+))(\.\.\.)?\]?")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter. kind: `written` is a text written out, `digit` a whole number written out."""
+    """A parameter.
+
+    kind: `written` is a literal text, `digit` a literal whole number.
+    """
 
     name: str
     kind: str
@@ -25,7 +28,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function. also: other names of the same function."""
+    """A function.
+
+    also: other names of the function.
+    """
 
     signature: str
     sentence: str
@@ -33,7 +39,7 @@ class Function:
     """An expression with a function of one row; the text of an aggregate over EXAMPLE_ROWS."""
 
     value: Any
-    """The value of the example, as JSON has it."""
+    """The value of the example, as JSON."""
 
     also: tuple[str, ...] = ()
 

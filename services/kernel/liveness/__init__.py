@@ -1,1 +1,1 @@
-"""Liveness of workers: one judgement for everyone who asks."""
+"""Liveness of workers: one rule for all services that ask."""

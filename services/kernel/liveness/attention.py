@@ -1,9 +1,9 @@
-"""Time during which this replica could have heard a heartbeat.
+"""The time during which this replica could have received a heartbeat.
 
-Source: PROTOCOL 8. It does not pass while the replica's own loop is late, or while its own echo heartbeat does not come
-back through the broker: then the broker or this process is slow, and no worker's silence counts. It stops
-for a while, not for good: workers write to the same partition, so an echo that comes back vouches for the interval
-before it, and on an overloaded machine a failure is found late, but found. Microseconds.
+Source: PROTOCOL 8. The clock stops while the replica's own loop is late, or while its own echo heartbeat does not come
+back through the broker. In both cases the broker or this process is slow, and no worker's silence counts. The clock
+does not stop for good: workers write to the same partition, so an echo that comes back confirms the interval before it.
+On an overloaded machine a failure is therefore found late, but it is found. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections import deque
 from dataclasses import dataclass, field
 
 LOOP_US = 50_000
-"""A longer pause between two turns of a recovery replica does not count; its shell must turn more often than that."""
+"""A longer pause between two turns of a recovery replica does not count; the shell must turn more often."""
 
 OUTAGE_US, RECONNECT_US = 800_000, 1_600_000
-"""A broker that was away for so long was started again (a slower one keeps its connections), and clients come back one
-after the other: each tries to connect at least twice a second, and sends again what was not answered at least once a
-second.
+"""After an absence of OUTAGE_US the broker counts as restarted (a slower one keeps its connections). RECONNECT_US is
+the time in which clients return: each tries to connect at least twice a second, and resends unanswered requests at
+least once a second.
 """
 
 UNSETTLED_US = 30_000_000
-"""So long after an outage the cluster is not what it was: a broker starts again and catches up, leaders move to it, and
-workers have a backlog. Heartbeats come less evenly than their spread before that says.
+"""The time after an outage during which heartbeats are less even than their spread before: a broker starts and catches
+up, leaders move to it, and workers have a backlog.
 """
 
 OUTAGES = 64
@@ -31,11 +31,13 @@ OUTAGES = 64
 
 @dataclass(slots=True)
 class Attention:
-    """A clock driven by `advance` and `echo`.
+    """A clock driven by `advance` and `echo`. All times are microseconds.
 
-    echo_us: interval at which the replica sends itself a heartbeat, well below the least grace; None: it sends none.
+    echo_us: the interval at which the replica sends itself a heartbeat, well below the least grace; None: it sends
+    none.
     loop_us: a longer pause between two turns does not count.
-    resumed: attentive times at which outages of the broker were over, in order; the oldest are forgotten.
+    attentive_us: the time counted so far.
+    resumed: the attentive times at which outages of the broker ended, in order; the oldest are forgotten.
     """
 
     echo_us: int | None = None
@@ -49,7 +51,9 @@ class Attention:
     _attentive_at_last_us: int = 0
 
     def advance(self, now_us: int) -> None:
-        """Before all else in every turn. Time counts up to when the next echo is due."""
+        """Counts the time up to now, at most up to the time at which the next echo is due. Called first in every
+        turn.
+        """
         late = self._turned_us is None or now_us - self._turned_us > self.loop_us
         self._turned_us = max(now_us, self._turned_us or now_us)
         if late:
@@ -60,7 +64,7 @@ class Attention:
             self._count(min(now_us, self._echoed_us + self.echo_us))
 
     def echo(self, now_us: int) -> None:
-        """The own heartbeat came back; if it was late by less than its interval, the wait for it counts as well."""
+        """Takes the own heartbeat back; if it is late by less than its interval, the wait for it counts as well."""
         self.advance(now_us)
         if self.echo_us is not None:
             if self._echoed_us is not None and now_us - self._echoed_us <= 2 * self.echo_us:
@@ -74,19 +78,19 @@ class Attention:
             self._attentive_at_last_us = self.attentive_us
 
     def _vouch(self, now_us: int, echo_us: int) -> None:
-        """At least an interval counts between two echoes, but for the time in which clients come back."""
+        """Counts at least one interval between two echoes, except for the time in which clients reconnect."""
         if self._last_us is not None and self._counted_us <= now_us:
             counted_us = self.attentive_us - self._attentive_at_last_us
             self.attentive_us += max(0, min(now_us - self._last_us, echo_us) - counted_us)
 
     def resumed_after(self, us: int) -> int | None:
-        """Time at which the first outage since then was over; None: there was none."""
+        """The end of the first outage after the given time; None if there was none."""
         found = bisect_left(self.resumed, us)
         return self.resumed[found] if found < len(self.resumed) else None
 
     @property
     def unsettled(self) -> bool:
-        """An outage of the broker has been over for UNSETTLED_US at most."""
+        """True if an outage of the broker ended at most UNSETTLED_US ago."""
         return bool(self.resumed) and self.attentive_us - self.resumed[-1] < UNSETTLED_US
 
     def _count(self, until_us: int) -> None:

@@ -1,7 +1,7 @@
-"""Detector of workers that answer, are suspected, or are gone: by their heartbeats and their parents' exit notices.
+"""A failure detector: which workers answer, are suspected or are gone, by heartbeats and their parents' exit notices.
 
 Source: PROTOCOL 5 and 8, MECHANISMS H5 and H7. Times are microseconds. Silence is measured on the replica's attention
-(attention.py), so nobody is suspected because the broker or this process stood still.
+(attention.py), so a pause of the broker or of this process makes no worker suspected.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from holdfast.services.kernel.liveness.attention import Attention
 
 MIN_GRACE_US = 30_000
 MAX_GRACE_BEATS = 2
-"""Grace follows the spread of a worker's heartbeats between these bounds, the upper one in intervals."""
+"""The bounds of the grace, which follows the spread of a worker's heartbeats; the upper bound is in intervals."""
 
 STALL_BEATS = 5
-"""A longer pause is a stall: it says nothing about the usual spread, and who acted on it acted rightly."""
+"""A longer pause is a stall: it does not count for the usual spread, and a takeover during it was right."""
 
 WARY_US, MAX_FACTOR = 30_000_000, 4
-"""After a false switch its grace is doubled for so long; at most this many times the usual one."""
+"""After a false switch a worker's grace is doubled for WARY_US; it is at most MAX_FACTOR times the usual grace."""
 
 UNSETTLED_GRACE_BEATS = MAX_FACTOR * MAX_GRACE_BEATS
-"""The longest grace that any worker gets. Every worker gets it for a while after an outage of the broker, for what its
-heartbeats were like before says nothing of that time."""
+"""The longest grace of any worker. Every worker has it for a while after an outage of the broker, because the spread of
+earlier heartbeats does not hold for that time.
+"""
 
 ROW = 3
-"""So many heartbeats in a row, none of them missed, and a worker answers again."""
+"""The number of heartbeats in a row, none of them missed, after which a worker answers again."""
 
 REJOIN_US = 5_000_000
-"""After an outage of the broker the silence of a worker that nobody has heard since counts only from then on. After the
-first one, that is: where the own heartbeat is late again and again, who is dead must still be found out.
+"""After an outage of the broker, the silence of a worker without a heartbeat since then counts only after this time.
+Only the first outage counts: if the own heartbeat is late repeatedly, a dead worker must still be found.
 """
 
 OVERHEARD = 10
-"""So many heartbeats of a former incarnation at another address, and it is no former one: two workers have one name."""
+"""After this number of heartbeats of a former incarnation at another address, two workers have the same name."""
 
 ABSENT_US = 60_000_000
 """A worker silent for longer is no longer expected."""
@@ -45,23 +46,35 @@ ALIVE_MISSES = 3
 """After more misses a worker gets no new copies."""
 
 REPORT_US, REPORT_BEATS = 2_000_000, 10
-"""Silent for longer than both, a worker gives no sign of life, and what it last reported no longer counts."""
+"""A worker silent for longer than both counts as lost, and its last report no longer counts."""
 
 HISTORY_BEATS = 5
-"""So long after the start counts what a worker reported before it, though nobody has heard that worker since."""
+"""The intervals after the start for which a report from before the start counts, without a heartbeat since."""
 
 LISTENED_BEATS = 2
-"""So long after the start every worker that lives was heard, and may get copies."""
+"""The intervals after the start in which every live worker has sent a heartbeat, and may then get copies."""
 
 
 @dataclass(slots=True)
 class Pulse:
-    """The newest incarnation of a worker.
+    """The newest incarnation of a worker. Times are microseconds.
 
-    beat: its last heartbeat, None before the first. heard_us: when, in attentive time. fresh: heard since this replica
-    began to act. row: offsets of `assignments` that its last heartbeats in a row carried. steady_from_us: when that row
-    began. late_us, spread_us: how late its heartbeats are, and how unevenly. accused: its silence made another copy
-    take over. overheard: heartbeats since of an older incarnation elsewhere. turn: of its loop, which hangs.
+    worker: the name of the worker.
+    incarnation: its newest incarnation.
+    heard_us: the attentive time of its last heartbeat.
+    beat: its last heartbeat; None before the first.
+    reports: its last reports on copies, by unit.
+    fresh: True if a heartbeat arrived since this replica began to act.
+    exited: True once its parent has reported its exit.
+    row: the offsets of `assignments` in its last unbroken heartbeats.
+    steady_from_us: the attentive time at which the unbroken heartbeats began.
+    late_us: the mean lateness of its heartbeats.
+    spread_us: the spread of this lateness.
+    factor: the factor of its grace after false switches.
+    wary_until_us: the attentive time until which the factor holds.
+    accused: True if another copy took over because of its silence.
+    overheard: the number of heartbeats since then from an older incarnation at another address.
+    turn: the turn in which its loop hangs; None: it does not hang.
     """
 
     worker: str
@@ -82,18 +95,20 @@ class Pulse:
     turn: Turn | None = None
 
     def ended(self, incarnation: str) -> bool:
-        """True if that incarnation has ended: its parent saw it exit, or a later one runs."""
+        """True if that incarnation has ended: its parent has reported its exit, or a later one runs."""
         return self.incarnation > incarnation or (self.exited and self.incarnation == incarnation)
 
 
 class Detector:
-    """Knowledge of one replica about the workers. clashes: two that have one name, the newer one first, until reported.
+    """The knowledge of one replica about the workers.
 
     Args:
-        beat_us: interval of the workers' heartbeats.
+        beat_us: the interval of the workers' heartbeats.
         attention: the clock.
-        fixed_grace_us: of every worker at every time, as in the paper (MECHANISMS H7); None: it follows the spread of
+        fixed_grace_us: a fixed grace for every worker, as in the paper (MECHANISMS H7); None: it follows the spread of
             each worker's heartbeats.
+
+    clashes: by worker, the two heartbeats of different processes with its name, the newer first, until reported.
     """
 
     def __init__(self, beat_us: int, attention: Attention, fixed_grace_us: int | None = None) -> None:
@@ -110,20 +125,20 @@ class Detector:
     # -- what was read ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Records read so far are history: from now on silence counts."""
+        """Starts to count silence; records read so far are history."""
         self._began_us = self._now_us
         for pulse in self._pulses.values():
             pulse.heard_us, pulse.fresh, pulse.row = self._now_us, False, ()
 
     def expect(self, worker: str, incarnation: str) -> None:
-        """A valid assignment names it, so another process has heard it."""
+        """Notes an incarnation named in a valid assignment: another process has received its heartbeats."""
         known = self._pulses.get(worker)
         if known is None or known.incarnation < incarnation:
             self._pulses[worker] = Pulse(worker, incarnation, self._now_us)
             self.stirred_us = self._now_us
 
     def read(self, record: HeartbeatRecord) -> None:
-        """Takes a record; what comes from an incarnation that has ended revives nothing."""
+        """Takes a record; a record of an ended incarnation revives nothing."""
         self.expect(record.worker, record.incarnation)
         pulse = self._pulses[record.worker]
         if pulse.incarnation != record.incarnation or pulse.exited:
@@ -135,7 +150,9 @@ class Detector:
             self._hear(pulse, record)
 
     def _overhear(self, pulse: Pulse, record: HeartbeatRecord) -> None:
-        """A heartbeat or two may have been in flight while a host was set up again; not many."""
+        """Counts heartbeats of a former incarnation. A few may be in flight while a host is set up again; many mean a
+        clash.
+        """
         newest = pulse.beat
         if newest is None or pulse.exited or isinstance(record, Exit) or newest.address in ("", record.address):
             return
@@ -144,13 +161,13 @@ class Detector:
             self.clashes[pulse.worker] = (newest, record)
 
     def accuse(self, worker: str, incarnation: str) -> None:
-        """Its missing heartbeats have made another copy take over."""
+        """Notes that another copy took over because of this worker's missing heartbeats."""
         pulse = self._of(worker, incarnation)
         if pulse is not None and not pulse.exited:
             pulse.accused = True
 
     def _hear(self, pulse: Pulse, beat: Heartbeat) -> None:
-        """Takes in a heartbeat. A loop that hangs has no more to say than before."""
+        """Takes a heartbeat of the newest incarnation. If its loop hangs, only the hanging turn is noted."""
         pulse.turn = beat.turn if beat.stuck else None
         if beat.stuck:
             return
@@ -177,7 +194,7 @@ class Detector:
 
     @staticmethod
     def _learn(pulse: Pulse, late_us: int) -> None:
-        """Mean and spread of lateness, weighed as TCP does for its time-outs (RFC 6298)."""
+        """Updates mean and spread of lateness, weighed as in TCP's time-outs (RFC 6298)."""
         pulse.spread_us += (abs(late_us - pulse.late_us) - pulse.spread_us) // 4
         pulse.late_us += (late_us - pulse.late_us) // 8
 
@@ -191,22 +208,26 @@ class Detector:
         return self._grace_us(pulse)
 
     def misses(self, worker: str, incarnation: str) -> int:
-        """Heartbeats missed in a row; 0 for one that is not the newest incarnation: ask whether it is gone."""
+        """The number of heartbeats missed in a row; 0 for an older incarnation, for which `gone` is the right
+        question.
+        """
         pulse = self._of(worker, incarnation)
         return 0 if pulse is None else self._misses(pulse)
 
     def ended(self, worker: str, incarnation: str) -> bool:
-        """Its parent saw it exit, or a later incarnation runs."""
+        """True if its parent has reported its exit, or a later incarnation runs."""
         pulse = self._pulses.get(worker)
         return pulse is not None and pulse.ended(incarnation)
 
     def silent_us(self, worker: str) -> int:
-        """For how long no incarnation of the worker was heard."""
+        """The attentive time since the last heartbeat of any incarnation of the worker."""
         pulse = self._pulses.get(worker)
         return 0 if pulse is None else self._silent_us(pulse)
 
     def turn(self, worker: str, incarnation: str) -> Turn | None:
-        """The turn in which its loop hangs, as its last heartbeat says; None: the loop turns, or nobody is heard."""
+        """The turn in which its loop hangs, by its last heartbeat; None if the loop does not hang or no heartbeat
+        arrived.
+        """
         pulse = self._of(worker, incarnation)
         return None if pulse is None else pulse.turn
 
@@ -218,7 +239,9 @@ class Detector:
         return pulse.ended(incarnation) or self._silent_us(pulse) >= fail_stop_us
 
     def answers(self, worker: str, incarnation: str, offset: int) -> bool:
-        """Several heartbeats in a row say that it has read `assignments` up to the offset, and none is missing now."""
+        """True if several heartbeats in a row confirm that the worker has read `assignments` up to the offset, and none
+        is missing now.
+        """
         pulse = self._of(worker, incarnation)
         return (
             pulse is not None
@@ -229,14 +252,14 @@ class Detector:
         )
 
     def steady_us(self, worker: str, incarnation: str) -> int:
-        """For how long none of its heartbeats has been missed; 0 while one is, or none was heard."""
+        """The time since which no heartbeat was missed; 0 while one is missing or before the first."""
         pulse = self._of(worker, incarnation)
         if pulse is None or not pulse.row or self._misses(pulse):
             return 0
         return self._now_us - pulse.steady_from_us
 
     def leaving(self, worker: str, incarnation: str) -> bool:
-        """True if it was asked to stop, and waits until other copies lead its units."""
+        """True if the worker was requested to stop, and waits until other copies lead its units."""
         pulse = self._of(worker, incarnation)
         return pulse is not None and not pulse.exited and pulse.beat is not None and pulse.beat.leaving
 
@@ -249,9 +272,10 @@ class Detector:
         return silent_us < fail_stop_us and (silent_us < self._beat_us or not self._misses(pulse))
 
     def says_nothing_new(self, record: HeartbeatRecord) -> bool:
-        """Before it is read: the worker was well all the time, and its copies are where they were, or some batches on.
+        """True if a record changes nothing: the worker was well all the time, and its copies are unchanged except for
+        their progress. Called before the record is read.
 
-        It had answered before, so it answers now as it did.
+        The worker has answered before, so it still answers.
         """
         pulse = self._of(record.worker, record.incarnation)
         if pulse is None or not pulse.fresh or pulse.exited or isinstance(record, Exit) or record.stuck:
@@ -270,7 +294,7 @@ class Detector:
 
     @property
     def calm(self) -> bool:
-        """Every worker answers, or is gone for good, and none is about to leave."""
+        """True if every worker answers or is gone for good, and none is about to leave."""
         present = (pulse for pulse in self._pulses.values() if not pulse.exited)
         return not any(self._unsteady(pulse) for pulse in present)
 
@@ -279,35 +303,35 @@ class Detector:
         return self._silent_us(pulse) < ABSENT_US and (leaves or self._misses(pulse) > 0)
 
     def report(self, worker: str, incarnation: str, unit: str) -> CopyState | None:
-        """Last report of a worker on its copy of the unit."""
+        """The last report of a worker on its copy of the unit; None if there is none or the worker has ended."""
         pulse = self._of(worker, incarnation)
         return None if pulse is None or pulse.exited else pulse.reports.get(unit)
 
     def newest(self, worker: str) -> Pulse | None:
-        """The newest incarnation of that worker."""
+        """The newest incarnation of the worker; None if it is unknown."""
         return self._pulses.get(worker)
 
     def heard(self, worker: str, incarnation: str) -> bool:
-        """True if it gives signs of life, so that its last report counts."""
+        """True if the worker is heard recently enough for its last report to count."""
         pulse = self._of(worker, incarnation)
         return pulse is not None and self._heard(pulse)
 
     def reports(self, unit: str) -> Iterator[tuple[str, CopyState]]:
-        """Reports of workers that give signs of life on their copies of a unit, by the name of the worker."""
+        """Yields worker and report for each copy of a unit, of workers heard recently enough."""
         for pulse in self._pulses.values():
             if unit in pulse.reports and self._heard(pulse):
                 yield pulse.worker, pulse.reports[unit]
 
     def last_reports(self, unit: str) -> Iterator[CopyState]:
-        """Last reports of workers on their copies of a unit, also of workers that have ended."""
+        """Yields the last reports of workers on their copies of a unit, also of workers that have ended."""
         for pulse in self._pulses.values():
             if unit in pulse.reports:
                 yield pulse.reports[unit]
 
     @property
     def listened(self) -> bool:
-        """True if every worker that lives was heard since the start; before that the first one heard seems the only
-        one.
+        """True if every live worker has been heard since the start; before that, the first worker heard seems to be the
+        only one.
         """
         return self._now_us - self._began_us >= LISTENED_BEATS * self._beat_us
 
@@ -318,17 +342,18 @@ class Detector:
                 yield pulse.beat
 
     def expected(self, hosts: str, within_us: int) -> set[str]:
-        """Workers of that kind which live, or were heard so lately that they may come back.
+        """The workers of a kind that live, or were heard recently enough to return.
 
         Args:
             hosts: the kind of process, as in a heartbeat.
+            within_us: the longest silence of a worker that may return.
         """
         present = ((name, pulse) for name, pulse in self._pulses.items() if self._silent_us(pulse) < within_us)
         return {name for name, pulse in present if pulse.beat is None or pulse.beat.hosts == hosts}
 
     @property
     def steady(self) -> set[tuple[str, str]]:
-        """Workers and incarnations of which no heartbeat is missing."""
+        """The workers and incarnations without a missing heartbeat."""
         present = (pulse for pulse in self._pulses.values() if not pulse.exited)
         return {(pulse.worker, pulse.incarnation) for pulse in present if not self._misses(pulse)}
 
@@ -340,7 +365,7 @@ class Detector:
         return {worker: pulse.beat.machine for worker, pulse in self._pulses.items() if pulse.beat is not None}
 
     def wait_us(self, worker: str, incarnation: str, fail_stop_us: int) -> int | None:
-        """Attentive time until its next heartbeat counts as missed, or it as gone; None once it is gone."""
+        """The attentive time until its next heartbeat counts as missed, or it counts as gone; None once it is gone."""
         pulse = self._of(worker, incarnation)
         if pulse is None or self.gone(worker, incarnation, fail_stop_us):
             return None
@@ -360,11 +385,11 @@ class Detector:
         return pulse.beat is not None and not pulse.exited and self._silent_us(pulse) <= limit_us
 
     def _misses(self, pulse: Pulse) -> int:
-        """The n-th heartbeat is missed once n intervals and the grace are over."""
+        """The number of missed heartbeats: the n-th is missed after n intervals and the grace."""
         return max(0, (self._silent_us(pulse) - self._grace_us(pulse)) // self._beat_us)
 
     def _silent_us(self, pulse: Pulse) -> int:
-        """Attentive time without a heartbeat; negative while it may still come back after an outage."""
+        """The attentive time without a heartbeat; negative while the worker may still return after an outage."""
         clock = self._attention
         resumed_us = clock.resumed_after(pulse.heard_us) if clock.resumed else None
         return clock.attentive_us - (pulse.heard_us if resumed_us is None else resumed_us + REJOIN_US)
@@ -382,7 +407,7 @@ class Detector:
 
 
 def _as_before(was: CopyState, now: CopyState) -> bool:
-    """But for how far it is."""
+    """True if a copy is unchanged except for its progress."""
     return (was.unit, was.epoch, was.state, was.error, was.stopped, was.waits, was.shows) == (
         now.unit, now.epoch, now.state, now.error, now.stopped, now.waits, now.shows,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Grace of a heartbeat before it counts as missed: the text of HOLDFAST_GRACE.
+"""The grace of a heartbeat before it counts as missed: the text of HOLDFAST_GRACE.
 
 Source: MECHANISMS H7, PROTOCOL 8.
 """
@@ -16,14 +16,14 @@ _FIXED = re.compile(r"fixed:(\d{1,5})")
 
 
 def fixed_us(grace: str) -> int | None:
-    """Fixed grace in a text that `Grace` accepts, in microseconds; None: it follows the spread of each worker's
+    """The fixed grace of a text accepted by `Grace`, in microseconds; None: it follows the spread of each worker's
     heartbeats.
     """
     return None if grace == ADAPTIVE else int(grace.partition(":")[2]) * 1000
 
 
 def _known(grace: str) -> str:
-    """Raises ValueError: neither of the two forms."""
+    """Returns the text. Raises ValueError if it has neither of the two forms."""
     fixed = _FIXED.fullmatch(grace)
     if grace != ADAPTIVE and (fixed is None or not LEAST_MS <= int(fixed[1]) <= MOST_MS):
         raise ValueError(

@@ -1,1 +1,1 @@
-"""Plans: their soundness, and the tasks, units and topics that follow from them."""
+"""Plans: their soundness, and the tasks, units and topics derived from them."""

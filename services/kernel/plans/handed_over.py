@@ -1,7 +1,7 @@
-"""State of a former job as the tasks of the next one take it over: under their names, and split and merged by key.
+"""Hand-over of a former job's state to the tasks of the next one: renamed, and split and merged by key.
 
-Source: PROTOCOL 1 (keys go to tasks by xxh3 of a canonical encoding) and 6. The seed of the plan says which operators
-are carried over; all of their tasks had processed the same batch, so their tables can be mixed as they are.
+Source: PROTOCOL 1 (keys go to tasks by xxh3 of a canonical encoding) and 6. The seed of the plan names the operators
+whose state is kept. All of their tasks had processed the same batch, so their tables can be merged unchanged.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from holdfast.services.kernel.plans.layout import task_name
 
 
 def split_by(operator: OperatorPlan) -> Mapping[str, int] | None:
-    """By table, where its keys hold what decides the task; None: the state of such an operator cannot be split."""
+    """By table, the position in its keys at which the part that decides the task begins; None if the operator's state
+    cannot be split.
+    """
     kind = KINDS[operator.kind]
     return kind.split_by(operator.params) if isinstance(kind, OperatorKind) else None
 
 
 def handed_over(plan: Plan, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces of a savepoint as pieces of the tasks of the plan. Raises what reading the pieces raises."""
+    """Yields the pieces of a savepoint as pieces of the plan's tasks. Raises the errors of reading the pieces."""
     assert plan.seed is not None
     former = {plan.seed.renamed.get(name, name): name for name in plan.seed.kept}
     operators = {one.name: one for one in plan.operators}
@@ -43,7 +45,10 @@ def handed_over(plan: Plan, pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _split(operator: OperatorPlan, piece: Piece, seen: set[bytes]) -> Iterator[Piece]:
-    """seen: keys of the table that every task has got already, from other former tasks."""
+    """Splits a piece among the tasks of an operator.
+
+    seen: the keys of the table that every task already has, from other former tasks.
+    """
     at = (split_by(operator) or {}).get(piece.table)
     if at is None:
         raise StateCorrupted(f"table {piece.table} of {operator.name} cannot be split")

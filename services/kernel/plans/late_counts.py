@@ -1,9 +1,9 @@
-"""Counts of records that several operators drop as late: the operator that counts one, and the name of the count.
+"""Counts of records dropped as late by several operators: which operator counts a record, and the name of the count.
 
-Operators that see the same records by the same watermark drop some of them together. The rows that the others have
-dropped follow from the watermark alone, so the first one counts a record and the later ones leave it out. A name says
-which records those are: the source, then the operators that let only some of its records pass. services/view/losses.py
-adds the counts up. Source: PROTOCOL 3.
+Operators that read the same records by the same watermark drop some of them together. The drops of each operator follow
+from the watermark alone, so the first operator counts a record and later ones leave it out. The name of a count
+describes its records: the source, then the operators that pass only some of its records. services/view/losses.py adds
+the counts up. Source: PROTOCOL 3.
 """
 
 from __future__ import annotations
@@ -22,19 +22,31 @@ from holdfast.services.kernel.operators.kind import Passing
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Count of one slot. before: slots of operators, as planned, that count what they drop of the same records."""
+    """The count of one slot.
+
+    name: the name of the count.
+    before: the slots of operators, as planned, that count their drops of the same records first.
+    """
 
     name: str
     before: tuple[tuple[OperatorPlan, int], ...] = ()
 
     def number(self, times: pl.Series, watermark: int) -> int:
-        """Number of the dropped rows that no other operator counts. watermark: after the batch before."""
+        """The number of dropped rows that no other operator counts.
+
+        times: the event times of the dropped rows.
+        watermark: the watermark after the batch before.
+        """
         closed = (catalogue.KINDS[one.kind].closed_us(one.params, watermark, slot) for one, slot in self.before)
         return int((times >= max(closed, default=NO_WATERMARK)).sum())
 
 
 class Stream(NamedTuple):
-    """Records of an edge. roots: where they began; path: the operators that let some of them pass."""
+    """The records of an edge.
+
+    roots: the sources of the records.
+    path: the operators that pass only some of them.
+    """
 
     roots: frozenset[str]
     path: tuple[str, ...] = ()
@@ -43,7 +55,7 @@ class Stream(NamedTuple):
 def counted(
     operators: Mapping[str, OperatorPlan], into: Mapping[str, Sequence[Edge]]
 ) -> dict[str, tuple[Counted, ...]]:
-    """By operator that closes something by time, one a slot."""
+    """By operator that closes windows or rows by time, the count of each slot."""
     streams = _Streams(operators, into)
     slots = sorted(
         (streams.clocked(name, slot), name, slot)
@@ -64,13 +76,13 @@ _Slot = tuple[tuple[str, ...], str, int]
 
 
 def _rank(slot: _Slot) -> tuple[int, str, int]:
-    """An operator that sees all records comes before one that sees some of them."""
+    """The order of counting: an operator that reads all records comes before one that reads some of them."""
     path, name, index = slot
     return len(path), name, index
 
 
 def _behind(path: Sequence[str], other: Sequence[str]) -> bool:
-    """All its records pass by the other place, too."""
+    """True if all records of the path also reach the other place."""
     return tuple(path[: len(other)]) == tuple(other)
 
 
@@ -82,14 +94,14 @@ class _Streams:
         self._known: dict[str, Stream] = {}
 
     def clocked(self, name: str, slot: int) -> tuple[str, ...]:
-        """The records of a slot. An operator that waits for other records, too, judges by a watermark of its own."""
+        """The path of a slot's records. An operator that also waits for other records has a watermark of its own."""
         inputs = [self.of(edge.producer) for edge in self._into[name]]
         mine = inputs[slot]
         own = frozenset().union(*(one.roots for one in inputs)) != mine.roots
         return ("+".join(sorted(mine.roots)) + (f"|{name}" if own else ""), *mine.path)
 
     def of(self, name: str) -> Stream:
-        """Records that an operator puts out."""
+        """The records that an operator outputs."""
         if name not in self._known:
             self._known[name] = self._made(name)
         return self._known[name]

@@ -1,6 +1,6 @@
-"""Derived parts of a plan: the tasks of each unit, their inputs, and the places of their output.
+"""The derived parts of a plan: the tasks of each unit, their inputs, and the targets of their output.
 
-Source: PROTOCOL 1 and 2. A plan is compact; everybody who runs, trims or draws a job derives the rest here.
+Source: PROTOCOL 1 and 2. A plan is compact; every program that runs, trims or draws a job derives the rest here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ class LocalInput:
 
 @dataclass(frozen=True, slots=True)
 class RemoteInput:
-    """A slot fed through Kafka. writers: indices of the producer's tasks that send a frame each batch."""
+    """A slot fed through Kafka.
+
+    partition: the partition that it reads.
+    writers: the indices of the producer's tasks that send a frame each batch.
+    """
 
     partition: Partition
     writers: tuple[int, ...]
@@ -37,7 +41,10 @@ Input = LocalInput | RemoteInput
 class Output:
     """A data topic that a task writes.
 
-    routing: forward, merge, spread or keyed (by hash of `key`). partitions: of the topic.
+    topic: the name of the topic.
+    routing: forward, merge, spread or keyed (by hash of `key`).
+    key: the key columns.
+    partitions: the number of partitions of the topic.
     targets: the partitions to which this task sends a frame each batch.
     """
 
@@ -50,7 +57,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class SourceShare:
-    """The part of the user's topic that one source task owns. first: where reading begins, by partition."""
+    """The part of the user's topic that one source task reads.
+
+    topic: the name of the topic.
+    partitions: the partitions of the task.
+    first: by partition, the offset at which reading begins.
+    """
 
     topic: str
     partitions: tuple[int, ...]
@@ -59,9 +71,16 @@ class SourceShare:
 
 @dataclass(frozen=True, slots=True)
 class TaskLayout:
-    """A task. Its `index` is its writer number. inputs: one a slot; outputs: one a distinct data topic.
+    """A task of a unit.
 
-    counted: of an operator that drops late rows, how it counts those of each slot.
+    name: the name of the task.
+    index: its number in the operator, and its writer number.
+    operator: the operator as planned.
+    inputs: the input of each slot.
+    input_fields: the fields of each slot.
+    outputs: the distinct data topics that it writes.
+    source: its share of a source; None: the task is not of a source.
+    counted: the count of late rows of each slot, if the operator drops late rows.
     """
 
     name: str
@@ -76,7 +95,12 @@ class TaskLayout:
 
 @dataclass(frozen=True, slots=True)
 class UnitLayout:
-    """A unit; its tasks in topological order. clocked: its frames say when their batch was cut."""
+    """A unit.
+
+    unit: the unit as planned.
+    tasks: its tasks in topological order.
+    clocked: True if its frames hold the time at which their batch was cut.
+    """
 
     unit: UnitPlan
     tasks: tuple[TaskLayout, ...]
@@ -88,7 +112,7 @@ def task_name(operator: str, index: int) -> str:
 
 
 def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
-    """Every unit of the workers by name.
+    """The layout of every unit that workers run, by name.
 
     Raises:
         ValueError: the plan was made under another prefix or generation than `topics`.
@@ -102,12 +126,12 @@ def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
 
 
 def clocked(plan: Plan) -> bool:
-    """True if code of the job asks for the time of day, which the cuts hold."""
+    """True if code of the job uses the time of day, which the cuts hold."""
     return any(operator.kind == "python" and operator.params.get("clock") for operator in plan.operators)
 
 
 def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
-    """The units that read each data partition; it may be trimmed to what all of them have acknowledged."""
+    """The units that read each data partition; it may be trimmed to the least position acknowledged by all of them."""
     found: dict[Partition, list[str]] = defaultdict(list)
     for name, layout in unit_layouts(plan, topics).items():
         inputs = {
@@ -130,12 +154,12 @@ def senders(layouts: Mapping[str, UnitLayout]) -> dict[Partition, dict[int, str]
 
 
 def below(layouts: Mapping[str, UnitLayout]) -> dict[str, frozenset[str]]:
-    """By unit, all units that take in what comes of it, directly or through others."""
+    """By unit, all units that read its output, directly or through others."""
     return reach(_directly_below(layouts))
 
 
 def directly_above(layouts: Mapping[str, UnitLayout]) -> dict[str, tuple[str, ...]]:
-    """By unit, the units whose frames it takes in."""
+    """By unit, the units whose frames it reads."""
     direct = _directly_below(layouts)
     return {name: tuple(above for above in layouts if name in direct[above] and above != name) for name in layouts}
 
@@ -158,7 +182,7 @@ def _directly_below(layouts: Mapping[str, UnitLayout]) -> dict[str, set[str]]:
 
 
 def data_topics(plan: Plan) -> dict[str, int]:
-    """Partitions of each topic between operators: as many as the reading operator has tasks."""
+    """The number of partitions of each topic between operators: the number of the reading operator's tasks."""
     operators = {operator.name: operator for operator in plan.operators}
     between = {edge.topic: operators[edge.consumer].parallelism for edge in plan.edges if edge.topic is not None}
     rows = {operator.params["topic"]: operator.params["partitions"] for operator in _inputs_of_spark(plan)}
@@ -172,7 +196,7 @@ def commit_logs(plan: Plan) -> dict[str, str]:
 
 
 def spark_plan(plan: Plan, operator: str) -> SparkPlan:
-    """Raises StopIteration for an operator that Spark does not run."""
+    """The plan of an operator that Spark runs. Raises StopIteration for another operator."""
     return next(one for one in plan.spark if one.operator == operator)
 
 
@@ -182,14 +206,14 @@ def _inputs_of_spark(plan: Plan) -> list[OperatorPlan]:
 
 
 def writers(routing: str, reader: int, writing: int, reading: int) -> tuple[int, ...]:
-    """The tasks, of `writing`, that send to task `reader`, of `reading`."""
+    """The tasks, of `writing` tasks, that send to task `reader`, of `reading` tasks."""
     if routing in ("forward", "merge"):
         return tuple(range(reader, writing, reading))
     return tuple(range(writing))
 
 
 def targets(routing: str, writer: int, reading: int) -> tuple[int, ...]:
-    """The tasks, of `reading`, to which task `writer` sends."""
+    """The tasks, of `reading` tasks, to which task `writer` sends."""
     if routing in ("forward", "merge"):
         return (writer % reading,)
     return tuple(range(reading))
@@ -247,7 +271,9 @@ class _Graph:
 
 
 def _check_names(plan: Plan, topics: JobTopics) -> None:
-    """A worker under another prefix than the controller would read topics that do not exist."""
+    """Raises ValueError for a plan of another prefix: a worker under another prefix than the controller would read
+    topics that do not exist.
+    """
     for edge in plan.edges:
         if edge.topic is not None and not edge.topic.startswith(f"{topics.root}."):
             raise ValueError(f"plan of {plan.job} names topic {edge.topic}, not one under {topics.root}")

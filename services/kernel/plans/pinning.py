@@ -1,6 +1,7 @@
-"""Versions that may lead a unit: those that have shown equal bytes, as the unit's last valid change says.
+"""Versions that may lead a unit: those that have given equal bytes, by the unit's last valid change.
 
-Source: PROTOCOL 0.2 and 8, decision 0077. Nothing pins a unit that was never placed: its first leader does.
+Source: PROTOCOL 0.2 and 8, decision 0077. A unit that was never placed accepts all versions; its first leader pins
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from holdfast.services.kernel.versions import text_of
 
 
 class Fit(Enum):
-    """Fit of a worker's versions to a unit."""
+    """The relation of a worker's versions to a unit."""
 
     EQUAL = "they have shown equal bytes"
     UNSHOWN = "they have not shown equal bytes yet"
@@ -24,14 +25,13 @@ class Fit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Dependencies of one unit on versions.
+    """The versions on which the bytes of one unit depend.
 
-    modules: of its users' code.
-    pure: False where bytes are not compared: Spark's commits name what counts, and with `on_divergence: continue` the
-        first
-        copy's rows do.
-    planned: versions of the process that made the plan; they count for a unit that an earlier release has placed, which
-        wrote no others down.
+    modules: the modules of its users' code.
+    pure: False if bytes are not compared: Spark's commits name the valid rows, and with `on_divergence: continue` the
+    rows of the first copy count.
+    planned: the versions of the process that made the plan; they count for a unit placed by an earlier release, which
+    recorded no others.
     """
 
     modules: tuple[str, ...] = ()
@@ -39,17 +39,17 @@ class Pin:
     planned: str = ""
 
     def text(self, versions: Mapping[str, str]) -> str:
-        """Text of a worker's versions that count; empty: none."""
+        """The text of the versions of a worker that matter for the unit; empty if none do."""
         return text_of(versions, self.modules) if self.pure else ""
 
     def shown(self, change: Change) -> tuple[str, ...]:
-        """Versions that may lead the unit; none: any."""
+        """The versions that may lead the unit; empty: any."""
         if change.shown or not change.epoch or not self.planned:
             return change.shown
         return (self.planned,)
 
     def fit(self, change: Change, versions: Mapping[str, str]) -> Fit:
-        """Fit of a worker with these versions; one that says none is trusted."""
+        """The fit of a worker with these versions; a worker that reports no versions is trusted."""
         text, shown = self.text(versions), self.shown(change)
         if not text or not shown or text in shown:
             return Fit.EQUAL
@@ -61,7 +61,7 @@ ANY = Pin(pure=False)
 
 
 def pins(plan: Plan) -> dict[str, Pin]:
-    """By unit key."""
+    """The pin of each unit, by unit key."""
     operators = {operator.name: operator for operator in plan.operators}
     lax = plan.settings.on_divergence == "continue"
     return {unit_key(plan.job, plan.generation, unit.name): _pin(plan, unit, operators, lax) for unit in plan.units}

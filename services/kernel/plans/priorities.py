@@ -1,4 +1,4 @@
-"""Units that each query needs, and the importance of each unit: that of the most important query that needs it.
+"""The units that each query needs, and the priority of each unit: the highest priority of the queries that need it.
 
 Source: JOBS "queries", MECHANISMS H9 and R6.
 """
@@ -14,7 +14,7 @@ LEAST = 1
 
 
 def priorities(plan: Plan) -> dict[str, int]:
-    """By unit name."""
+    """The priority of each unit, by name."""
     of = _of_operators(plan)
     hosted = {spark.unit: of.get(spark.operator, LEAST) for spark in plan.spark}
     return {
@@ -24,7 +24,7 @@ def priorities(plan: Plan) -> dict[str, int]:
 
 
 def needed(plan: Plan) -> dict[str, frozenset[str]]:
-    """By query, in the order of the job file: the names of all units that it needs."""
+    """By query, in the order of the job file, the names of all units that it needs."""
     hosted = {spark.unit: {spark.operator} for spark in plan.spark}
     operators = {unit.name: hosted.get(unit.name, set(unit.operators)) for unit in plan.units}
     return {
@@ -42,17 +42,17 @@ def delivering(plan: Plan) -> dict[str, frozenset[str]]:
 
 
 def tentative(plan: Plan, query: str) -> bool:
-    """True if it has tentative results while units that it needs are out."""
+    """True if the query has tentative results while units that it needs are out."""
     return plan.settings.queries.get(query, {}).get("results") == "tentative"
 
 
 def priority(plan: Plan, query: str) -> int:
-    """Priority as the job file says it."""
+    """The priority of a query in the job file."""
     return int(plan.settings.queries.get(query, {}).get("priority") or LEAST)
 
 
 def _of_queries(plan: Plan) -> dict[str, set[str]]:
-    """By query, the operators that it needs: its sink, and all from which that gets its rows."""
+    """By query, the operators that it needs: its sink, and all operators above."""
     above = _above(plan)
     sinks = (one for one in plan.operators if one.kind == "sink" and "query" in one.params)
     return {one.params["query"]: _reached(one.name, above) for one in sinks}
@@ -67,7 +67,9 @@ def _of_operators(plan: Plan) -> dict[str, int]:
 
 
 def _above(plan: Plan) -> Mapping[str, set[str]]:
-    """By operator, those whose output it takes. What a sink writes for Spark comes back as a Spark operator's rows."""
+    """By operator, the operators whose output it reads. Rows that a sink writes for Spark return as rows of a Spark
+    operator.
+    """
     above = defaultdict[str, set[str]](set)
     for edge in plan.edges:
         above[edge.consumer].add(edge.producer)

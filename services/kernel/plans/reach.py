@@ -1,4 +1,4 @@
-"""Nodes that are reached over the edges of a graph, directly or through others."""
+"""The nodes reached over the edges of a graph, directly or through others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Mapping, Set
 
 
 def reach(direct: Mapping[str, Set[str]]) -> dict[str, frozenset[str]]:
-    """By name, every name that its edges lead to; its own only where they lead back. direct: the ends of its edges."""
+    """By name, every name that is reached from it; the name itself only if a cycle returns to it.
+
+    direct: by name, the ends of its edges.
+    """
     return {name: _reached(name, direct) for name in direct}
 
 

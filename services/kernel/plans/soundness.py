@@ -1,7 +1,7 @@
-"""Soundness of a decision of `jobs.plans`: its parts refer to each other, and it can be laid out.
+"""Soundness of a decision of `jobs.plans`: its parts refer to each other, and its layout can be derived.
 
-A plan that is not sound is no plan, to any reader: a process that acted on it would fail, and again after each
-restart. The rule looks at nothing but the record, so that every reader says the same.
+An unsound plan counts as no plan for every reader: a process that acted on it would fail, again after each restart. The
+rule depends only on the record, so that every reader has the same result.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from holdfast.services.kernel.plurals import plural
 KINDS = frozenset({"source", "sink", *OPERATORS})
 ROUTINGS = frozenset({"forward", "merge", "spread", "keyed"})
 MAX_TASKS = 10_000
-"""Limit of the tasks of one operator; beyond it a plan would fill the memory of a process that lays it out."""
+"""The most tasks of one operator; more would fill the memory of a process that derives the layout."""
 MAX_OFFSET = 2**53
 _GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]{6}")
 _NAME = re.compile(r"[^@/\s]+")
 
 
 def unsound(decision: Decision | Skip) -> str:
-    """The fault of a decision, or nothing."""
+    """The fault of a decision; empty if it is sound."""
     if _GENERATION.fullmatch(decision.generation) is None:
         return f"{decision.generation!r} is no generation"
     if isinstance(decision, Skip) and f".{decision.job}.{decision.generation}." not in decision.topic:
@@ -103,7 +103,7 @@ def _of_unit(unit: UnitPlan, units: int, operators: dict[str, OperatorPlan]) -> 
         yield f"{unit.name!r} is no name of a unit"
     if not 0 <= unit.partition < max(units, 1):
         yield f"unit {unit.name}: partition {unit.partition} of {units}"
-    for name in () if unit.host else unit.operators:  # what a Spark driver runs is no operator of the kernel
+    for name in () if unit.host else unit.operators:  # an operator run by a Spark driver is not one of the kernel
         one = operators.get(name)
         if one is None:
             yield f"unit {unit.name}: there is no operator {name}"
@@ -123,7 +123,7 @@ def _of_source(source: SourcePlan, operators: dict[str, OperatorPlan]) -> Iterat
 
 
 def _of_seed(plan: Plan) -> Iterator[str]:
-    """Every source task begins behind the same batch, with the partitions that it owns."""
+    """Faults of the seed: every source task must begin after the same batch, with the partitions that it owns."""
     if plan.seed is None:
         return
     owned = {task_name(s.operator, index): own for s in plan.sources for index, own in enumerate(s.owners)}
@@ -138,7 +138,7 @@ def _of_seed(plan: Plan) -> Iterator[str]:
 
 
 def _of_settings(plan: Plan) -> Iterator[str]:
-    """Faults in settings of the job file that services read."""
+    """Faults of the job file's settings that services read."""
     if not 0 < plan.interval_ms <= 86_400_000:
         yield f"interval_ms {plan.interval_ms}"
     tolerance = plan.spec.get("fault_tolerance") or {}
@@ -179,7 +179,7 @@ def _is_setting(value: Any) -> bool:
 
 
 def _underivable(plan: Plan) -> str:
-    """Derives once all that services derive from a plan; an error here others would meet, too."""
+    """Derives the layout once as services do, and returns the error; other processes would have the same error."""
     marker = f".{plan.job}.{plan.generation}."
     prefixes = {edge.topic.partition(marker)[0] for edge in plan.edges if edge.topic is not None}
     if len(prefixes) > 1:

@@ -1,4 +1,4 @@
-"""Units that send what a unit takes in, directly or through others, and compute again what it has lost.
+"""The units above each unit, directly or through others: they compute its lost input again.
 
 Source: MECHANISMS R3, docs/decisions/0112.
 """

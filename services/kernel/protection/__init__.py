@@ -1,1 +1,1 @@
-"""Protection of units against the failure of their worker, as a model. Source: MECHANISMS section 2."""
+"""A model of the protection of units against the failure of their worker. Source: MECHANISMS section 2."""

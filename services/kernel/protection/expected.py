@@ -1,6 +1,6 @@
 """The expected recovery time of units, backup groups and workers.
 
-Source: MECHANISMS C5. Times are milliseconds of CPU time. docs/mechanisms.md says what each cost is in our workers.
+Source: MECHANISMS C5. Times are milliseconds of CPU time. docs/mechanisms.md defines each cost for our workers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import dataclass
 class Protected:
     """A unit and its image elsewhere, at one time t.
 
-    primary, backup: the workers that run it and hold its image; a unit without an image has backup "".
+    primary: the worker that runs the unit.
+    backup: the worker that holds its image; empty: the unit has no image.
     load: l_u, the share of the primary's CPU.
-    replay_ms: load integrated over [b_u, t]; b_u is the start of the newest capture that was delivered.
-    gain_ms: load integrated over [a_u, t]; a_u is the start of the newest capture.
-    capture_ms, paste_ms: c_u and c'_u.
-    waiting: captures of it that the backup has yet to paste.
+    replay_ms: the load integrated over [b_u, t]; b_u is the start of the newest delivered capture.
+    gain_ms: the load integrated over [a_u, t]; a_u is the start of the newest capture.
+    capture_ms: c_u, the cost of a capture.
+    paste_ms: c'_u, the cost of applying it.
+    waiting: the number of captures that the backup has not applied yet.
     """
 
     primary: str
@@ -32,12 +34,12 @@ class Protected:
 
 
 def of_unit(unit: Protected, after_ms: float = 0.0) -> float:
-    """R_u: if its worker fails after so long, and nothing is captured or pasted until then."""
+    """R_u if its worker fails after `after_ms`, without any capture or paste until then."""
     return unit.replay_ms + unit.load * after_ms + unit.waiting * unit.paste_ms
 
 
 def of_groups(units: Iterable[Protected], after_ms: float = 0.0) -> dict[tuple[str, str], float]:
-    """R_Qij, by primary and backup: a backup recovers the units of its group one after the other."""
+    """R_Qij by primary and backup: a backup recovers the units of its group one by one."""
     found: dict[tuple[str, str], float] = {}
     for unit in units:
         group = unit.primary, unit.backup
@@ -54,5 +56,5 @@ def of_workers(groups: Mapping[tuple[str, str], float]) -> dict[str, float]:
 
 
 def reduced_by_capture(unit: Protected) -> float:
-    """dR_u: what a capture takes from R_u once it is delivered. Negative: pasting it costs more than it saves."""
+    """dR_u, the reduction of R_u by a delivered capture; negative if applying it costs more than it saves."""
     return unit.gain_ms - unit.paste_ms

@@ -1,7 +1,7 @@
-"""Units of a worker that are captured as one: those with the same backup and about the same load for their cost.
+"""Units of a worker that are captured together: those with the same backup and a similar ratio of load and cost.
 
-Source: MECHANISMS C8. Merged units need not be connected. The ratio of load and capture cost is what a scheduler weighs
-(C6), so units that are alike in it would be captured about equally often anyway.
+Source: MECHANISMS C8. Merged units need not be connected. A scheduler weighs the ratio of load and capture cost (C6),
+so units with similar ratios would be captured about equally often.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from itertools import groupby, pairwise
 from holdfast.services.kernel.protection.expected import Protected
 
 ALIKE = 2.0
-"""The larger ratio may be so many times the smaller one. The paper names no limit."""
+"""The largest quotient of two ratios that count as similar. The paper names no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Units that are captured one after the other. most_ms: the least threshold of their jobs."""
+    """Units that are captured one after another.
+
+    names: the names of the units.
+    load: their total load.
+    cost_ms: their total capture cost.
+    most_ms: the least threshold of their jobs.
+    """
 
     names: tuple[str, ...]
     load: float
@@ -30,7 +36,7 @@ class _Entry:
         return self.load / self.cost_ms
 
     def fits(self, other: _Entry) -> bool:
-        """The two are alike, and together within the threshold."""
+        """True if the two have similar ratios, and their joint cost is within the threshold."""
         low, high = sorted((self.ratio, other.ratio))
         return high <= ALIKE * low and self.cost_ms + other.cost_ms <= min(self.most_ms, other.most_ms)
 
@@ -44,10 +50,11 @@ class _Entry:
 
 
 def merged(units: Mapping[str, Protected], most_ms: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
-    """The units of one worker by entry, each unit in one; the two closest entries are merged as long as any fit.
+    """The units of one worker by entry, each unit in one entry; the two closest entries are merged while any fit.
 
     Args:
-        units: with a capture cost above 0. most_ms: by unit, what a merged capture may take at most.
+        units: units with a capture cost above 0.
+        most_ms: by unit, the most that a merged capture may cost.
     """
     by_group = sorted(units, key=lambda name: (units[name].primary, units[name].backup))
     groups = groupby(by_group, key=lambda name: (units[name].primary, units[name].backup))
@@ -59,7 +66,7 @@ def merged(units: Mapping[str, Protected], most_ms: Mapping[str, float]) -> tupl
 
 
 def _merged(entries: list[_Entry]) -> list[_Entry]:
-    """In the order of their ratios, in which the closest are neighbours."""
+    """The entries in the order of their ratios: the closest entries are neighbours."""
     left = sorted(entries, key=lambda one: (one.ratio, one.names))
     while True:
         near = [(b.ratio - a.ratio, at) for at, (a, b) in enumerate(pairwise(left)) if a.fits(b)]

@@ -1,10 +1,10 @@
-"""Standbys that move to another worker, so that the worst failure is recovered sooner: once a rebalance period.
+"""Moves of standbys to other workers that shorten the longest recovery; computed once per rebalance period.
 
-Source: MECHANISMS C7. A plan names standbys and where they go; who carries it out makes the new one first. In the paper
-every worker has units of its own; no group is smaller than the 0 of one that has none. So the smallest R_Qk, with which
-the smallest group is compared, is that of a worker that leads units (docs/decisions/0088). Where a worker has more
-peers than units, its smallest group is always 0; if nothing of its largest one can move, others relieve it of images
-(docs/decisions/0092).
+Source: MECHANISMS C7. A plan names standbys and their targets; the service that executes it makes the new standby
+first. In the paper every worker has units of its own; a worker without units has a group of 0, the smallest possible.
+So the smallest R_Qk, which is compared with the smallest group, is that of a worker that leads units
+(docs/decisions/0088). If a worker has more peers than units, its smallest group is always 0; if nothing of its largest
+group can move, images of other primaries move away instead (docs/decisions/0092).
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ from holdfast.services.kernel.protection.expected import of_workers
 
 HALF = 0.5
 LITERAL = 1.0
-"""Share as the paper prints it: the whole difference moves, and comes back in the next period. For comparison only."""
+"""The share as printed in the paper: the whole difference moves, and returns in the next period. Only for comparison.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Backed:
-    """A unit with a standby. expected_ms: R_u averaged over the period. upkeep_ms: CPU time spent on its image then.
+    """A unit with a standby.
 
-    fits: the workers that may hold its standby; None: all but its primary.
+    unit: the name of the unit.
+    primary: the worker that leads it.
+    backup: the worker with its standby.
+    expected_ms: R_u averaged over the period.
+    upkeep_ms: the CPU time spent on its image in the period.
+    fits: the workers that may hold its standby; None: all except its primary.
     """
 
     unit: str
@@ -39,7 +45,7 @@ class Backed:
 
 @dataclass(frozen=True, slots=True)
 class Reassigned:
-    """The standby of this unit goes to another worker."""
+    """A move of the standby of `unit` to worker `to`."""
 
     unit: str
     to: str
@@ -48,12 +54,13 @@ class Reassigned:
 def reassigned(
     units: Sequence[Backed], workers: Collection[str], share: float = HALF, least_ms: float = 0.0
 ) -> tuple[Reassigned, ...]:
-    """The standbys that move now; none: nothing would be better.
+    """The standbys to move now; empty if no move helps.
 
     Args:
-        workers: all that may hold standbys, also those that hold none.
-        share: of the difference between two groups that moves, f.
-        least_ms: nothing moves between groups that differ by no more.
+        units: the units with a standby.
+        workers: all workers that may hold standbys, also those without any.
+        share: f, the share of the difference between two groups that moves.
+        least_ms: groups that differ by no more keep their units.
     """
     groups = _groups(units, workers)
     of = of_workers(groups)
@@ -76,7 +83,7 @@ def reassigned(
 
 
 def _groups(units: Iterable[Backed], workers: Collection[str]) -> dict[tuple[str, str], float]:
-    """R_Qij of every pair that there can be: i has no unit, or one that is on j or may be."""
+    """R_Qij of every possible pair: i has no unit, or has one whose standby is on j or may be."""
     of = {i: [one for one in units if one.primary == i] for i in workers}
     groups = {
         (i, j): 0.0
@@ -99,7 +106,7 @@ def _moved(
     share: float,
     least_ms: float,
 ) -> tuple[Reassigned, ...]:
-    """Units of the primary's on the source that may go and whose upkeep fits what is to move, in their order."""
+    """The units of the primary on the source that may move and whose upkeep fits into the share, in order."""
     group = [one for one in units if (one.primary, one.backup) == (primary, source)]
     source_ms, target_ms = groups[primary, source], groups[primary, target]
     if source_ms - target_ms <= least_ms:
