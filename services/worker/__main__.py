@@ -1,8 +1,8 @@
 """A worker process: `python -m holdfast.services.worker`, configured by HOLDFAST_* variables.
 
-Loading takes a core for a second or more. It is done by a niced thread, for a worker is mostly started where another
-copy has just taken over and needs that core. So on a full machine it takes ten seconds, and the supervisor keeps a
-spare: a process that has loaded all, and becomes the next worker that ended.
+Loading takes a second or more of CPU. A niced thread does it, because a worker is mostly started where another copy has
+just taken over and needs that core. On a full machine loading then takes ten seconds. So the supervisor keeps a spare:
+a process that has loaded everything and replaces the next worker that ends.
 """
 
 from __future__ import annotations

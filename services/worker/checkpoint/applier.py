@@ -1,7 +1,7 @@
-"""Applies the checkpoint runs of other copies to the image of this one.
+"""Applies the checkpoint runs of other copies to the image of this copy.
 
-Source: PROTOCOL 6, MECHANISMS C6. A suspended copy applies every run as it comes. A copy that processes applies a run
-once its own batch has reached the marker; if the marker is far ahead, the copy jumps there.
+Source: PROTOCOL 6, MECHANISMS C6. A suspended copy applies every run on arrival. A copy that processes applies a run
+when its own batch has reached the marker; if the marker is far ahead, the copy jumps there.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from holdfast.services.worker.checkpoint.unit_image import UnitImage
 from holdfast.services.worker.core.spent import Spent
 
 JUMP_BATCHES = 256
-"""A copy that processes and is this far behind another's marker continues from there instead of catching up."""
+"""Distance to another copy's marker, in batches, from which a copy that processes continues from the marker instead of
+catching up."""
 
 
 class Applier:
-    """Applies one run after the other, in the order of the log.
+    """Applies runs one after the other, in the order of the log.
 
     Args:
         passed: called with a marker that the copy's own batch has reached.
-        jumped: called with one that is ahead: the state is now as of that marker.
-        spent: by the copy so far.
+        jumped: called with a marker ahead of the copy; the state is now as of that marker.
+        spent: costs of the copy so far.
 
-    apply_ms: what the run under way, or else the last one, has cost so far.
+    Attributes:
+        apply_ms: cost of the run under way, or otherwise of the last run, in milliseconds.
     """
 
     def __init__(
@@ -50,39 +52,40 @@ class Applier:
 
     @property
     def waiting(self) -> int:
-        """Runs that are to be applied, with the one under way."""
+        """The number of runs that wait, including the run under way."""
         return len(self._runs)
 
     @property
     def since_ms(self) -> float:
-        """Since when the oldest of them waits; math.inf: there is none."""
+        """The time since which the oldest run waits; math.inf if no run waits."""
         return self._read_ms[0] if self._read_ms else math.inf
 
     @property
     def halfway(self) -> bool:
-        """A run is applied in part: the image is as of no batch."""
+        """True if a run is applied in part, so that the image is as of no batch."""
         return self._applying is not None
 
     def add(self, run: Run) -> None:
-        """A valid run of another copy."""
+        """Adds a valid run of another copy."""
         self._runs.append(run)
 
     def look(self, now_ms: float) -> None:
-        """Counts what came since the last look as waiting from now on."""
+        """Notes `now_ms` as the arrival time of the runs that were added since the last call."""
         self._read_ms.extend([now_ms] * (len(self._runs) - len(self._read_ms)))
 
     def due(self, batch: int, suspended: bool) -> bool:
-        """True if `apply` has anything to do."""
+        """True if `apply` has work to do."""
         if not self._runs:
             return False
         ahead = self._runs[0].marker.b - batch
         return suspended or ahead <= 0 or ahead > JUMP_BATCHES
 
     def apply(self, batch: int, suspended: bool) -> None:
-        """Applies what is due, for a while.
+        """Applies due runs for about PIECE_MS.
 
         Args:
-            batch: the last one that this copy has done. suspended: it does not process, so nothing reads the image.
+            batch: last batch that this copy has done.
+            suspended: True if the copy does not process, so that nothing reads the image.
         """
 
         def piece() -> None:
@@ -95,7 +98,7 @@ class Applier:
             self._spent.apply_ms += took_ms
 
     def finish(self, batch: int) -> None:
-        """Applies every run that waits: a suspended copy is about to process."""
+        """Applies every waiting run, for a suspended copy that is about to process."""
         began_ms = self._clock_ms()
         while self._runs:
             self._piece(batch, suspended=True)
@@ -132,7 +135,7 @@ class Applier:
         yield from self._image.settle_up_to(run.marker.b)
 
     def _apply_delta(self, run: Run) -> Iterator[None]:
-        """Applies a run of changes. The entries of a sweep slice are in the image already."""
+        """Applies the changes of a run, a piece at a time. The image holds the entries of a sweep slice already."""
         for part in run.parts:
             entries = [] if part.sweep else unpack(part.entries)
             for first in range(0, len(entries), parts.PIECE_ENTRIES):

@@ -1,6 +1,6 @@
-"""The reader of its unit's checkpoint log for one copy: the copy writes runs of its own, or applies those of others.
+"""Reads the checkpoint log of a unit for one copy. The copy writes runs of its own or applies the runs of other copies.
 
-Source: PROTOCOL 6. Every record of the log is read here, and the fold says which runs are valid.
+Source: PROTOCOL 6. This module reads every record of the log; the fold decides which runs are valid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from holdfast.services.worker.core.spent import Spent
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
-    """Called with what becomes of runs. acked, captured: see LogWriter. passed, jumped: see Applier."""
+    """Callbacks for the outcomes of runs. For `acked` and `captured` see LogWriter, for `passed` and `jumped` see
+    Applier."""
 
     acked: Callable[[Marker], None]
     passed: Callable[[Marker], None]
@@ -32,14 +33,15 @@ class RunListener:
 class Checkpointer:
     """The checkpointer of one copy.
 
-    writer: its own runs.
-    applier: those of others.
-    image: what both apply to.
-    log: the fold of the unit's partition.
+    Attributes:
+        writer: writes the copy's own runs.
+        applier: applies runs of other copies.
+        image: the image that both change.
+        log: the fold of the unit's partition.
 
     Args:
-        written: the unit's log, whose fold is as restored.
-        spent: by the copy so far.
+        written: the unit's checkpoint log, whose fold is as restored.
+        spent: costs of the copy so far.
     """
 
     def __init__(self, written: WrittenLog, image: UnitImage, listener: RunListener, spent: Spent) -> None:
@@ -49,11 +51,12 @@ class Checkpointer:
 
     @property
     def resting(self) -> bool:
-        """A run may begin."""
+        """True if a run may begin."""
         return self.writer.resting and not self.applier.waiting
 
     def read(self, offset: int, value: bytes) -> Exception | None:
-        """Takes a record of the unit's partition, ours or another copy's; why it is none, if it cannot be read."""
+        """Processes a record of the unit's partition, written by this copy or another. Returns the error if the record
+        cannot be decoded; otherwise None. Raises StateCorrupted if the unit was rolled back."""
         try:
             record = decode(value)
         except msgspec.DecodeError as error:
@@ -70,15 +73,15 @@ class Checkpointer:
         return None
 
     def applies(self, batch: int, suspended: bool) -> bool:
-        """True if `apply` has anything to do: not before the copy's own run is settled."""
+        """True if `apply` has work to do; never before the copy's own run is settled."""
         return self.writer.resting and self.applier.due(batch, suspended)
 
     def apply(self, batch: int, suspended: bool) -> None:
-        """Applies other copies' runs for a while. For the arguments see Applier.apply."""
+        """Applies runs of other copies for about PIECE_MS. The arguments are those of Applier.apply."""
         if self.writer.resting:
             self.applier.apply(batch, suspended)
 
     def activate(self, batch: int) -> None:
-        """The copy was suspended and is about to process: first it applies all that waits."""
+        """Applies all waiting runs before a suspended copy begins to process."""
         if self.writer.resting:
             self.applier.finish(batch)

@@ -1,6 +1,6 @@
-"""A run's parts: the delta that was captured, then the sweep's next slice of the image, encoded a piece at a time.
+"""Encodes the parts of a run, a piece at a time: the captured delta, then the next sweep slice of the image.
 
-Source: PROTOCOL 6. The sweep rewrites a slice with every run, so that the log never needs what lies before the last
+Source: PROTOCOL 6. The sweep rewrites a slice with every run, so the log never needs records from before the last
 complete cycle of slices.
 """
 
@@ -18,14 +18,19 @@ from holdfast.services.log.protocol import Appender
 from holdfast.services.worker.core.spent import Spent
 
 PIECE_ENTRIES, PIECE_BYTES = 250, 16 * 1024
-"""Measured: the image takes up to 4 us for an entry that it is given, and 1.5 us for one that is read."""
+"""Most entries and bytes of a piece. Measured: the image takes up to 4 us to write an entry, and 1.5 us to read one."""
 PART_ENTRIES, PART_BYTES = 2_000, 512 * 1024
 SWEEP_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """Entries that wait for their part; bytes: of keys and values."""
+    """Entries that wait for their part.
+
+    Attributes:
+        entries: keys and values.
+        bytes: size of keys and values.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     bytes: int = 0
@@ -46,8 +51,10 @@ class _Gathered:
 class Parts:
     """Writes the parts of one unit's runs, one run after the other.
 
-    count: parts of this run so far. swept: from which key to which the run's slice goes. pieces: the delta, which the
-    image takes once the run counts.
+    Attributes:
+        count: number of parts of this run so far.
+        swept: first and last key of the run's slice.
+        pieces: the delta, which is applied to the image when the run is valid.
     """
 
     def __init__(self, partition: Partition, store: StateStore, appender: Appender, spent: Spent) -> None:
@@ -59,18 +66,19 @@ class Parts:
         self._swept_bytes = 0
 
     def begin(self, id: Id) -> None:
-        """The next parts are of this run."""
+        """Starts a run; the next parts belong to it."""
         self._id, self.count, self.pieces = id, 0, deque()
 
     def forget(self) -> None:
-        """The run does not count."""
+        """Drops the delta of a run that is not valid."""
         self.pieces = deque()
 
     def encode(self, capture: Capture, cursor: bytes, sweep: bool) -> Iterator[None]:
-        """Delta parts, then the slice from the cursor on: what the image holds there and the delta does not.
+        """Writes the delta, then the slice of the image from the cursor on without the keys of the delta.
 
         Args:
-            sweep: the run is a sweep, and not a refresh between two.
+            cursor: key at which the slice begins.
+            sweep: True for a sweep, False for a refresh between two sweeps.
         """
         gathered = _Gathered()
         packed = 0
@@ -87,7 +95,7 @@ class Parts:
         yield from self._encode_slice(capture, cursor, self._slice_bytes(packed, sweep))
 
     def _encode_slice(self, capture: Capture, start: bytes, size: int) -> Iterator[None]:
-        """About `size` bytes of the image; it stays as it is until the marker is valid."""
+        """Writes about `size` bytes of the image. The image does not change before the marker is valid."""
         stop: bytes | None = start
         gathered = _Gathered()
         while stop is not None and size > 0:
@@ -103,9 +111,8 @@ class Parts:
         self.swept = (start, stop)
 
     def _slice_bytes(self, delta_bytes: int, sweep: bool) -> int:
-        """Size of a slice: as much as the delta, so that the log stays in proportion; from sweep to sweep at least
-        SWEEP_BYTES.
-        """
+        """The size of a slice in bytes: the size of the delta, so that the log stays in proportion; at least
+        SWEEP_BYTES from one sweep to the next."""
         least = max(SWEEP_BYTES - self._swept_bytes, 0) if sweep else 0
         wanted = max(least, delta_bytes)
         self._swept_bytes = 0 if sweep else self._swept_bytes + wanted

@@ -1,4 +1,4 @@
-"""Checkpoint work is done in pieces between batches, so a pause does not grow with the state."""
+"""Splits checkpoint work into pieces between batches, so that pauses do not grow with the state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PIECE_MS = 1.0
 
 
 def timed_pieces(clock_ms: Callable[[], float], due: Callable[[], bool], piece: Callable[[], None]) -> Iterator[float]:
-    """Does a piece, and more while PIECE_MS is not over and one is due; yields the milliseconds that each took."""
+    """Does a piece, and further due pieces until PIECE_MS has passed. Yields the milliseconds of each piece."""
     began_ms = now_ms = clock_ms()
     while due():
         piece()

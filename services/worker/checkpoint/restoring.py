@@ -1,4 +1,4 @@
-"""Rebuilds a unit's image from its checkpoint log. Runs beside the loop.
+"""Rebuilds a unit's image from its checkpoint log, beside the loop.
 
 Source: PROTOCOL 6: scan to the end, start from an empty image, apply all valid runs from the base.
 """
@@ -23,11 +23,19 @@ from holdfast.services.log.protocol import Log
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log. line: on
-    which the unit is to be. begins: where its inputs do, if they may lie behind the marker's positions.
+    """A restored image.
 
-    entries, bytes: that were applied. cpu_ms: CPU time that it took. cuts_base: with which the cut log begins, if it is
-    to be read from there.
+    Attributes:
+        log: the fold of the checkpoint log.
+        image: the image.
+        marker: the newest valid marker; None if there is none.
+        next_offset: first unread offset of the checkpoint log.
+        entries, bytes: number and size of the entries applied.
+        cuts_end: end offset of the cut log.
+        cpu_ms: CPU time of the restore, milliseconds.
+        cuts_base: snapshot with which the cut log begins, if the copy must read the log from there.
+        line: line of the unit.
+        begins: first offsets of its inputs, if they may be behind the marker's positions.
     """
 
     log: CheckpointLog
@@ -48,17 +56,17 @@ class Rebuilt:
 
     @property
     def tables(self) -> Sequence[str]:
-        """Their names by number."""
+        """The names of its tables, by number."""
         return () if self.marker is None else self.marker.tables
 
     @property
     def keys(self) -> int:
-        """Number of keys of the state."""
+        """The number of keys of the state."""
         return 0 if self.marker is None else self.marker.counts.get(KEYS, 0)
 
 
 FEW_RUNS = 2
-"""Once a look at the log brings no more, the image is as new as it can be."""
+"""Number of new runs at which a restore ends: the image is then as new as it can be."""
 MAX_LOOKS = 8
 
 
@@ -76,24 +84,26 @@ def rebuild(
     back: int = 0,
     inputs: Collection[Partition] = (),
 ) -> Rebuilt:
-    """Applies the valid runs to the (empty) image, and those that come meanwhile.
+    """Applies the valid runs to the empty image, and the runs that arrive meanwhile.
 
     A large image takes seconds, in which the unit continues elsewhere and its inputs are trimmed up to its newest
-    marker: a copy that is seconds behind would find its positions gone, and would rebuild again and again.
+    marker. A copy that is seconds behind would find its positions trimmed, and would rebuild again and again.
 
     Args:
-        acked: the unit's batch of which `progress` said, before this call, that its marker is there.
-        skipped: offsets of records that are passed over.
-        exists: whether a batch was ever cut: a forged record may claim to have acknowledged another.
-        cuts: the cut log of a unit that reads sources. cuts_base: see Rebuilt.
-        cpu_ms: CPU time of the thread that asks.
-        line: on which the unit is to be. back: the global checkpoint with which that line begins.
-        inputs: data topics, which may begin behind that. Where they do is asked before the checkpoint log is read: if
-            that holds no marker of the line then, they were trimmed to markers of earlier lines, and all that the unit
-            needs is sent again behind there.
+        acked: batch of the unit whose marker `progress` reported before this call.
+        skipped: offsets of records to skip.
+        exists: True for a batch that was ever cut; a forged record may acknowledge any other batch.
+        cuts: cut log of a unit that reads sources.
+        cuts_base: as in Rebuilt.
+        cpu_ms: CPU time of the calling thread.
+        line: line of the unit.
+        back: global checkpoint with which that line begins.
+        inputs: data topics, which may begin behind that checkpoint. Their first offsets are read before the checkpoint
+            log. If that log then holds no marker of the line, the inputs were trimmed to markers of earlier lines, and
+            all input that the unit needs is sent again behind these offsets.
 
     Raises:
-        StateCorrupted: the log was trimmed or rolled back under the scan, or lacks that marker: try again.
+        StateCorrupted: the log was trimmed or rolled back under the scan, or lacks that marker; the caller tries again.
     """
     begins = log.offsets(list(inputs), "start") if line and inputs else {}
     began_ms, reading = cpu_ms(), _Reading(log, partition, skipped)
@@ -129,17 +139,15 @@ def rebuild(
 
 
 def newer_runs(log: Log, partition: Partition, folded: CheckpointLog, start: int) -> tuple[list[Run], int]:
-    """The valid runs from `start` on, behind what is folded, and the first offset that is unread then.
-
-    Raises PositionGone if the log was trimmed beyond that.
-    """
+    """The valid runs from offset `start` on that follow the fold, and the next unread offset. Raises PositionGone if
+    the log was trimmed beyond `start`."""
     reading = _Reading(log, partition, (), start)
     runs = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]
     return runs, reading.next_offset
 
 
 def further_on(found: Rebuilt, log: Log, partition: Partition, cuts: Partition | None) -> Rebuilt:
-    """The image with the runs that came since it was restored. cuts: see `rebuild`."""
+    """The image with the runs that arrived since it was restored. `cuts` is as in `rebuild`."""
     runs, at = newer_runs(log, partition, found.log, found.next_offset)
     applied = _Applied(found.image)
     applied.add(part for run in runs for part in run.parts if not part.sweep)
@@ -154,7 +162,7 @@ def further_on(found: Rebuilt, log: Log, partition: Partition, cuts: Partition |
 
 
 class _Reading:
-    """Records of a partition, from the end of the last look at it."""
+    """Reads the records of a partition, each time from the end of the last read."""
 
     def __init__(self, log: Log, partition: Partition, skipped: Collection[int], start: int | None = None) -> None:
         self._log, self._partition, self._skipped, self._start = log, partition, skipped, start
@@ -174,7 +182,7 @@ class _Reading:
 
 
 class _Applied:
-    """Applies parts to an image. entries, bytes: so far."""
+    """Applies parts to an image, and counts entries and bytes."""
 
     def __init__(self, image: Image) -> None:
         self._image = image

@@ -1,7 +1,7 @@
-"""Scheduler of captures and applications of all units of a worker: the one place that asks the policies.
+"""Schedules captures and applications of all units of a worker. No other module asks the policies.
 
-Source: PROTOCOL 6, MECHANISMS S1 to S4 and C3 to C6. A unit asks in its own turn. The answer may depend on every unit
-of the worker, which is why the units are known here and not to each copy alone.
+Source: PROTOCOL 6, MECHANISMS S1 to S4 and C3 to C6. A unit asks in its own turn. An answer may depend on every unit of
+the worker, so the scheduler holds the views of all units.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from holdfast.services.worker.checkpoint.policies.catalogue import DEFAULT, POLI
 from holdfast.services.worker.checkpoint.policies.policy import Kind, Policy, UnitView
 
 HELD_MS, AGAIN_MS = 1_000.0, 3_000.0
-"""While another copy takes over, captures by default policies wait, so that it has the processor: for the first time at
-most, and not again before the second. So a cluster in which copies move all the time has checkpoints, too
-(docs/decisions/0222)."""
+"""Time for which captures under the default policy wait while another copy takes over, so that it gets the processor;
+and time from one such wait to the next. So a cluster with constant moves has checkpoints, too (docs/decisions/0222)."""
 
 
 class Scheduler:
-    """The scheduler of one worker. A unit follows the policies of its job: the first whose time has come says what it
-    does.
+    """The scheduler of one worker. A unit follows the policies of its job; of these, the first one that is due decides.
 
-    policies: what every unit follows instead.
+    Args:
+        policies: policies for all units in place of those of their jobs; for tests and comparisons.
     """
 
     def __init__(self, policies: Sequence[Policy] = ()) -> None:
@@ -33,23 +32,23 @@ class Scheduler:
         self._held_ms = self._again_ms = -math.inf
 
     def hold(self, now_ms: float) -> None:
-        """Another copy leads a unit of a job here from now on."""
+        """Delays captures, because another copy begins to lead a unit of a job here."""
         if now_ms >= self._again_ms:
             self._held_ms, self._again_ms = now_ms + HELD_MS, now_ms + AGAIN_MS
 
     def _hold_ms(self, unit: str, now_ms: float) -> float:
-        """Time for which the unit captures nothing, whatever its policies say."""
+        """The time for which the unit must not capture, whatever its policies answer."""
         if now_ms >= self._held_ms:
             return 0.0
         sight = self._units[unit]
         return 0.0 if sight.ended or sight.rests or sight.policy != DEFAULT else self._held_ms - now_ms
 
     def join(self, unit: str, sight: UnitView) -> None:
-        """A copy here has its state."""
+        """Adds a unit whose copy here has its state."""
         self._units[unit] = sight
 
     def leave(self, unit: str) -> None:
-        """The copy is closed, or is about to be rebuilt."""
+        """Removes a unit whose copy is closed or about to be rebuilt."""
         self._units.pop(unit, None)
         self._followed.pop(unit, None)
         self._forget(unit)
@@ -60,9 +59,8 @@ class Scheduler:
                 policy.forget(unit)
 
     def capture(self, unit: str, now_ms: float) -> Kind | None:
-        """The kind of run that the unit is to capture now; None: nothing. Only called while no run of the unit is under
-        way.
-        """
+        """The kind of run that the unit must capture now; None for no capture. Only called while no run of the unit is
+        under way."""
         if self._hold_ms(unit, now_ms):
             return None
         for policy in self._of(unit):
@@ -71,27 +69,28 @@ class Scheduler:
         return None
 
     def wait_ms(self, unit: str, now_ms: float) -> float:
-        """Time until time alone makes the unit capture."""
+        """The time until the unit captures if no event comes before."""
         wait_ms = min([policy.wait_ms(unit, self._units, now_ms) for policy in self._of(unit)])
         return max(wait_ms, self._hold_ms(unit, now_ms))
 
     def applies(self, unit: str, now_ms: float) -> bool:
-        """True if the unit may apply a piece of another copy's run now."""
+        """True if the unit may now apply a piece of another copy's run."""
         return all(policy.applies(unit, self._units, now_ms) for policy in self._of(unit))
 
     def holds(self, unit: str, now_ms: float) -> bool:
-        """True if the next batch of the unit, which leads, waits for a capture."""
+        """True if the next batch of the unit, whose leader is here, must wait for a capture."""
         return any(policy.holds(unit, self._units, now_ms) for policy in self._of(unit))
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
-        """The unit has begun a run of these keys."""
+        """Notes that the unit has begun a run of these keys."""
         for policy in self._of(unit):
             policy.captured(unit, keys, kind)
 
     def _of(self, unit: str) -> tuple[Policy, ...]:
-        """A policy that this release does not know, of a plan by a later one, is the default.
+        """The policies of a unit. A policy name unknown to this release, from the plan of a later one, means the
+        default.
 
-        Policies change while a job runs: what another one remembers of the unit, it would take for what is so now.
+        Policies change while a job runs. The new policy's memory of the unit is then out of date, so it is cleared.
         """
         if self._instead:
             return self._instead

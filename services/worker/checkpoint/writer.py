@@ -1,6 +1,7 @@
-"""Writes the checkpoint runs of one copy: capture, parts, marker; once the marker is read back as valid, settles.
+"""Writes the checkpoint runs of one copy: capture, parts, marker. When the marker is read back as valid, the run is
+settled.
 
-Source: PROTOCOL 6. The order of the steps is in core/checkpointing.
+Source: PROTOCOL 6. core/checkpointing.py holds the order of the steps.
 """
 
 from __future__ import annotations
@@ -37,9 +38,8 @@ from holdfast.services.worker.core.spent import Spent
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A marker's statements about the unit as of the captured batch. holds: its fields aligned and held; seen: that
-    one.
-    """
+    """The content of a marker: the unit as of the captured batch. `holds` are the marker's fields aligned and held;
+    `seen` is its field of that name."""
 
     batch: int
     watermarks: dict[str, int]
@@ -62,21 +62,23 @@ class WrittenLog:
 
     partition: Partition
     log: CheckpointLog
-    """The fold of the partition, as far as it was read."""
+    """The fold of the partition, as far as the copy has read it."""
     author: Author
     appender: Appender
     clock_ms: Callable[[], float]
 
 
 class LogWriter:
-    """Writes one run after the other.
+    """Writes runs one after the other.
 
     Args:
-        acked: called with the marker once it was read back as valid.
-        captured: called with the keys of a run that begins, and what kind of run it is.
-        spent: by the copy so far.
+        acked: called with the marker when it is read back as valid.
+        captured: called with the keys and the kind of a run that begins.
+        spent: costs of the copy so far.
 
-    kind: of the run under way, or else of the last one. capture_ms: what that run has cost so far.
+    Attributes:
+        kind: kind of the run under way, or otherwise of the last run.
+        capture_ms: cost of that run so far, milliseconds.
     """
 
     def __init__(
@@ -105,35 +107,37 @@ class LogWriter:
 
     @property
     def resting(self) -> bool:
-        """No run is under way."""
+        """True if no run is under way."""
         return self._core.phase is Phase.RESTING
 
     @property
     def working(self) -> bool:
-        """There are pieces to encode or settle."""
+        """True if there are pieces to encode or settle."""
         return self._core.phase in (Phase.ENCODING, Phase.SETTLING)
 
     @property
     def flushing(self) -> bool:
-        """The marker waits for what comes before it to be acknowledged and committed."""
+        """True if the marker waits until everything before it is acknowledged and committed."""
         return self._core.phase is Phase.FLUSHING
 
     @property
     def deciding(self) -> bool:
-        """A marker is on its way."""
+        """True if a marker was appended and is not read back yet."""
         return self._core.phase is Phase.DECIDING
 
     # -- what happens to a run ----------------------------------------------------------------------------------------
 
     def begin(self, moment: Moment, kind: Kind) -> None:
-        """Captures the state as of moment.batch. On a new line the log first says where the line begins."""
+        """Captures the state as of moment.batch. On a new line, a record with the start of the line is appended
+        first.
+        """
         if self._log.unrecorded is not None:
             self._append(encode(self._log.unrecorded))
         self._moment, self.kind, self.capture_ms = moment, kind, 0.0
         self._handle(Due(moment.batch))
 
     def work(self) -> None:
-        """Encodes or settles for a while."""
+        """Encodes or settles for about PIECE_MS."""
         if not self.working:
             return
         for took_ms in timed_pieces(self._written.clock_ms, lambda: self.working, self._piece):
@@ -141,16 +145,16 @@ class LogWriter:
             self._spent.capture_ms += took_ms
 
     def flushed(self, batch: int) -> None:
-        """Everything up to `batch` is acknowledged and committed."""
+        """Reports that everything up to `batch` is acknowledged and committed."""
         if self.flushing:
             self._handle(Flushed(batch))
 
     def awaits(self, marker: Marker) -> bool:
-        """True if it is the marker that is on its way."""
+        """True if `marker` is the marker that the run waits for."""
         return self.deciding and marker.id == self._id
 
     def read_back(self, valid: bool) -> None:
-        """The awaited marker was read."""
+        """Reports that the awaited marker was read."""
         self._handle(MarkerRead(valid))
 
     def abandon(self) -> None:
@@ -208,7 +212,8 @@ class LogWriter:
         self._append(record)
 
     def _append(self, record: bytes) -> None:
-        """Again if Kafka may have lost it: of two the log counts one."""
+        """Appends a record, and appends it again if Kafka may have lost it. The fold counts only one of two equal
+        records."""
 
         def appended(error: Exception | None, _: int) -> None:
             if error is not None:
@@ -224,7 +229,7 @@ class LogWriter:
         self._work = self._settle_run()
 
     def _settle_run(self) -> Iterator[None]:
-        """The run's delta into the image, and then out of memory."""
+        """Writes the run's delta into the image, then removes it from memory."""
         while self._parts.pieces:
             self._image.apply(self._parts.pieces.popleft())
             yield

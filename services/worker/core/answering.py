@@ -1,7 +1,8 @@
-"""Conduct of a copy about answers that users' code awaits: who asks, when again, and when nobody does.
+"""Decides how a copy gets the answers that users' code awaits: which copy asks, when it asks again, and when nobody
+asks.
 
-Source: decision 0225. The leader announces itself in the cut log first: once it has read that back it knows all that
-was decided before, and asks for none of it again.
+Source: decision 0225. The leader first announces itself in the cut log. When it has read its announcement back, it has
+read every earlier decision and asks for none of these answers again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ MOST_PAUSE_MS = 30_000.0
 
 
 class Step(Enum):
-    """Next steps of the copy about one task."""
+    """The copy's next step for one task."""
 
     WAIT = "nothing"
     ANNOUNCE = "announce the leader in the cut log"
@@ -25,11 +26,20 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AnsweringView:
-    """A copy's view of one task of the next batch, which is here and brings rows, and the cut log holds no answer.
+    """A copy's view of one task of the next batch. The batch is here and brings rows, and the cut log holds no answer
+    for it.
 
-    leads: it has `commit` and processes. announced: its announcement is read back; announcing: it is on its way.
-    busy: calls, or a proposal, are under way.
-    made: all calls are answered. failures: attempts that have failed. again_ms: when the next one is due.
+    Attributes:
+        leads: True if the copy has `commit` and processes.
+        announced: True if its announcement is read back.
+        announcing: True if its announcement is on its way.
+        busy: True if calls or a proposal are under way.
+        made: True if all calls are answered.
+        failures: number of failed attempts.
+        again_ms: time of the next attempt.
+        now_ms: the present time.
+        retries: number of attempts after the first one.
+        on_error: setting of the job for rows of failed calls.
     """
 
     leads: bool
@@ -57,5 +67,5 @@ def next_step(sight: AnsweringView) -> Step:
 
 
 def pause_ms(failures: int, first_ms: float) -> float:
-    """Time until the next attempt."""
+    """The time until the next attempt, in milliseconds."""
     return float(min(first_ms * 2 ** min(failures - 1, 30), max(first_ms, MOST_PAUSE_MS)))

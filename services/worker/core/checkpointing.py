@@ -1,7 +1,7 @@
-"""The course of one checkpoint run at a time: capture, encode, wait for acknowledgements, propose the marker, settle.
+"""The steps of one checkpoint run: capture, encode, wait for acknowledgements, propose the marker, settle.
 
 Source: PROTOCOL 6, MECHANISMS S1 to S3. A marker for b is proposed only after every frame <= b is acknowledged and
-every transaction <= b is committed; the ack goes out only after it was read back as valid.
+every transaction <= b is committed. The ack is published only after the marker was read back as valid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """All parts of the run are handed to the log."""
+    """All parts of the run are appended to the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class MarkerRead:
-    """Our marker was read back."""
+    """The copy has read its own marker back."""
 
     valid: bool
 
@@ -53,7 +53,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Another copy's run came first, or commit has gone: the run under way cannot count any more."""
+    """Another copy's run came first, or this copy lost commit, so the run under way cannot become valid."""
 
 
 Event = Due | Encoded | Flushed | MarkerRead | Settled | Abandoned
@@ -77,7 +77,8 @@ TRANSITIONS: dict[tuple[Phase, type], tuple[Phase, tuple[Action, ...]]] = {
     (_P.FLUSHING, Flushed): (_P.DECIDING, (_A.PROPOSE,)),
     (_P.SETTLING, Settled): (_P.RESTING, ()),
 } | {(phase, Abandoned): (_P.RESTING, (_A.THAW,)) for phase in (_P.ENCODING, _P.FLUSHING, _P.DECIDING)}
-"""Without MarkerRead, whose outcome depends on the validity: see `handle`."""
+"""(phase, event) -> (next phase, actions). MarkerRead is missing here because its outcome depends on the validity: see
+`handle`."""
 
 _READ_BACK = {
     True: (_P.SETTLING, (_A.ACK, _A.SETTLE)),
@@ -87,14 +88,14 @@ _READ_BACK = {
 
 @dataclass(slots=True)
 class Checkpointing:
-    """The state machine of one unit's runs. batch: that of the run under way."""
+    """The state machine of one unit's runs; `batch` is the batch of the run under way."""
 
     phase: Phase = Phase.RESTING
     batch: int = 0
     story: list[str] = field(default_factory=list)
 
     def handle(self, event: Event) -> tuple[Action, ...]:
-        """The actions to carry out now."""
+        """Applies an event and returns the actions to carry out now."""
         transition = TRANSITIONS.get((self.phase, type(event)))
         if isinstance(event, MarkerRead) and self.phase is Phase.DECIDING:
             transition = _READ_BACK[event.valid]

@@ -1,7 +1,8 @@
-"""Units that count when a job's sources are held back: a unit counts if it runs and all its upstream units run.
+"""Selects the units that count when a job's sources are held back. A unit counts if it and all its upstream units run.
 
-Source: PROTOCOL 3 and 10. A unit without a place, and all that reads what it would send, process nothing; the other
-queries continue. Once it has a place again it counts as soon as it has come near. So does a unit that has gone back.
+Source: PROTOCOL 3 and 10. A unit without a place, and all units that read its output, process nothing; other queries
+continue. A unit that has a place again counts as soon as it is near the newest batch. The same holds for a unit that
+has gone back.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from collections.abc import Callable, Mapping
 from holdfast.services.worker.core import cutting
 
 STILL_MS, SELDOM_STILL_MS = 300.0, 1_500.0
-"""A unit that processes nothing for so long, though there is something all the while, may have no place: then it is
-asked whether it has. A takeover takes less, and sources of 10 ms a batch reach their lead after twice as long. While
-batches are far apart units publish seldom what they have done, and a lead of 64 batches is reached much later."""
+"""Time, in milliseconds, without progress of a unit that has input, after which the copy checks whether it has a place;
+the second value is for jobs whose batches are far apart. A takeover is shorter, and sources with 10 ms a batch reach
+their lead after twice the first value. Units with batches far apart seldom publish progress, and reach a lead of 64
+batches much later."""
 
 
 class Counting:
-    """The units of one job, as one source task sees them.
+    """The units of one job, in the view of one source task.
 
     Args:
-    below: by unit, all units that take in what comes of it, directly or through others.
+        below: all units that read the output of a unit, directly or through others, by unit.
 
-    still_ms: STILL_MS, or SELDOM_STILL_MS.
+    Attributes:
+        still_ms: STILL_MS or SELDOM_STILL_MS.
     """
 
     def __init__(self, below: Mapping[str, frozenset[str]]) -> None:
@@ -37,12 +40,14 @@ class Counting:
     def slowest(
         self, own: str, processed: Mapping[str, int], newest: int, now_ms: float, runs: Callable[[str], bool]
     ) -> int:
-        """The lowest batch that a unit which counts has processed.
+        """The lowest batch that a counting unit has processed.
 
         Args:
-            own: the unit that asks, which holds back its own tasks always. processed: the last batch of each unit that
-                has not ended. newest: that any source task has cut. runs: whether a unit is known to run, or nothing is
-                known of it yet; asked only of units that process nothing.
+            own: the calling unit, which always holds back its own tasks.
+            processed: last batch of each unit that has not ended.
+            newest: newest batch that any source task has cut.
+            now_ms: the present time.
+            runs: True for a unit that runs or whose state is unknown; called only for units without progress.
         """
         known = self._behind
         behind = {unit: batch for unit, batch in processed.items() if batch < newest}

@@ -1,6 +1,6 @@
-"""The time of a source task's next cut, and the limit on its lead.
+"""Decides when a source task makes its next cut, and limits its lead.
 
-Source: PROTOCOL 3. To change the rhythm of batches, change the reasons in `due`.
+Source: PROTOCOL 3. The reasons for a cut are in `due`.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ from enum import Enum
 
 IDLE_CUT_MS = 500
 REST_AFTER_MS, REST_CUT_MS = 10_000.0, 4_000
-"""A job without records for so long is cut so seldom, where nobody waits for time to pass (see core/idling.py)."""
+"""Time without records after which a job is cut only every REST_CUT_MS, if nothing waits for time to pass
+(core/idling.py)."""
 MAX_LEAD_BATCHES = 64
 MAX_LEAD_BYTES = 32 * 1024 * 1024
-"""Largest lead of a task's cuts over the slowest unit of the job: the rest waits in the user's topic."""
+"""Most bytes, beside MAX_LEAD_BATCHES, by which a task may lead the slowest unit of the job. Further records wait in
+the topic."""
 LOOK_MS = 20.0
-"""Time between two looks of a task that is too far ahead: the others may have come nearer. It hears of them ten times a
-second, and its lead lasts for longer than this.
-"""
+"""Time between two checks of a task that is too far ahead. It receives the progress of other units ten times a second,
+and its lead lasts for longer than this."""
 MISSING_LOOK_MS = 2.0
-"""Time between two looks, at a topic that is read on demand, for records of a cut that is known."""
+"""Time between two reads of a topic on demand, for records of a known cut."""
 STANDBY_LOOK_MS = 100.0
-"""Time between two looks at a topic that is read on demand, by a copy that does not cut, or waits for its own cut."""
+"""Time between two reads of a topic on demand, by a copy that does not cut or waits for its own cut."""
 FULL_LOOK_MS = 20.0
-"""Time between two looks at full data topics: a checkpoint makes room."""
+"""Time between two checks of full data topics; a checkpoint makes room."""
 
 MOST_STEPS = 512
-"""Remembered at most: then two neighbours become one, which counts until the later of its batches is behind."""
+"""Most steps that are remembered. Beyond that, pairs of neighbours are merged and count until the later batch of a pair
+is behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,25 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The state of a source task by which it decides whether to cut. While a proposal is under way it decides nothing.
+    """The state of a source task that decides whether it cuts. The task decides nothing while its proposal is under
+    way.
 
-    batch: its last valid cut; lead: bytes in its cuts that not every unit has processed; newest: the highest batch any
-    source task has cut; slowest: the lowest batch that a unit of the job has processed. records, bytes: waiting, uncut.
-    last_ms: when its last cut was read back; stirred_ms: when the last cut of the job that brings records was, or the
-    copy became the leader. settled: nothing waits for time. paused: no cut of the next batch can be valid. at_end: the
-    drain's end offsets are reached by what waits. grown: partitions are to join. full: the job's data topics hold as
-    much as it allows, so that no batch may begin; one that another task has begun is finished, or nobody could process
-    it.
+    Attributes:
+        batch: its last valid cut.
+        newest: highest batch that any source task has cut.
+        slowest: lowest batch that a unit of the job has processed.
+        records, bytes: waiting input without a cut.
+        last_ms: time at which its last cut was read back.
+        now_ms: the present time.
+        stirred_ms: time of the last cut of the job with records, or the time at which the copy became the leader.
+        settled: True if nothing waits for time to pass.
+        paused: True if no cut of the next batch can be valid.
+        final: True if its last cut was the final one.
+        at_end: True if the waiting input reaches the end offsets of a drain.
+        grown: True if new partitions are to join.
+        lead: bytes in its cuts that some unit has not processed.
+        full: True if the job's data topics hold as much as it allows, so that no batch may begin. A batch that another
+            task has begun is finished, because otherwise no unit could process it.
     """
 
     batch: int
@@ -76,13 +88,13 @@ class SourceView:
 
 @dataclass(slots=True)
 class Lead:
-    """Bytes of the batches that are not behind yet."""
+    """The bytes of the batches that some reader has not done."""
 
     bytes: int = 0
     _steps: deque[tuple[int, int]] = field(default_factory=deque)
 
     def cut(self, batch: int, size: int) -> None:
-        """More bytes of the newest batch, or of one after it."""
+        """Adds bytes of the newest batch, or of a later one."""
         self.bytes += size
         if self._steps and self._steps[-1][0] == batch:
             self._steps[-1] = (batch, self._steps[-1][1] + size)
@@ -92,13 +104,13 @@ class Lead:
         self._steps.append((batch, size))
 
     def behind(self, slowest: int) -> int:
-        """The bytes of batches after `slowest`, the last that every reader has done."""
+        """Drops batches up to `slowest`, which every reader has done. Returns the bytes of the batches after it."""
         while self._steps and self._steps[0][0] <= slowest:
             self.bytes -= self._steps.popleft()[1]
         return self.bytes
 
     def adopt(self, batch: int, size: int) -> None:
-        """So many bytes are known of all batches up to this one, whatever was known before."""
+        """Sets the bytes of all batches up to this one, in place of earlier values."""
         self.behind(batch)
         if size:
             self._steps.appendleft((batch, size))
@@ -112,7 +124,7 @@ class Lead:
 
 
 class Reason(Enum):
-    """Why a cut is proposed now."""
+    """The reasons for a cut."""
 
     FULL = "a full batch waits"
     DUE = "data wait and the interval has passed"
@@ -123,13 +135,13 @@ class Reason(Enum):
 
 
 def idle_cut_ms(sight: SourceView) -> float:
-    """Time for which no cut is needed while nothing comes."""
+    """The time without records after which a cut is made."""
     rests = sight.settled and sight.now_ms - sight.stirred_ms >= REST_AFTER_MS
     return REST_CUT_MS if rests else IDLE_CUT_MS
 
 
 def due(sight: SourceView, rhythm: Rhythm) -> Reason | None:
-    """Why to cut now, or None."""
+    """The reason to cut now; None for no cut."""
     if sight.paused or sight.final:
         return None
     if sight.too_far_ahead:
@@ -151,7 +163,7 @@ def due(sight: SourceView, rhythm: Rhythm) -> Reason | None:
 
 
 def wait_ms(sight: SourceView, rhythm: Rhythm) -> float:
-    """Time until time alone can make a cut due: for ever while none may come."""
+    """The time until a cut is due if no event comes before; math.inf while no cut is allowed."""
     if sight.paused or sight.final:
         return math.inf
     if sight.too_far_ahead:

@@ -1,4 +1,5 @@
-"""Records along the edges of a unit, as of its last batch. A function of the batches, so that markers carry them on.
+"""Counts records along the edges of a unit, as of its last batch. The counts depend only on the batches, so markers
+hold them.
 
 Source: MECHANISMS P1.
 """
@@ -8,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _IN, _BYTES, _OUT = "in/", "in-bytes/", "out/"
-"""Begin the names of counts in a marker; the edge follows."""
+"""Prefixes of the names of counts in a marker; the edge follows."""
 
 
 class EdgeCounts:
-    """Counts of one unit since the start of the generation.
+    """The counts of one unit since the start of the generation.
 
-    inputs: records and bytes taken in.
-    outputs: records put out.
-    records: taken in from all inputs.
+    Attributes:
+        inputs: records and bytes read, by edge.
+        outputs: records written, by edge.
+        records: records read from all inputs.
     """
 
     def __init__(self) -> None:
@@ -32,7 +34,7 @@ class EdgeCounts:
         self.inputs[edge] = (before[0] + records, before[1] + size)
 
     def mean_bytes(self, edge: str) -> float:
-        """Mean size of a record taken in."""
+        """The mean size of a record of the edge, in bytes; 0 without records."""
         records, size = self.inputs.get(edge, (0, 0))
         return size / records if records else 0.0
 
@@ -40,7 +42,7 @@ class EdgeCounts:
         self.outputs[edge] = self.outputs.get(edge, 0) + records
 
     def counts(self) -> dict[str, int]:
-        """For a marker."""
+        """The counts as names and numbers of a marker."""
         return (
             {_IN + edge: records for edge, (records, _) in self.inputs.items()}
             | {_BYTES + edge: size for edge, (_, size) in self.inputs.items()}
@@ -48,7 +50,7 @@ class EdgeCounts:
         )
 
     def restore(self, counts: Mapping[str, int]) -> None:
-        """Takes over the counts of a marker."""
+        """Sets the counts to those of a marker."""
         self.inputs = {
             name.removeprefix(_IN): (records, counts.get(_BYTES + name.removeprefix(_IN), 0))
             for name, records in counts.items()
@@ -58,10 +60,10 @@ class EdgeCounts:
 
 
 def without_edges(counts: Mapping[str, int]) -> dict[str, int]:
-    """The other counts of a marker."""
+    """The counts of a marker without those of edges."""
     return {name: count for name, count in counts.items() if not name.startswith((_IN, _BYTES, _OUT))}
 
 
 def taken_in(counts: Mapping[str, int]) -> int:
-    """Records from all inputs, as of a marker with these counts."""
+    """The number of records read from all inputs, from the counts of a marker."""
     return sum(records for name, records in counts.items() if name.startswith(_IN))

@@ -1,11 +1,11 @@
-"""Idleness of partitions, so that an idle one no longer holds the watermark back, and the closing of everything open.
+"""Detects idle partitions, so that they do not hold the watermark back, and closes everything open after a silence.
 
-A partition is idle when the job's other partitions have brought records for `idle_after_s` while it brought none, it is
-read to its end, and Kafka, asked since, names that end. After a silence of all of them the time counts again: in a
-silence nothing becomes idle, so no watermark moves by the clock. The watermark that an idle partition gives way to is
-the others' at the time when Kafka was asked: a record that lies there but is not fetched yet is not behind it, and a
-partition whose leader is away gives way to nothing.
-Source: PROTOCOL 3. Watermarks are microseconds since 1970. All of it is decided before the cut, which pins it.
+A partition is idle if the job's other partitions have brought records for `idle_after_s` and it has brought none, it is
+read to its end, and Kafka confirms that end. After a silence of all partitions the time starts again: nothing becomes
+idle in a silence, so no watermark moves by the clock alone. An idle partition gives way up to the others' watermark at
+the time of the question to Kafka. So a record in the topic that is not fetched yet is not late, and a partition whose
+leader is away gives way to nothing. Source: PROTOCOL 3. Watermarks are microseconds since 1970. All of it is decided
+before the cut, which pins it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from typing import NamedTuple
 from holdfast.schemas.cuts import NO_WATERMARK
 
 ASK_MS = 250.0
-"""Time between two looks of a source task at the need to ask Kafka; it asks only where the answer could move a
-watermark.
-"""
+"""Time between two checks of a source task whether to ask Kafka. It asks only if the answer could move a watermark."""
 
 
 class Standing(NamedTuple):
-    """A partition at this moment.
+    """The present state of a partition.
 
-    rests: read to an end that the reader met, and all of it is cut.
-    position: that end.
-    watermark: of the records cut there, less the lateness.
+    Attributes:
+        rests: True if the reader met the end of the partition and all records are cut.
+        position: that end.
+        watermark: watermark of its cut records, less the lateness.
     """
 
     rests: bool
@@ -37,11 +36,14 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to Kafka for the ends of the partitions that rest.
+    """A question to Kafka for the ends of the resting partitions.
 
-    level: the watermark of the others.
-    closing: the watermark that would close all.
-    closes: the silence has lasted long enough for that.
+    Attributes:
+        at_ms: time of the question.
+        partitions: the partitions.
+        level: watermark of the other partitions.
+        closing: watermark that would close everything open.
+        closes: True if the silence is long enough for that.
     """
 
     at_ms: float
@@ -53,17 +55,24 @@ class Question:
 
 @dataclass(slots=True)
 class _Partition:
-    """heard_ms: when it last had anything, or was not known to be at its end. floor: what it gives way to."""
+    """The memory of one partition.
+
+    Attributes:
+        heard_ms: last time at which it had records, or was not known to be at its end.
+        floor: watermark up to which it gives way; None if it is not idle.
+    """
 
     heard_ms: float
     floor: int | None = None
 
 
 class Idling:
-    """Idleness of the partitions of one source task.
+    """Detects idle partitions of one source task.
 
     Args:
-    idle_after_ms, close_after_ms: None: never idle, never closed. now_ms: when the copy began.
+        idle_after_ms: time after which a partition may be idle; None for never.
+        close_after_ms: silence after which everything open is closed; None for never.
+        now_ms: start of the copy.
     """
 
     def __init__(self, idle_after_ms: float | None, close_after_ms: float | None, now_ms: float) -> None:
@@ -75,13 +84,13 @@ class Idling:
     # -- what happens -------------------------------------------------------------------------------------------------
 
     def stirred(self, now_ms: float) -> None:
-        """A cut of any source task of the job brings records, perhaps after a silence."""
+        """Notes a cut with records by any source task of the job, which may end a silence."""
         if self.idle_after_ms is not None and now_ms - self._stirred_ms >= self.idle_after_ms:
             self._began_ms = now_ms
         self._stirred_ms, self._closing = now_ms, None
 
     def heard(self, partition: int, now_ms: float) -> None:
-        """Notes that the partition has something, or is not known to be at its end."""
+        """Notes that the partition has records, or is not known to be at its end."""
         self._partitions[partition], self._closing = _Partition(now_ms), None
 
     def look(self, standings: Mapping[int, Standing], now_ms: float) -> None:
@@ -91,11 +100,11 @@ class Idling:
             self._partitions.setdefault(partition, _Partition(now_ms))
 
     def answered(self, question: Question, ends: Mapping[int, int], standings: Mapping[int, Standing]) -> None:
-        """Kafka's word. A partition that ends elsewhere has something that the reader has not brought."""
+        """Applies the answer of Kafka. A partition with another end has records that the reader has not delivered."""
         confirmed = 0
         for partition in question.partitions:
             if partition not in standings:
-                continue  # of a topic that was replaced
+                continue  # the partition was of a topic that was replaced
             known, standing = self._partitions[partition], standings[partition]
             if not standing.rests or known.heard_ms > question.at_ms:
                 continue
@@ -111,20 +120,21 @@ class Idling:
     # -- what follows -------------------------------------------------------------------------------------------------
 
     def idle(self, standings: Mapping[int, Standing]) -> bool:
-        """Every partition is."""
+        """True if every partition is idle."""
         return all(standing.rests and self._floor(p) is not None for p, standing in standings.items())
 
     def watermark(self, standings: Mapping[int, Standing]) -> int:
-        """The slowest partition's; one that is idle gives way as far as it may."""
+        """The lowest watermark of the partitions; an idle partition gives way up to its floor."""
         own = min((self._level(p, standing) for p, standing in standings.items()), default=NO_WATERMARK)
         return own if self._closing is None else max(own, self._closing)
 
     def question(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> Question | None:
-        """The next question to Kafka; None: no answer could move a watermark.
+        """The next question to Kafka; None if no answer could move a watermark.
 
         Args:
-            others: the lowest watermark of the source tasks that are not idle.
-            closing: a watermark that closes all that is open; NO_WATERMARK: nothing is.
+            others: lowest watermark of the source tasks that are not idle.
+            closing: watermark that closes everything open; NO_WATERMARK if nothing is open.
+            now_ms: the present time.
         """
         self.look(standings, now_ms)
         silent, level = self._silent_ones(standings, others, now_ms)
@@ -133,7 +143,7 @@ class Idling:
         return Question(now_ms, wanted, level, closing, closes=closes) if wanted else None
 
     def waits(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> bool:
-        """True if time alone may move the watermark: then cuts must not slow down."""
+        """True if the passing of time may move the watermark, so that cuts must not slow down."""
         if self._may_close(standings, closing):
             return True
         if self.idle_after_ms is None:
@@ -149,7 +159,7 @@ class Idling:
     def _silent_ones(
         self, standings: Mapping[int, Standing], others: int, now_ms: float
     ) -> tuple[tuple[int, ...], int]:
-        """(partitions that could give way further than they do, to what)."""
+        """The partitions that could give way further, and the watermark up to which they could."""
         silent = {p for p, standing in standings.items() if standing.rests and self._silent(p, now_ms)}
         heard = (self._level(p, standing) for p, standing in standings.items() if p not in silent)
         level = min(heard, default=others)
@@ -157,7 +167,7 @@ class Idling:
         return behind, level
 
     def _silent(self, partition: int, now_ms: float) -> bool:
-        """Others have brought records for so long, and it none."""
+        """True if other partitions have brought records for `idle_after_ms` and this one has brought none."""
         if self.idle_after_ms is None or (known := self._partitions.get(partition)) is None:
             return False
         since_ms = max(known.heard_ms, self._began_ms)

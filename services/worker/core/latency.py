@@ -1,7 +1,7 @@
-"""Time of records from their arrival until their results are out, measured at some batches of a job.
+"""Measures the time from the arrival of records until their results are out, for some batches of a job.
 
-Source: MECHANISMS R7. Sources report of their newest batch since when its oldest record waited; units that deliver
-report when the batch was out. Times are times of day, in milliseconds; nothing of the data path depends on them.
+Source: MECHANISMS R7. Sources report the arrival of the oldest record of their newest batch; units that deliver report
+when the batch was out. Times are times of day, in milliseconds; no result depends on them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from collections.abc import Iterable
 from holdfast.services.worker.core.spent import Spent
 
 MOST_DONE = 512
-"""Batches that are out are remembered so long: their arrival is published within 100 ms."""
+"""Number of batches that are remembered after they were out. Their arrival is published within 100 ms."""
 MOST_WAITING = 64
 
 Arrival = tuple[str, int, int]
-"""A unit with source tasks, a batch of its, and since when the oldest record of it waited; 0 and 0: none brings any."""
+"""A unit with source tasks, one of its batches, and the arrival time of that batch's oldest record; 0 and 0 without
+records."""
 
 
 def arrived_ms(stamp_ms: int | None, before_ms: int | None, cut_ms: int, now_ms: int) -> int:
-    """Since when the oldest record of a batch waited: as its stamp says, if that can be true.
+    """The arrival time of a batch's oldest record, in milliseconds: its stamp, if the stamp is plausible.
 
-    A topic may hold what was recorded years ago, or come from a clock that is wrong: then it came after the last cut.
+    A topic may hold records from years ago, or records with a wrong clock. Such a record counts as arrived after the
+    last cut.
 
     Args:
-        stamp_ms: of the record; None: it has none. before_ms: of the batch before, as found here; None: of none.
-        cut_ms: when the last batch was cut.
+        stamp_ms: stamp of the record; None if it has none.
+        before_ms: result for the batch before; None if there is none.
+        cut_ms: time of the last cut.
+        now_ms: the present time.
     """
     least_ms = cut_ms if before_ms is None else before_ms
     if stamp_ms is not None and least_ms <= stamp_ms <= now_ms:
@@ -35,10 +39,12 @@ def arrived_ms(stamp_ms: int | None, before_ms: int | None, cut_ms: int, now_ms:
 
 
 class Latency:
-    """Latencies of a unit that delivers, at its leader, counted in `spent`: latencies, latency_ms, waits_since_ms."""
+    """The latencies of a unit that delivers, at its leader, counted in `spent`: latencies, latency_ms,
+    waits_since_ms.
+    """
 
     def __init__(self, spent: Spent, batch: int) -> None:
-        """batch: the last one that was done when the copy began."""
+        """Begins behind `batch`, the last batch done when the copy began."""
         self._spent, self._began = spent, batch
         self._out = batch
         self._processed = batch
@@ -47,12 +53,13 @@ class Latency:
         self._known: dict[str, int] = {}
 
     def processed(self, batch: int) -> bool:
-        """Notes the last batch processed; true if that is news."""
+        """Notes the last batch processed. True if it is a later one than before."""
         before, self._processed = self._processed, batch
         return batch > before
 
     def look(self, out: int, at_ms: int, arrivals: Iterable[Arrival]) -> None:
-        """All up to batch `out` has been out since `at_ms`."""
+        """Notes that all batches up to `out` have been out since `at_ms`, and counts the latencies of batches with a
+        known arrival."""
         if out > self._out:
             self._out = out
             self._done.append((out, at_ms))
@@ -65,7 +72,7 @@ class Latency:
         self._spent.waits_since_ms = min(self._waiting.values(), default=0)
 
     def stop(self) -> None:
-        """Another copy leads: what waits is its business."""
+        """Drops all waiting batches, because another copy leads now."""
         self._waiting.clear()
         self._spent.waits_since_ms = 0
 

@@ -1,6 +1,6 @@
-"""Every unit of a job captures after the same batches: every n-th one. All of them together are a global checkpoint.
+"""Every unit of a job captures after the same batches, namely every n-th one. Their runs form a global checkpoint.
 
-Source: MECHANISMS R1. The number of the batch says when, so no unit waits for another one.
+Source: MECHANISMS R1. The batch number alone determines the capture, so no unit waits for another one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitV
 
 
 class Aligned(Stateless):
-    """Implements Policy."""
+    """A policy that captures after every n-th batch."""
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """A unit that has ended captures at once."""
@@ -21,10 +21,9 @@ class Aligned(Stateless):
         return 0.0 if due else math.inf
 
     def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
-        """The batch after an n-th one waits until the capture has begun, which waits until the former run is valid.
-
-        Not while runs of another copy wait: this copy may have to process batches to reach them.
-        """
+        """True if the batch after an n-th one must wait until the capture has begun; the capture waits until the former
+        run is valid. False while runs of another copy wait, because this copy may have to process batches to reach
+        them."""
         sight = units[unit]
         return sight.batches > 0 and not sight.waiting and _due(sight)
 

@@ -1,4 +1,4 @@
-"""The checkpoint policies by the name that a job file gives them."""
+"""The checkpoint policies, by their name in a job file."""
 
 from __future__ import annotations
 
@@ -26,5 +26,8 @@ POLICIES: Mapping[str, Callable[[], tuple[Policy, ...]]] = {
     IdleRoundRobin.name: lambda: (Paused(), IdleRoundRobin()),
     WholeWorker.name: lambda: (Paused(), WholeWorker()),
 }
-"""All but `aligned`, under which captures are of the same batches everywhere, capture where a paused job rests. Under
-`sweep` a unit with a suspended copy also captures between two sweeps; the others alone say when."""
+"""Functions that create the policies of a job, by name.
+
+All but `aligned` also capture when a paused job comes to rest; `aligned` captures the same batches in every unit. Under
+`sweep` a unit with a suspended copy also captures between two sweeps.
+"""

@@ -1,9 +1,9 @@
-"""Captures and pastes while the worker is idle, one at a time; the policies differ in which one comes next.
+"""Policies that capture and paste while the worker is idle, one action at a time. They differ in the choice of the next
+action.
 
-Source: MECHANISMS C3 and C4. A worker is idle while no batch of any unit is ready. Its capture queue (c-q) holds the
-units that have something to capture, whose former run is valid, and whose backup has confirmed that run. A minimum and
-a maximum interval bound what idle time decides: a worker that is never idle, or a backup that never confirms, stops no
-checkpoint.
+Source: MECHANISMS C3 and C4. A worker is idle while no unit has a batch ready. Its capture queue (c-q) holds the units
+with changes to capture, whose former run is valid and confirmed by their backup. A minimum and a maximum interval bound
+the choice, so checkpoints continue on a worker that is never idle and with a backup that never confirms.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from dataclasses import dataclass
 from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitView, rest_ms
 
 LOOK_MS = 5.0
-"""Longest time for which a change of other units may go unnoticed while this one has something to capture or to paste.
-"""
+"""Longest delay, in milliseconds, before a unit with work notices a change of other units."""
 CONFIRM_MS = 50.0
-"""The same for a confirmation, which comes with a heartbeat."""
+"""Longest delay, in milliseconds, before a unit notices a confirmation, which arrives with a heartbeat."""
 
 Units = Mapping[str, UnitView]
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """The next checkpoint work of the worker: this unit captures."""
+    """The next checkpoint work of the worker is a capture of this unit."""
 
     unit: str
 
 
 @dataclass(frozen=True, slots=True)
 class Paste:
-    """The next checkpoint work of the worker: it pastes the oldest message of this sender."""
+    """The next checkpoint work of the worker is a paste of the oldest message of this sender."""
 
     sender: str
 
 
 class Idle(Stateless):
-    """Common part of the policies on idle time."""
+    """Common part of the policies that use idle time."""
 
     name = ""
 
     def choose(self, units: Units, now_ms: float) -> Capture | Paste | None:
-        """The next capture or paste of an idle worker."""
+        """The next capture or paste of an idle worker; None if there is none."""
         raise NotImplementedError
 
     def wait_ms(self, unit: str, units: Units, now_ms: float) -> float:
-        """A unit that has ended, or was not captured for the maximum interval, does not wait for idle time."""
+        """The time until the unit captures. A unit that has ended, or was not captured for the maximum interval, does
+        not wait for idle time."""
         sight = units[unit]
         if sight.batches == 0:
             return math.inf
@@ -66,10 +66,11 @@ class Idle(Stateless):
         return 0.0
 
     def applies(self, unit: str, units: Units, now_ms: float) -> bool:
-        """The oldest message of its sender, if that paste is the worker's choice or has waited for too long."""
+        """True if the unit may paste now: it has the oldest message of its sender, and the paste is the worker's choice
+        or has waited for the maximum interval."""
         sight = units[unit]
         if sight.leads or sight.waiting_since_ms == math.inf:
-            return True  # what a former leader left stops its own captures; or there is nothing to apply now
+            return True  # a former leader's run would block captures of this copy; or no run can be applied now
         if oldest(self.pastes(units)).get(sight.primary) != unit:
             return False
         if now_ms - sight.waiting_since_ms >= sight.max_interval_ms:
@@ -78,11 +79,11 @@ class Idle(Stateless):
         return chosen and not any(one.capturing for one in units.values())
 
     def queue(self, units: Units, now_ms: float) -> list[str]:
-        """c-q: the units that can be captured now."""
+        """Names of the units that can be captured now (c-q)."""
         return [name for name, one in self._own(units) if _queued(one, now_ms)]
 
     def pastes(self, units: Units) -> dict[str, UnitView]:
-        """The units of others whose images are here, with a message that can be pasted now."""
+        """The units of other workers whose images are here and that have a message to paste now."""
         return {name: one for name, one in self._own(units) if not one.leads and one.waiting_since_ms < math.inf}
 
     def _own(self, units: Units) -> Iterator[tuple[str, UnitView]]:
@@ -90,12 +91,12 @@ class Idle(Stateless):
 
 
 def idle(units: Units) -> bool:
-    """No data wait at this worker, whichever policy their job has."""
+    """True if no unit of this worker has data waiting, under any policy."""
     return not any(one.data_wait for one in units.values())
 
 
 def oldest(pastes: Units) -> dict[str, str]:
-    """By sender, the unit whose message waits longest: a backup obeys the order in which its peer captured."""
+    """The unit whose message has waited longest, by sender. A backup pastes in the order in which its peer captured."""
     found: dict[str, str] = {}
     for name, one in sorted(pastes.items(), key=lambda item: (item[1].waiting_since_ms, item[0])):
         found.setdefault(one.primary, name)
@@ -108,5 +109,5 @@ def _queued(sight: UnitView, now_ms: float) -> bool:
 
 
 def _least_ms(sight: UnitView, now_ms: float) -> float:
-    """Remainder of the minimum interval, or of the rest."""
+    """The remaining time of the minimum interval, or of the rest if that is longer, in milliseconds."""
     return max(0.0, sight.min_interval_ms - (now_ms - sight.captured_ms), rest_ms(sight, now_ms))

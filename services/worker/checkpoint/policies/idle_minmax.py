@@ -1,4 +1,4 @@
-"""On idle time, the capture or paste that lowers the largest expected recovery time among the backup groups.
+"""Uses idle time for the capture or paste that lowers the largest expected recovery time among the backup groups.
 
 Source: MECHANISMS C6 and C8.
 """
@@ -14,15 +14,16 @@ from holdfast.services.worker.checkpoint.policies.idle import Capture, Idle, Pas
 from holdfast.services.worker.checkpoint.policies.policy import Kind, UnitView
 
 LEAST_MS = 0.01
-"""A capture that was never measured, or took no time, costs this: the choice divides by it."""
+"""Least cost of a capture in milliseconds, since the choice divides by the cost. It applies to a capture that was not
+measured or took no time."""
 
 
 class Credit(Enum):
-    """Whose benefit counts when a capture is compared with a paste; the value is (of the capture, of the paste).
+    """The benefits that count when a capture is compared with a paste; the value is (of the capture, of the paste).
 
-    A capture lowers the expected recovery time only once its message is delivered, a paste when it ends. The paper
-    compares the one "for the moment when it finishes capturing", the other "for the moment when it completely consumes
-    the message": PASTE. The others are for comparison.
+    A capture lowers the expected recovery time only when its message is delivered, a paste when it ends. The paper
+    compares the first "for the moment when it finishes capturing", the second "for the moment when it completely
+    consumes the message": PASTE. The other values are for comparison.
     """
 
     PASTE = False, True
@@ -39,13 +40,14 @@ class Credit(Enum):
 
 
 class IdleMinMax(Idle):
-    """Implements Policy.
+    """A policy that lowers the largest expected recovery time.
 
-    entry: the units that are captured as one, or were last. under_way: those of them that are yet to be
-    captured.
+    Attributes:
+        entry: units that are, or were last, captured as one.
+        under_way: units of `entry` that are still to be captured.
 
     Args:
-        credit: what `choose` compares.
+        credit: benefits that `choose` compares.
     """
 
     name = "idle-minmax"
@@ -57,9 +59,8 @@ class IdleMinMax(Idle):
         self.under_way: tuple[str, ...] = ()
 
     def choose(self, units: Units, now_ms: float) -> Capture | Paste | None:
-        """Continues with the units of an entry whose first unit is captured: together they are the one capture that it
-        stands for.
-        """
+        """The next capture or paste. The remaining units of an entry go first after its first unit is captured, because
+        the entry counts as one capture."""
         queue = self.queue(units, now_ms)
         self.under_way = tuple(name for name in self.under_way if name in queue)
         if self.under_way:
@@ -90,15 +91,15 @@ def choose(
     entries: Collection[tuple[str, ...]] | None = None,
     credit: Credit = Credit.PASTE,
 ) -> Capture | Paste | None:
-    """The next capture or paste of worker i when it is idle.
+    """The next capture or paste of worker i when it is idle; None if there is none.
 
     Args:
-        led: the units that run on i.
-        queue: those of them in c-q.
-        images: the units of others whose images i holds.
-        pending: by sender, the unit of its oldest message.
-        entries: of c-q, units that are captured as one (MECHANISMS C8); None: each unit is one.
-        credit: whose benefit counts when a capture and a paste are compared.
+        led: units that run on i.
+        queue: units in c-q.
+        images: units of other workers whose images i holds.
+        pending: unit of the oldest message, by sender.
+        entries: groups of units that are captured as one (MECHANISMS C8); None if each unit is a group of its own.
+        credit: benefits that count when a capture and a paste are compared.
     """
     chosen: Capture | Paste | None = None
     worst_ms = 0.0
@@ -113,16 +114,15 @@ def choose(
 
 
 def _queued_of(entry: Collection[str], queue: Collection[str]) -> tuple[str, ...]:
-    """The units of an entry that can be captured now, in their order."""
+    """The units of an entry that can be captured now, sorted."""
     return tuple(name for name in sorted(entry) if name in queue)
 
 
 def _best_capture(
     led: Mapping[str, Protected], queue: Collection[str], entries: Collection[tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """u*: of the entries in c-q whose group has the largest recovery time when their capture ends, that which lowers it
-    most for its cost. A capture that lowers nothing is not skipped. Empty: there is none.
-    """
+    """The entry u*; empty if there is none. Candidates are the entries in c-q whose group has the largest recovery time
+    when their capture ends. u* lowers this time most for its cost. A capture that lowers nothing is not skipped."""
     candidates = []
     for names in sorted(queued for entry in entries if (queued := _queued_of(entry, queue))):
         unit = led[names[0]]
@@ -133,7 +133,7 @@ def _best_capture(
 
 
 def _after_capture(led: Mapping[str, Protected], captured: tuple[str, ...], credit: Credit) -> float:
-    """R_Qij* when the capture has ended; with its benefit, once it is delivered."""
+    """R_Qij* at the end of the capture; with the benefit of the capture if `credit` counts it."""
     unit = led[captured[0]]
     groups = of_groups(led.values(), _cost_ms(led, captured))
     return groups[unit.primary, unit.backup] - (_reduced(led, captured) if credit.captures else 0.0)
@@ -148,13 +148,13 @@ def _reduced(led: Mapping[str, Protected], names: Iterable[str]) -> float:
 
 
 def _after_paste(images: Mapping[str, Protected], pasted: Protected, credit: Credit) -> float:
-    """R_Qji when the oldest message of j is fully pasted; without its benefit, just before."""
+    """R_Qji when the oldest message of j is fully pasted; without the paste's benefit if `credit` does not count it."""
     group = [one for one in images.values() if one.primary == pasted.primary]
     return sum(of_unit(one, pasted.paste_ms) for one in group) - (pasted.paste_ms if credit.pastes else 0.0)
 
 
 def _protected(sight: UnitView) -> Protected:
-    """The unit as the algorithm sees it: of a unit that runs here, a capture that is not confirmed counts as one
+    """The unit in the terms of the algorithm. For a unit that runs here, an unconfirmed capture counts as one
     message.
     """
     return Protected(

@@ -1,6 +1,7 @@
-"""On idle time, what has waited longest: a unit since its last capture, a message since it came.
+"""Uses idle time for the unit or message that has waited longest: a unit since its last capture, a message since its
+arrival.
 
-Source: MECHANISMS C3; the baseline that C6 is compared with.
+Source: MECHANISMS C3; the baseline for comparison with C6.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from holdfast.services.worker.checkpoint.policies.idle import Capture, Idle, Pas
 
 
 class IdleRoundRobin(Idle):
-    """Implements Policy."""
+    """A policy that takes captures and pastes in turn."""
 
     name = "idle-roundrobin"
 
     def choose(self, units: Units, now_ms: float) -> Capture | Paste | None:
-        """A tie goes to the capture, and then to the first name."""
+        """The capture or paste with the longest wait. A capture goes before a paste with the same wait, then names
+        decide."""
         turns: list[tuple[float, bool, str, Capture | Paste]] = [
             (units[name].captured_ms, False, name, Capture(name)) for name in self.queue(units, now_ms)
         ]

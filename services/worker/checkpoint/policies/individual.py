@@ -1,6 +1,6 @@
-"""Each unit captures by a timer of its own: one of the two baselines that sweeps are compared with.
+"""Each unit captures by a timer of its own. This policy is one of two baselines for comparison with sweeps.
 
-Source: MECHANISMS S4. The paper calls this synchronous: one timer suspends and captures all tasks of a unit.
+Source: MECHANISMS S4. The paper calls it synchronous: one timer suspends and captures all tasks of a unit.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitV
 
 
 class Individual(Stateless):
-    """Implements Policy."""
+    """A policy with a timer for each unit."""
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
-        """The timer begins again with each capture. A unit that has ended captures at once."""
+        """The time until the unit's timer ends; the timer restarts with each capture. A unit that has ended captures at
+        once."""
         sight = units[unit]
         if sight.batches == 0:
             return math.inf

@@ -1,4 +1,4 @@
-"""A unit captures at once where a paused job comes to rest: a savepoint or an update waits for all of these runs.
+"""A unit captures at once when its paused job comes to rest. A savepoint or an update waits for all of these runs.
 
 Source: PROTOCOL 3 and 6, decision 0213.
 """
@@ -12,7 +12,7 @@ from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitV
 
 
 class Paused(Stateless):
-    """Implements Policy."""
+    """A policy for units of a paused job."""
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         sight = units[unit]

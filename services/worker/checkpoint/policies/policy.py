@@ -1,8 +1,8 @@
-"""Interface of a checkpoint policy: its view of the units, and its answers.
+"""The interface of a checkpoint policy: its view of the units, and its answers.
 
-Source: PROTOCOL 6 (when to capture is a policy), MECHANISMS S1 to S4, C3 and C6. A policy answers for the unit whose
-turn it is and may look at all units of the worker. So a timer for each unit, one timer for all, and the best choice
-among the units are the same interface.
+Source: PROTOCOL 6 (when to capture is a policy), MECHANISMS S1 to S4, C3 and C6. A policy answers for one unit and may
+read the views of all units of the worker. So a timer for each unit, one timer for all, and the best choice among the
+units have the same interface.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from enum import Enum
 from typing import Protocol
 
 REST_MS = 8_000
-"""A unit that has done only empty batches captures at this interval: they are few, quickly done again, and leave
-little to trim. A sweep every 500 ms through units without data was half of what a worker at rest used, one
-every 2 s a fifth."""
+"""Interval between captures of a unit with only empty batches. Such batches are few, quickly repeated, and leave little
+to trim. On a worker at rest, a sweep every 500 ms through units without data used half of its CPU time, a sweep every 2
+s a fifth."""
 
 
 class Kind(Enum):
@@ -26,25 +26,34 @@ class Kind(Enum):
 
 
 class UnitView(Protocol):
-    """A policy's view of one unit here. Every value is looked up when it is read: a policy pays for what it reads.
-    Every value is looked up when it is read: a policy pays for what it reads.
+    """A policy's view of one unit here. Every value is computed when it is read, so a policy pays only for values that
+    it reads.
 
-    The job's settings: policy, interval_ms, min_interval_ms, max_interval_ms, merge_ms, every_batches.
-    Time: swept_ms and captured_ms say when the last sweep and the last capture began.
-    Batches: batch, the last one done; captured_batch, that of the last capture, -1 before the first one; sparse: only a
-        few were done since the last sweep began, and nobody waits for room.
-    rests: the job is paused, and no batch follows that one as long as it is.
-    Since the last valid marker: batches done; still: no batch brought rows or changed the state.
-    Since the last capture: changed, the keys that a run would hold; output_trimmed: the unit's output was trimmed.
-    The unit: sinkmost: it has no output for other units; ended: nothing comes any more; followed: its checkpoints are
-    for another copy, too; leads: this copy writes the checkpoints.
-    Its runs: resting: one may begin; capturing: pieces of one are being written; confirmed: whoever holds the unit's
-    image has applied the last one, or nobody does.
-    Cost: capture_ms and apply_ms of the last run that was written, or applied, here; processed_ms spent on batches so
-    far: the load between two moments is the difference.
-    Expected recovery, as in services/kernel/protection: primary, backup, load, replay_ms, gain_ms, paste_ms.
-    Now: waiting: runs of another copy that are to be applied; waiting_since_ms: when the oldest of them was read, if it
-    can be applied now, or else math.inf; data_wait: a batch is ready to be processed.
+    Attributes:
+        policy, interval_ms, min_interval_ms, max_interval_ms, merge_ms, every_batches: settings of the job.
+        swept_ms: start of the last sweep.
+        captured_ms: start of the last capture.
+        batch: last batch that the unit has done.
+        captured_batch: batch of the last capture; -1 before the first one.
+        sparse: True if few batches were done since the last sweep began and no unit waits for room.
+        rests: True if the job is paused and no batch follows this one until it resumes.
+        batches: number of batches since the last valid marker.
+        still: True if no batch since the last valid marker brought rows or changed the state.
+        changed: number of keys that a run would hold.
+        output_trimmed: True if the unit's output was trimmed since the last capture.
+        sinkmost: True if the unit has no output for other units.
+        ended: True if the unit's input has ended.
+        followed: True if another copy applies the unit's checkpoints.
+        leads: True if this copy writes the checkpoints.
+        resting: True if a run may begin.
+        capturing: True while pieces of a run are written.
+        confirmed: True if the holder of the unit's image has applied the last run, or no copy holds an image.
+        capture_ms, apply_ms: cost of the last run that was written or applied here.
+        processed_ms: time spent on batches so far.
+        primary, backup, load, replay_ms, gain_ms, paste_ms: terms of expected recovery (services/kernel/protection).
+        waiting: number of runs of another copy that wait to be applied.
+        waiting_since_ms: arrival time of the oldest of them if it can be applied now, otherwise math.inf.
+        data_wait: True if a batch is ready to be processed.
     """
 
     @property
@@ -120,40 +129,43 @@ class UnitView(Protocol):
 
 
 class Policy(Protocol):
-    """Times of captures of a unit. kind: of the runs that its captures begin.
+    """Decides when a unit captures. Of several policies, the first one that is due decides.
 
-    Of several policies the first whose time has come counts. A policy may remember what `captured` gives it, and what
-    it has answered: it reads no clock, and the same calls give the same answers.
+    A policy may remember its own answers and the arguments of `captured`. It reads no clock, so equal calls give equal
+    answers.
+
+    Attributes:
+        kind: kind of the runs that its captures begin.
     """
 
     kind: Kind
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
-        """Time until the unit captures; 0: now. math.inf: not before there is news of this unit.
+        """The time until the unit captures; 0 for now, math.inf if only an event of this unit can change that.
 
-        Where the answer depends on other units, it is at most as long as a change of theirs may go unnoticed.
+        If the answer depends on other units, it is at most the delay with which a change of these units may be noticed.
         """
         ...
 
     def applies(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
-        """True if the unit may apply a piece of what is waiting now."""
+        """True if the unit may now apply a piece of a waiting run."""
         ...
 
     def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
-        """True if the next batch of the unit, which leads, waits for a capture."""
+        """True if the next batch of the unit, whose leader is here, must wait for a capture."""
         ...
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
-        """The unit has begun a run of these keys, by whichever policy."""
+        """Notes that the unit has begun a run of these keys, under any policy."""
         ...
 
     def forget(self, unit: str) -> None:
-        """The unit has left the worker."""
+        """Notes that the unit has left the worker."""
         ...
 
 
 class Stateless:
-    """A policy that remembers nothing, applies runs as they come and holds no batch back."""
+    """A policy without memory that applies runs on arrival and holds no batch back."""
 
     kind = Kind.SWEEP
 
@@ -164,19 +176,20 @@ class Stateless:
         return False
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
-        """The times that count are the unit's own."""
+        """Does nothing: the unit's own view holds the times of its captures."""
 
     def forget(self, unit: str) -> None:
-        """Nothing is remembered."""
+        """Does nothing."""
 
 
 def rest_ms(sight: UnitView, now_ms: float) -> float:
-    """Time for which a unit that has done only empty batches still need not capture; 0: it has done others."""
+    """The time until a unit with only empty batches must capture, in milliseconds; 0 for a unit with other batches."""
     return max(0.0, REST_MS - (now_ms - sight.captured_ms)) if sight.still else 0.0
 
 
 def tick_wait_ms(sight: UnitView, now_ms: float) -> float:
-    """Time until a timer that all units share makes the unit capture: it ticks at the multiples of interval_ms.
+    """The time until a timer shared by all units makes the unit capture. The timer ticks at the multiples of
+    interval_ms.
 
     A unit that has ended captures at once.
     """

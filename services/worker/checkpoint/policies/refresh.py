@@ -1,8 +1,9 @@
-"""Between two sweeps a unit with a standby captures, too, for as long as that writes hardly more.
+"""A unit with a standby also captures between two sweeps, as long as the additional captures write few additional
+entries.
 
-The standby continues from the newest marker and processes again what came since, so a failover is as short as the
-marker is near. It is worth its bytes where keys seldom come again from one sweep to the next: then the same entries are
-written, only sooner. Source: MECHANISMS H1 (each checkpoint refreshes the secondary), PROTOCOL 6.
+A standby continues from the newest marker and repeats all batches behind it, so a near marker makes a failover short.
+Refreshes cost little where keys seldom change again between two sweeps, because then the same entries are written, only
+sooner. Source: MECHANISMS H1 (each checkpoint refreshes the secondary), PROTOCOL 6.
 """
 
 from __future__ import annotations
@@ -15,20 +16,26 @@ from holdfast.services.worker.checkpoint.policies.policy import Kind, Stateless,
 
 REFRESH_MS = 100
 MIN_BATCHES = 4
-"""So few are quickly processed again."""
+"""Fewest batches for a refresh; fewer are quickly processed again."""
 MAX_KEYS = 5_000
-"""Changed from one sweep to the next. It bounds what is remembered, and what is encoded between two batches."""
+"""Most keys changed between two sweeps. It bounds the memory of the policy, and the work of encoding between two
+batches."""
 MAX_REPEATED = 0.1
-"""The share of entries written that the sweep alone would not have written."""
+"""Most repeated entries, as a share of written entries. An entry is repeated if the sweep alone would not have written
+it."""
 FREE_REPEATED = 32
-"""In each run: they take no more than its marker does."""
+"""Repeated entries of each run that do not count, because they take no more space than its marker."""
 REST_SWEEPS = 16
-"""Number of sweeps without a refresh where keys come again too often."""
+"""Number of sweeps without refreshes after keys changed again too often."""
 
 
 @dataclass(slots=True)
 class Refreshing:
-    """Entries that the runs of one unit wrote since its last sweep. rest: sweeps until a refresh is tried again."""
+    """Entries that the runs of one unit wrote since its last sweep.
+
+    Attributes:
+        rest: number of sweeps until a refresh is tried again.
+    """
 
     rest: int = 0
     _written: set[bytes] = field(default_factory=set)
@@ -36,16 +43,19 @@ class Refreshing:
     _repeated: int = 0
 
     def wait_ms(self, batches: int, elapsed_ms: float, changed: int) -> float:
-        """Time until time alone makes a refresh due; 0: it is.
+        """The time until a refresh is due; 0 if it is due, math.inf if no refresh comes without further events.
 
-        batches, elapsed_ms: since the last marker and capture. changed: keys that the run would hold.
+        Args:
+            batches: number of batches since the last marker.
+            elapsed_ms: time since the last capture.
+            changed: number of keys that the run would hold.
         """
         if self.rest or batches < MIN_BATCHES or len(self._written) + changed > MAX_KEYS:
             return math.inf
         return max(0.0, REFRESH_MS - elapsed_ms)
 
     def captured(self, keys: Collection[bytes], sweep: bool) -> None:
-        """A run holds these keys."""
+        """Counts the keys of a run."""
         if self.rest:
             self.rest -= sweep
             return
@@ -60,7 +70,7 @@ class Refreshing:
 
 
 class Refresh(Stateless):
-    """Implements Policy."""
+    """A policy that refreshes a standby between sweeps."""
 
     kind = Kind.REFRESH
 

@@ -1,7 +1,7 @@
-"""The sink-most units capture by a timer, the others when their output was trimmed: the sweep.
+"""The sweep: sink-most units capture by a timer, every other unit when its output was trimmed.
 
-Source: MECHANISMS S1 to S3. A checkpoint acknowledges what it was made of. The upstream unit then trims its output and
-captures in its turn, so a sweep goes from the sinks to the sources.
+Source: MECHANISMS S1 to S3. A checkpoint acknowledges its inputs. The upstream unit then trims its output and captures,
+so a sweep moves from the sinks to the sources.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from holdfast.services.worker.checkpoint.policies.policy import REST_MS, Stateless, UnitView
 
 PATIENCE = 4
-"""After so many intervals a unit captures whether its output was trimmed or not, so that acks and trimming continue."""
+"""Number of intervals after which a unit captures even if its output was not trimmed, so that acks and trimming
+continue."""
 FEW_BATCHES = 8
-"""Fewer batches since the last sweep are not worth one before that: where batches are far apart, a sweep every interval
+"""Fewest batches for a sweep before PATIENCE intervals have passed. If batches are far apart, a sweep every interval
 would cost as much as the batches (docs/decisions/0220)."""
 
 
 class Sweep(Stateless):
-    """Implements Policy."""
+    """A policy that captures by timer or after trimming."""
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
-        """A unit that has ended captures at once."""
+        """The time until the unit captures. A unit that has ended captures at once."""
         sight = units[unit]
         if sight.batches == 0:
             return math.inf

@@ -1,7 +1,7 @@
-"""All units of a worker capture at the same ticks of one timer: one of the two baselines that sweeps are compared with.
+"""All units of a worker capture at the same ticks of one timer. This policy is one of two baselines for sweeps.
 
-Source: MECHANISMS S4, where the name stands for one timer a unit (policy `individual` here). Each unit captures in its
-own turn, so the captures of a tick lie one turn of the loop apart.
+Source: MECHANISMS S4, where the name means one timer for each unit (policy `individual` here). Each unit captures in
+its own turn, so the captures of a tick are one turn of the loop apart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitV
 
 
 class Synchronous(Stateless):
-    """Implements Policy."""
+    """A policy with one timer for all units of a worker."""
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         return tick_wait_ms(units[unit], now_ms)

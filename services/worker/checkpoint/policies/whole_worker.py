@@ -1,6 +1,6 @@
-"""A worker is checkpointed as one: at each tick of a timer no unit processes a batch before all have captured.
+"""A worker is checkpointed as one: at each tick of a timer, no unit processes a batch before all units have captured.
 
-Source: MECHANISMS C6, whose baseline it is. The units are those whose jobs ask for this policy.
+Source: MECHANISMS C6, which uses it as baseline. It covers the units whose jobs ask for this policy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from holdfast.services.worker.checkpoint.policies.policy import Stateless, UnitV
 
 
 class WholeWorker(Stateless):
-    """Implements Policy."""
+    """A policy that captures all units of a worker together."""
 
     name = "whole-worker"
 
@@ -19,10 +19,9 @@ class WholeWorker(Stateless):
         return tick_wait_ms(units[unit], now_ms)
 
     def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
-        """A unit whose former run is still on its way holds nobody back: that run may wait for the batches of others.
-
-        It captures once the run is valid, and holds the others back then.
-        """
+        """True if a unit under this policy captures now or is due. A unit whose former run is not valid yet holds no
+        other unit back, because that run may need their batches. The unit captures once the run is valid, and holds the
+        others back then."""
         return any(
             one.capturing or (one.resting and tick_wait_ms(one, now_ms) == 0.0)
             for one in units.values()
