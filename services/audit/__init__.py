@@ -1,1 +1,1 @@
-"""Audit of a job: its results are computed again and compared with what the sinks hold."""
+"""Audit of a job: its results are computed again and compared with the rows in its sinks."""

@@ -1,7 +1,7 @@
-"""State of each unit with which a job begins that was made of a savepoint.
+"""State of each unit of a job that began with a savepoint.
 
-Source: PROTOCOL 6 and 14.2. It lies in a topic of its own for as long as the job is there, so such a job is computed
-again from its first batch like any other.
+Source: PROTOCOL 6 and 14.2. The state stays in a topic of its own while the job exists, so such a job can be computed
+    again from its first batch like any other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from holdfast.services.log.protocol import Log
 
 
 class Begun(NamedTuple):
-    """A unit before the first batch of its job. tables: their names by number."""
+    """A unit before the first batch of its job.
+
+    tables: names of the tables, by number.
+    """
 
     image: MemoryImage
     tables: list[str]
@@ -28,7 +31,7 @@ class Begun(NamedTuple):
 
 
 def begun(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Begun]:
-    """By unit. Raises what reading the pieces raises."""
+    """State of each unit, by name. Raises the errors of reading the pieces."""
     assert plan.seed is not None
     found, of_task = dict[str, Begun](), dict[str, Begun]()
     for unit in plan.units:
@@ -48,7 +51,9 @@ def begun(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Begun]:
 
 
 def stored(log: Log, plan: Plan) -> Iterator[Piece]:
-    """Raises CommandFailed if the savepoint is gone."""
+    """The pieces of the savepoint with which the job began. Raises CommandFailed if the savepoint is deleted or
+    damaged.
+    """
     assert plan.seed is not None
     topic = plan.seed.topic
     if topic not in log.topics([topic]):

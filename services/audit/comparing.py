@@ -1,6 +1,6 @@
-"""Rows that must be there against rows that are: lost, duplicated, wrong. What agrees costs eight bytes a row.
+"""Compares expected rows with found rows: lost, duplicated, wrong. A row that agrees costs eight bytes.
 
-Source: PROTOCOL 14: "0 lost, 0 duplicated, 0 wrong" is what this counts.
+Source: PROTOCOL 14: these counts stand behind "0 lost, 0 duplicated, 0 wrong".
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from holdfast.services.audit.computing import Row
 from holdfast.services.kernel.codecs.arrow_records import Halves
 
 MAX_SHOWN = 100
-"""Differences kept word for word; the others are counted."""
+"""Number of differences kept with their rows; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """kind: lost, duplicated or wrong. expected: of wrong, a row for which this one may stand; None: there is none."""
+    """A difference between expected and found rows.
+
+    kind: lost, duplicated or wrong.
+    expected: the missing row; of a wrong row, a row that it may replace, or None.
+    found: the found row; None if a row is lost.
+    """
 
     kind: str
     stream: str
@@ -32,9 +37,12 @@ class Difference:
 
 @dataclass(slots=True)
 class Counts:
-    """results: rows that must be there. lost: of these, absent ones. duplicated: rows there more often than expected.
+    """Numbers of rows.
 
-    wrong: rows there that nobody expects; one that stands for an absent row makes that one wrong, not lost.
+    results: expected rows.
+    lost: expected rows that were not found.
+    duplicated: rows found more often than expected.
+    wrong: found rows that are not expected. A wrong row that replaces a missing row makes that one wrong, not lost.
     """
 
     results: int = 0
@@ -61,8 +69,8 @@ class Comparison:
 
     A batch's rows are first expected, once, and then found, in any order and at any time later.
 
-    halves: two records with the rows of one, where a worker halves those that their topic does not take, empty for a
-        single row; None: each record is a row.
+    halves: splits a record into two with its rows, as a worker splits records that their topic refuses; returns nothing
+        for a single row. None: each record is a row.
     """
 
     stream: str
@@ -75,7 +83,11 @@ class Comparison:
     _unknown: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
 
     def expect(self, batch: int, committed: Iterable[Row], pending: Iterable[Row] = ()) -> None:
-        """committed: rows that must be there. pending: rows that may be there: their transaction may be under way."""
+        """Adds the expected rows of a batch.
+
+        committed: rows that must be found.
+        pending: rows that may be found, because their transaction may be under way.
+        """
         must, may = Counter(committed), Counter(pending)
         self.counts.results += must.total()
         if must:
@@ -97,7 +109,7 @@ class Comparison:
             self._unknown[batch].append(row)
 
     def excuse(self, batch: int, stands_for: Callable[[Row], bool]) -> bool:
-        """Removes one row that was dead-lettered, if one is expected: it is neither present nor lost."""
+        """Removes one expected row that was dead-lettered: it is neither present nor lost. False if no row fits."""
         for waiting in (self._missing, self._pending):
             row = next(filter(stands_for, waiting.get(batch, ())), None)
             if row is not None:
@@ -105,7 +117,7 @@ class Comparison:
         return self._halved(batch, stands_for)
 
     def _halved(self, batch: int, wanted: Callable[[Row], bool]) -> bool:
-        """Takes a part of a row that waits, and leaves the rest of the row in its place."""
+        """Takes a part of an expected row, and keeps the rest of the row as expected."""
         if self.halves is None:
             return False
         for waiting in (self._missing, self._pending):
@@ -121,13 +133,13 @@ class Comparison:
         return False
 
     def finish(self) -> None:
-        """Every row there is was found: what is still missing is lost, or came out wrong."""
+        """Ends the comparison when all rows were found: missing rows are lost or wrong."""
         for batch in sorted(self._missing.keys() | self._unknown.keys()):
             self._finish(batch, self._missing.get(batch, Counter()), self._unknown.get(batch, []))
         self._missing, self._pending, self._unknown = {}, {}, {}
 
     def _finish(self, batch: int, missing: Counter[Row], unknown: list[Row]) -> None:
-        """Pairs what is missing with what nobody expects: by key, and then as they come."""
+        """Pairs missing rows with unexpected rows: by key first, then in order."""
         by_key = {row.key: row for row in missing if row.key is not None}
         left: list[Row] = []
         for row in unknown:
@@ -154,7 +166,7 @@ class Comparison:
 
 
 def _take(waiting: dict[int, Counter[Row]], batch: int, row: Row) -> bool:
-    """Takes the row off those that wait for it."""
+    """Removes the row from the waiting rows of its batch; true if it was among them."""
     rows = waiting.get(batch)
     if rows is None or row not in rows:
         return False
@@ -176,7 +188,7 @@ def _digest(row: Row) -> int:
 
 
 def _rest(row: Row, wanted: Callable[[Row], bool], halves: Halves) -> list[Row]:
-    """The wanted part of a row, and behind it the other parts; empty: no part is wanted."""
+    """The wanted part of a row, followed by the other parts; empty if no part is wanted."""
     two = [Row(half, row.key, row.partition) for half in halves(row.value)]
     for half, other in zip(two, reversed(two), strict=True):
         if wanted(half):

@@ -1,8 +1,8 @@
-"""A job run again from its cuts, in memory: what its sinks and its dead letters must hold, batch by batch.
+"""A job run again from its cuts, in memory: the expected rows of its sinks and its dead letters, batch by batch.
 
-Source: PROTOCOL 14.2: the stable output is a function of the cut log. The same kernel as on a worker, and none of its
-shell: no Kafka, no checkpoints, no clock, one copy of every unit. What comes out is the reference for all that workers
-delivered.
+Source: PROTOCOL 14.2: the stable output is a function of the cut log. The kernel is the worker's, without the worker's
+    shell: no Kafka, no checkpoints, no clock, one copy of every unit. The result is the reference for all deliveries of
+    the workers.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.log.kafka.registry import of_this_process
 
 SETTLE_EVERY = 64
-"""Batches between two moves of changed state to the image, where deleted keys end."""
+"""Number of batches between two moves of changed state to the image, which drop deleted keys."""
 _ENTRIES_A_PIECE = 1_000
 WhereRaised = Callable[[str, int], Mapping[str, TaskRaised] | None]
 AnswersOf = Callable[[str, int], Mapping[str, Answer]]
 
 
 class OtherRecords(HoldfastError):
-    """The user's topic does not hold what was cut."""
+    """The user's topic does not hold the records that were cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,10 @@ class Taken:
 
 
 class Row(NamedTuple):
-    """A record as a sink's topic must hold it. A tuple: hashed for every row.
+    """A record as a sink's topic must hold it, as a tuple, because every row is hashed.
 
-    value: empty where the record has none. partition -1: where the key sends it.
+    value: empty where the record has none.
+    partition: -1: the key decides.
     """
 
     value: bytes
@@ -73,10 +74,11 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """Deliveries of one unit for one batch. rows: by query.
+    """Deliveries of one unit for one batch.
 
-    dropped: rows dropped as late, by the name under which they are counted.
-    lost: records that were gone before they were read, by source.
+    rows: delivered rows, by query.
+    dropped: number of rows dropped as late, by the name of their count.
+    lost: number of records deleted before they were read, by source.
     """
 
     unit: str
@@ -87,17 +89,19 @@ class Outcome:
 
 
 class Replay:
-    """The whole job, from its first batch on, or with empty state from a later one.
+    """The whole job, from its first batch, or with empty state from a later one.
 
     Args:
-        first: the batch before the first one. begun: state as of that batch, by unit; None: it is empty.
+        first: the batch before the first one.
+        begun: state as of that batch, by unit; None: it is empty.
 
     Raises:
         CodeUnavailable: a Python operator cannot be loaded here.
 
-    raised: by unit and batch, where users' code raised, as the cut log says; None: it says nothing. answers: what it
-    awaited, likewise. skipped: batches
-    that units have skipped, of those that were run. miscounted: gaps that name another number of records than came.
+    raised: places where users' code raised, by unit and batch, from the cut log; None: the log has no such record.
+    answers: answers that users' code awaited, by unit and batch.
+    skipped: gaps of the batches that were computed.
+    miscounted: gaps whose number of records differs from the number read.
     """
 
     def __init__(
@@ -137,18 +141,18 @@ class Replay:
 
     @property
     def waiting(self) -> list[str]:
-        """The units that could not run the last batch, for want of a cut somewhere above them."""
+        """The units that could not process the last batch, because a cut above them is missing."""
         return [unit.name for unit in self._units if not unit.ended and unit.batch < self.batch]
 
     def process(self, taken: Mapping[str, Taken]) -> list[Outcome]:
-        """The next batch, by every unit that can run it: a source task may be ahead of the others.
+        """Processes the next batch in every unit that is ready: a source task may be ahead of the others.
 
         Args:
-            taken: by source task that has not ended and has cut that batch.
+            taken: the cut of that batch, by source task that has not ended and has one.
 
         Raises:
-            OtherRecords: the records are not those of the cut.
-            Divergence: users' code raises elsewhere than the cut log says.
+            OtherRecords: the records differ from those of the cut.
+            Divergence: users' code raises at other places than in the cut log.
         """
         self.batch += 1
         return [
@@ -164,12 +168,12 @@ class Replay:
         return [text for unit in self._units for text in unit.skipping.miscounted]
 
     def skip(self, gaps: Mapping[str, Sequence[Gap]]) -> None:
-        """Skips the batches that units have skipped, in order: precision `gap`."""
+        """Sets the batches that units have skipped, in order: precision `gap`."""
         for unit in self._units:
             self.skipped += unit.skipping.know(gaps.get(unit.name, ()), self.batch)
 
     def passes(self, cut: Cut) -> None:
-        """A cut of a batch that is not computed: what follows begins behind it."""
+        """Notes the cut of a batch that is not computed: the next batch begins behind it."""
         for unit in self._units:
             unit.passes(cut)
 
@@ -202,7 +206,10 @@ class _ReplayedUnit:
         return [name for name, source in self._sources.items() if not source.ended]
 
     def begin(self, begun: Begun, cuts: Mapping[str, TaskCuts]) -> None:
-        """Begins with the state of a savepoint. cuts: by source task, where it was."""
+        """Begins with the state of a savepoint.
+
+        cuts: state of the cuts at the savepoint, by source task.
+        """
         self._store = StateStore(begun.image, begun.tables)
         self._unit = Unit(self._layout, self._store, begun.watermarks)
         for name, source in self._sources.items():
@@ -241,7 +248,7 @@ class _ReplayedUnit:
         return outcome
 
     def _skip(self, walked: Walked, outcome: Outcome) -> None:
-        """Removes a skipped batch: none of it is in the state, and rows that had not left never do."""
+        """Removes a skipped batch: the state does not include it, and rows not yet delivered never are."""
         outcome.dropped.clear()
         if self.skipping.skips(self.batch, walked.lost.total() + sum(count for count, _ in walked.edges.values())):
             outcome.rows.clear()
@@ -258,7 +265,10 @@ class _ReplayedUnit:
 
 
 class _Replayed(ABC):
-    """A source task. taken: its next cut with the records, if it is known."""
+    """A source task.
+
+    taken: its next cut with the records; None while it is not known.
+    """
 
     def __init__(self, task: TaskLayout) -> None:
         self.task = task
@@ -279,16 +289,16 @@ class _Replayed(ABC):
         self.ended = cut.final
 
     def behind(self, cuts: TaskCuts) -> None:
-        """Notes where the first cut begins. Only a user's topic can be a source of a job that has a savepoint."""
+        """Notes where the first cut begins. In a job with a savepoint only a user's topic can be a source."""
         assert not cuts.final, self.task.name
 
     @abstractmethod
     def _bring(self, taken: Taken) -> Brought:
-        """Raises OtherRecords."""
+        """Decodes the records of a cut. Raises OtherRecords."""
 
 
 def _behind(batch: int) -> Marker | None:
-    """Marker of inputs whose next batch is the one behind."""
+    """Marker of inputs whose next batch follows this one; None for batch 0."""
     if not batch:
         return None
     return Marker(
@@ -304,7 +314,7 @@ def _source(task: TaskLayout, plan: Plan) -> _Replayed:
 
 
 class _Committed(_Replayed):
-    """Commits of Spark: Spark itself does not run again."""
+    """Commits of Spark, which are not computed again."""
 
     def __init__(self, task: TaskLayout, first: Mapping[str, Mapping[int, int]]) -> None:
         super().__init__(task)
@@ -358,7 +368,9 @@ class _Source(_Replayed):
         self._newest |= {r.partition: r.newest_us for r in cuts.ranges}
 
     def _bring(self, taken: Taken) -> Brought:
-        """A cut names the newest event time of each partition: a topic that was created again has another one."""
+        """Decodes the records of a cut, and compares the newest event time of each partition with the cut's: a topic
+        that was created again has another one.
+        """
         read = self._reading.read(taken.cut.ranges, taken.records, self._newest, taken.cut.unknown)
         for r, found in zip(taken.cut.ranges, read.ranges, strict=True):
             if found.newest_us != r.newest_us and not r.lost:
@@ -392,7 +404,7 @@ def _refused(partition: Partition, offset: int, cause: str) -> None:
 
 
 def _in_order(layouts: Mapping[str, UnitLayout]) -> list[str]:
-    """The units, each behind those whose frames it reads."""
+    """The units, each behind the units whose frames it reads."""
     writers: dict[str, set[str]] = defaultdict(set)
     for name, layout in layouts.items():
         for task in layout.tasks:

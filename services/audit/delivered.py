@@ -26,8 +26,8 @@ DEAD_LETTERS = "dead letters"
 class _Stretch:
     """Part of a partition of a sink's topic that is read.
 
-    others: records that are not this job's.
-    tentative: rows that are tentative, and records that take them back.
+    others: number of records of other writers.
+    tentative: number of tentative rows, and of records that withdraw them.
     open: keys whose newest row is tentative.
     """
 
@@ -39,7 +39,10 @@ class _Stretch:
     open: set[bytes] = field(default_factory=set)
 
     def note(self, status: str | None, key: bytes | None) -> None:
-        """A record that is not final, or comes while keys are open. status: None if it is not of the query."""
+        """Counts a record that is not final, or comes while keys are open.
+
+        status: None if the record is not of the query.
+        """
         self.others += status is None
         self.tentative += status in (TENTATIVE, CLOSING)
         if status == TENTATIVE:
@@ -50,14 +53,14 @@ class _Stretch:
 
 @dataclass(slots=True)
 class _Delivered:
-    """A query's rows of one batch."""
+    """A query's rows of one batch: rows known to be committed, and rows that may be."""
 
     committed: list[Row] = field(default_factory=list)
     pending: list[Row] = field(default_factory=list)
 
 
 class Found:
-    """Records in sinks and dead letters, against the results that were computed."""
+    """Records in sinks and dead letters, compared with the computed results."""
 
     def __init__(self, log: Log, recording: Recording) -> None:
         self._committed, self._first_batch = recording.committed, 1
@@ -91,9 +94,11 @@ class Found:
         self._recorded.close()
 
     def compare(self, batch: int, outcomes: Sequence[Outcome], first_batch: int) -> None:
-        """Takes what was computed for a batch, and all that was found up to it. first_batch: that is compared.
+        """Adds the computed results of a batch, and compares the records found up to it.
 
-        Rows behind the last batch known to be committed may be there or not, but no others may.
+        first_batch: the first batch that is compared.
+
+        Rows behind the last batch known to be committed may be present or not, but no other rows may be.
         """
         self._first_batch = first_batch
         expected = {query: _Delivered() for query in self.queries}
@@ -112,7 +117,7 @@ class Found:
         self._find(batch)
 
     def finish(self) -> None:
-        """Rows of a batch behind the last one are not compared: they were delivered since."""
+        """Ends the comparison. Rows of later batches are not compared: they were delivered during the replay."""
         for comparison in (*self.queries.values(), self.dead):
             comparison.finish()
         if self.too_large:
@@ -128,7 +133,7 @@ class Found:
                 self.notes.append(f"{stretch.partition}: {plural(stretch.others, 'record')} not of this job, left out")
 
     def _find(self, batch: int) -> None:
-        """The records of each partition before the first row of a later batch."""
+        """Compares the records of each partition before the first row of a later batch."""
         for stretch in self._stretches:
             comparison = self.queries[stretch.sink.params["query"]]
             while (message := self._recorded.next(stretch.partition)) is not None:
@@ -149,7 +154,9 @@ class Found:
                 self.dead.find(letter.batch, Row(message.value() or b""))
 
     def _excused(self, letter: DeadLetter) -> bool:
-        """The dead letter stands for a row that was too large for its sink's topic, which no computation can know."""
+        """True if the dead letter replaces a row that was too large for its sink's topic, which the computation cannot
+        know.
+        """
         query = self._query_of.get(letter.origin)
         if query is None or not self.queries[query].excuse(letter.batch, lambda row: stands_for(letter, row.value)):
             return False
@@ -157,7 +164,7 @@ class Found:
         return True
 
     def _bounds(self, log: Log, recording: Recording) -> tuple[dict[Partition, int], dict[Partition, int]]:
-        """The stretch of each partition that belongs to this generation."""
+        """First offset, and offset behind the last, of each partition's records of this generation."""
         sinks = [stretch.partition for stretch in self._stretches]
         everything = [*sinks, self._letters]
         ends, starts = log.offsets(everything, "end"), log.offsets(everything, "start")

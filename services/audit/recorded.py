@@ -1,6 +1,6 @@
-"""Recorded: partitions read side by side, once, to ends that are known before, with little of them in memory.
+"""Recorded: partitions read side by side, once, up to known ends, with few records in memory.
 
-A scan (`Log.scan`) is for what is read at one go: this waits as long as its caller likes between two records.
+A scan (`Log.scan`) is for reads at one go: here the caller may take any time between two records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.services.log.late.expecting import Expecting
 from holdfast.services.log.protocol import Chunk, Log, Message
 
 MAX_BUFFERED = 100_000
-"""Records of a partition that are fetched before they are asked for; then it is paused."""
+"""Number of records of a partition that are fetched in advance; then the partition is paused."""
 _WAIT_S = 0.1
 
 
@@ -21,9 +21,9 @@ class Recorded:
     """Records of each partition between two offsets.
 
     Args:
-        name: of the reader.
-        positions: where each partition begins.
-        ends: behind its last record of interest.
+        name: name of the reader.
+        positions: first offset of each partition.
+        ends: offset behind the last record needed, by partition.
     """
 
     def __init__(self, log: Log, name: str, positions: Mapping[Partition, int], ends: Mapping[Partition, int]) -> None:
@@ -39,10 +39,11 @@ class Recorded:
         self._reader.close()
 
     def next(self, partition: Partition) -> Message | None:
-        """The next record, which stays the next one until it is taken; None at the end.
+        """The next record, which stays the next one until `take`; None at the end.
 
         Raises:
-            StateCorrupted: the log was trimmed above the position. Retriable: what is there does not come.
+            StateCorrupted: the log was trimmed above the position.
+            Retriable: existing records do not arrive.
         """
         buffer = self._buffers[partition]
         while not buffer and self._fetched[partition] < self._ends[partition]:
@@ -50,7 +51,7 @@ class Recorded:
         return buffer[0] if buffer else None
 
     def take(self, partition: Partition) -> Message:
-        """The next record, which `next` has announced."""
+        """Takes the record that `next` has returned."""
         return self._buffers[partition].popleft()
 
     def below(self, partition: Partition, stop: int) -> list[Message]:
@@ -61,7 +62,7 @@ class Recorded:
         return taken
 
     def _fetch(self, wanted: Partition) -> None:
-        """Polls until something of the partition came."""
+        """Polls until a record or the end of the partition comes."""
         before = self._fetched[wanted]
         self._let_in(wanted)
         while self._fetched[wanted] == before:

@@ -1,8 +1,8 @@
-"""Start of a replay: a generation of a job as the log holds it, and the places at which its code raised.
+"""Start of a replay: a generation of a job in the log, and the places at which its code raised.
 
-A record of a former version names query and batch, but neither job nor generation. The records of a generation are
-taken to be those from the time of its plan to the time of the next plan of that job: an earlier generation is fenced
-before it ends, and a later one is admitted only then.
+A record of a former version names query and batch, but neither job nor generation. The records from the time of a
+generation's plan to the time of the job's next plan count as its records: an earlier generation is fenced before it
+ends, and a later one is admitted only then.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ from holdfast.services.worker.sinks.position import newest_cut
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A generation as the log holds it. next_ms: when the next generation of that job was admitted.
+    """A generation in the log.
 
-    committed: by unit, the last batch whose rows are known to be committed. skipped: records that a person has decided
-    to pass over. base: the state with which the cut log begins.
+    next_ms: time at which the next generation of that job was admitted.
+    committed: by unit, the last batch whose rows are known to be committed.
+    skipped: records that a person has decided to skip.
+    base: the state with which the cut log begins.
     """
 
     plan: Plan
@@ -55,12 +57,12 @@ class Recording:
 
     @property
     def first(self) -> int:
-        """The batch before the first one of which all cuts are left."""
+        """The batch before the first one with all of its cuts in the log."""
         return newest_in(self.base)
 
     @property
     def whole(self) -> bool:
-        """All cuts are left."""
+        """True if the log has all cuts of the generation."""
         return self.first == self.plan.first_batch
 
     @property
@@ -91,7 +93,7 @@ def find(log: Log, topics: ClusterTopics, job: str, generation: str = "") -> Rec
 
 
 def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:
-    """Every admitted job that is not retired and leads, and when it was admitted or took over, in that order."""
+    """Every admitted plan that is not retired and leads, and the time of its admission or takeover, in that order."""
     for one in read_jobs(log, topics).records():
         record = decode_decision(one.record.encode())
         if isinstance(record, Plan) and not record.stands_by:
@@ -107,7 +109,7 @@ def _unknown(plans: Sequence[Plan], job: str, generation: str) -> CommandFailed:
 
 
 def _check_own(log: Log, own: JobTopics, *, ended: bool) -> None:
-    """The topics that a replay reads must be there."""
+    """Raises CommandFailed unless all topics that a replay reads exist."""
     present = log.topics(own.recorded)
     for topic in sorted(own.recorded):
         if topic not in present:
@@ -117,20 +119,22 @@ def _check_own(log: Log, own: JobTopics, *, ended: bool) -> None:
 
 
 def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
-    """By unit that delivers: the position in its last transaction, or its last marker's batch: a marker says that all
+    """The last batch known to be committed, by unit that delivers.
+
+    The batch is the position in the unit's last transaction, or its last marker's batch: a marker implies that all
     transactions up to its batch are committed, and that those batches had no more rows.
     """
     units = {unit.name: unit.partition for unit in plan.units if unit.delivers}
     found = dict.fromkeys(units, 0)
     newest = newest_cut(log, Partition(own.cuts, 0), plan.first_batch)
     for message in log.scan(Partition(own.progress, 0)):
-        with suppress(msgspec.DecodeError):  # nobody has taken it for progress
+        with suppress(msgspec.DecodeError):  # the services skip such a record, too
             known = decode_progress(message.value() or b"")
             if known.unit in found and known.durable <= newest:
                 found[known.unit] = max(found[known.unit], known.durable)
     for name, partition in units.items():
         for message in log.scan(Partition(own.delivered, partition)):
-            with suppress(msgspec.DecodeError):  # nor this for a position
+            with suppress(msgspec.DecodeError):  # the services skip such a position, too
                 batch = delivered.decode(message.value() or b"").batch
                 found[name] = max(found[name], batch if batch <= newest else 0)
     return found
@@ -138,10 +142,10 @@ def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Statements of the cut log, besides cuts, about what a replay repeats."""
+    """Records of the cut log, besides cuts, that a replay repeats."""
 
     raised: WhereRaised
-    """Places at which users' code raised. A unit has committed only what was decided."""
+    """Places at which users' code raised. A unit has committed only decided places."""
     answers: Callable[[str, int], Mapping[str, Answer]]
     """Answers that users' code awaited, by unit and batch."""
     gaps: dict[str, list[Gap]]
@@ -149,7 +153,7 @@ class Decisions:
 
 
 def decisions(log: Log, recording: Recording) -> Decisions:
-    """The decisions of a recording, by one scan of the cut log; none where the job can have none."""
+    """The decisions of a recording, by one scan of the cut log; empty where the job can have none."""
     plan, partition = recording.plan, Partition(recording.topics.cuts, 0)
     named, asks, raises, skips = asking(plan), asking_units(plan), may_raise(plan), skipping_units(plan)
     operators = (one for one in plan.operators if one.name in named)

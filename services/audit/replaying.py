@@ -1,7 +1,7 @@
-"""Replaying: a job computed again from what the log holds, and compared with what its sinks hold.
+"""Replaying: a job computed again from the log, and compared with the rows in its sinks.
 
-Source: PROTOCOL 14.2, JOBS `holdfast replay`. Only reads, and needs nothing but a `Log`: it checks a run on Kafka and
-one in memory alike. What it needs of a job are its plan, its whole cut log and the user's records that were cut.
+Source: PROTOCOL 14.2, JOBS `holdfast replay`. A replay only reads, and needs only a `Log`: it checks a run on Kafka and
+    one in memory alike. Of a job it needs the plan, the whole cut log and the user's records that were cut.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from holdfast.services.log.protocol import Log
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """batches: how many were run again; every row up to there that is known to be committed was compared.
+    """Result of a replay.
 
-    differences: the first of each stream. notes: what a reader of the counts should know. Of all batches that
-    were run again, late_dropped: records dropped as late, by stream (services/view/losses.py), records_lost: those that
-    were gone before they were read, by source; what they would have changed counts as computed without them.
-    miscounted: gaps (precision `gap`) that name another number of records than were skipped.
+    batches: number of batches computed; every row up to there that is known to be committed was compared.
+    differences: the first differences of each stream.
+    notes: remarks for a reader of the counts.
+    late_dropped: records dropped as late in these batches, by stream (services/view/losses.py).
+    records_lost: records deleted before they were read, by source; the results are computed without them.
+    miscounted: gaps (precision `gap`) whose number of records differs from the number skipped.
     """
 
     job: str
@@ -67,17 +69,18 @@ def replay(
     progress: Callable[[int, int], None] = lambda batch, batches: None,
     run_by: Callable[[Plan, JobTopics, Mapping[str, Begun] | None], Replay] = _from_its_beginning,
 ) -> Report:
-    """Runs a job again, up to the last batch that it has delivered.
+    """Computes a job again, up to the last batch that it has delivered, and compares.
 
     Args:
-        job: its name, or name@generation. generation: default: the newest that was admitted.
-        first_batch: compares from this batch on; all before are run again as well.
+        job: its name, or name@generation.
+        generation: default: the newest that was admitted.
+        first_batch: the first batch that is compared; earlier batches are computed as well.
         progress: called with the batch done and the last one.
-        run_by: makes what computes the job from its first batch on, of which it gets the state; a test may hand in one
-            that has computed it already.
+        run_by: makes the computation of the job from its first batch, given the initial state; a test may pass a
+            finished one.
 
     Raises:
-        CommandFailed: there is no such job, or the log no longer holds what it was made of.
+        CommandFailed: there is no such job, or the log no longer holds its input.
         CodeUnavailable: a Python operator cannot be loaded here.
         OtherRecords: the user's topic holds other records than those that were cut.
     """
@@ -156,9 +159,9 @@ def _from_there_on(first: int, compared: int) -> str:
 
 
 def _check_cut(recording: Recording, run: Replay, batch: int, missing: Sequence[str]) -> None:
-    """A unit whose sources are ahead may deliver before the others have cut; one that needs what is missing may not.
+    """Raises CommandFailed if a unit delivered a batch for which a cut that it needs is missing.
 
-    Raises CommandFailed when it did.
+    A unit whose sources are ahead may deliver before the others have cut.
     """
     for unit in run.waiting:
         if recording.committed.get(unit, 0) >= batch:

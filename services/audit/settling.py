@@ -1,8 +1,8 @@
-"""From which batch on a replay can be compared that begins with empty state, in the middle of a job.
+"""Finds the batch from which a replay with empty state, in the middle of a job, can be compared.
 
 Source: PROTOCOL 14.2, JOBS "replay". The cut log of a running job is kept for `replay_horizon_s`. A window whose
-records were all cut within that time is computed as it was; what came before has gone once the watermark has passed all
-that a window may hold of it. State without such a bound cannot be computed from the middle of a job.
+    records were all cut within that time is computed as on the worker; earlier state is gone once the watermark has
+    passed all windows that may include it. State without such a bound cannot be computed from the middle of a job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HINT = "`keep_cuts: true` in the job file keeps all that a replay needs"
 
 
 def check_settles(plan: Plan, first: int) -> None:
-    """Raises CommandFailed if something that the job computes depends on batches up to `first`, for ever."""
+    """Raises CommandFailed if a result of the job depends forever on batches up to `first`."""
     tables = plan.settings.tables
     spark = [one.operator for one in plan.spark]
     kept = [one.name for one in plan.operators if _unbounded(one.kind, one.params)]
@@ -32,7 +32,7 @@ def check_settles(plan: Plan, first: int) -> None:
 
 
 def _unbounded(kind: str, params: Mapping[str, object]) -> bool:
-    """True if an operator keeps something of a record for ever, or nobody knows for how long."""
+    """True if an operator keeps data of a record forever, or for an unknown time."""
     found = KINDS[kind]
     code = getattr(found, "code", None)
     if not getattr(found, "stateful", lambda _: False)(params):
@@ -41,10 +41,10 @@ def _unbounded(kind: str, params: Mapping[str, object]) -> bool:
 
 
 class Settling:
-    """Follows a replay that begins with empty state behind some batch.
+    """Follows a replay that begins with empty state behind a batch.
 
     Args:
-        base: the cut log before the first record that is left. tables: source tasks whose watermark does not count.
+        base: the state of the cut log before its first record.
     """
 
     def __init__(self, plan: Plan, base: CutsSnapshot) -> None:
@@ -53,11 +53,11 @@ class Settling:
         self._needed: int | None = None
 
     def passes(self, cut: Cut) -> None:
-        """A cut of a batch that is not computed."""
+        """Notes a cut of a batch that is not computed."""
         self._tasks[cut.task] = cut
 
     def settled(self, taken: Iterable[Cut]) -> bool:
-        """True if the next batch is computed as it was. taken: its cuts."""
+        """True if the next batch, with the cuts `taken`, is computed as on the worker."""
         if self._needed is None:
             self._needed = self._watermark_needed()
         settled = min((one.watermark for one in self._tasks.values()), default=NO_WATERMARK) >= self._needed
@@ -65,7 +65,9 @@ class Settling:
         return settled
 
     def _watermark_needed(self) -> int:
-        """At which no operator holds anything of what was not computed; any, if none holds a record."""
+        """The watermark at which no operator has state of batches that were not computed; any watermark if no record
+        came.
+        """
         times = (r.newest_us for one in self._tasks.values() for r in one.ranges)
         newest = max((time for time in times if time is not None), default=None)
         return NO_WATERMARK if newest is None else closing_us(self._plan.operators, newest)

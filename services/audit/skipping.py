@@ -1,7 +1,7 @@
 """Batches that a unit has skipped when a copy took over (precision `gap`), as a replay computes them.
 
-They are run for the rows that had left before the takeover, and for how many records they brought. Then the state is
-again what it was before them. Source: MECHANISMS A2, docs/decisions/0102.
+They are computed for the rows delivered before the takeover, and to count their records. Then the state before them is
+restored. Source: MECHANISMS A2, docs/decisions/0102.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ class Before(NamedTuple):
 
 
 class Skipping:
-    """Skipping of one unit. gaps: by the batch before the first skipped one. miscounted: gaps that name another
-    number.
+    """Skipping of one unit.
+
+    gaps: gaps by the batch before their first skipped one.
+    miscounted: gaps whose number of records differs from the number read.
     """
 
     def __init__(self, unit: str) -> None:
@@ -35,23 +37,26 @@ class Skipping:
         self.miscounted: list[str] = []
 
     def know(self, gaps: Sequence[Gap], first: int) -> Sequence[Gap]:
-        """In order; those that a replay behind this batch meets, wholly or in part."""
+        """Sets the gaps; returns, in order, those that a replay behind batch `first` computes wholly or in part."""
         left = [gap for gap in gaps if gap.upto > first]
         self._gaps = {max(gap.after, first): gap for gap in left}
         return left
 
     def begins(self, batch: int) -> bool:
-        """True if the batches behind this one were skipped, so that `keep` is due."""
+        """True if the batches behind this one were skipped, so that `keep` must be called."""
         return batch in self._gaps
 
     def keep(self, batch: int, image: Image, watermarks: Mapping[str, int]) -> None:
-        """The state as it is, settled."""
+        """Keeps the present state, which must be settled."""
         kept = MemoryImage()
         kept.apply(list(image.scan(b"")))
         self._open, self._before, self._came = self._gaps[batch], Before(kept, dict(watermarks)), 0
 
     def skips(self, batch: int, records: int) -> bool:
-        """True if the rows of a batch that was run never left. records: that it brought."""
+        """True if the rows of a computed batch were never delivered.
+
+        records: number of records in the batch.
+        """
         if self._open is None:
             return False
         self._came += records
@@ -62,7 +67,7 @@ class Skipping:
         return self._open is not None
 
     def ends(self, batch: int) -> Before | None:
-        """The state to continue with, if this batch was the last skipped one."""
+        """The state with which to continue if this batch was the last skipped one, else None."""
         gap = self._open
         if gap is None or batch < gap.upto:
             return None

@@ -1,4 +1,4 @@
-"""Inputs of a job, for a replay: the valid cuts, a batch at a time, and the users' records that they name."""
+"""Inputs of a job, for a replay: the valid cuts, batch by batch, and the users' records in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.services.log.protocol import Log, Message
 
 
 class Cuts:
-    """The valid cuts, a batch at a time."""
+    """The valid cuts, batch by batch."""
 
     def __init__(self, log: Log, recording: Recording) -> None:
         self._partition = Partition(recording.topics.cuts, 0)
@@ -37,7 +37,7 @@ class Cuts:
         self._recorded.close()
 
     def upto(self, batch: int) -> Iterator[Cut]:
-        """The cuts of earlier batches and this one: a source task may be behind the others where the log begins."""
+        """The cuts up to this batch: where the log begins, a source task may be behind the others."""
         for task in self._log.tasks:
             while self._log.task(task).batch < batch and self._recorded.next(self._partition) is not None:
                 self._read(self._recorded.take(self._partition))
@@ -45,7 +45,7 @@ class Cuts:
         yield from (self._waiting.pop(name) for name in early)
 
     def batch(self, batch: int, tasks: Sequence[str]) -> dict[str, Cut]:
-        """The cut of each task for the batch, of those that have come so far."""
+        """The present cuts of the tasks for the batch, by task."""
         wanted = {task: (task, batch) for task in tasks}
         while any(name not in self._waiting for name in wanted.values()):
             if self._recorded.next(self._partition) is None:
@@ -54,7 +54,7 @@ class Cuts:
         return {task: self._waiting.pop(name) for task, name in wanted.items() if name in self._waiting}
 
     def _read(self, message: Message) -> None:
-        """A record that cannot be read is as invalid as one that does not fit."""
+        """Reads a record of the cut log; a record that cannot be decoded is invalid and skipped."""
         if message.offset() in self._skipped:
             return
         try:
@@ -66,7 +66,7 @@ class Cuts:
 
 
 class Sources:
-    """The user's records that the cuts name, each source with a reader of its own: two may share a topic."""
+    """The user's records in the cuts, with a reader for each source, because two sources may share a topic."""
 
     def __init__(self, log: Log, recording: Recording) -> None:
         self._topics: dict[str, str] = {}
@@ -98,7 +98,7 @@ class Sources:
             recorded.close()
 
     def take(self, task: str, cut: Cut) -> Taken:
-        """Raises CommandFailed for records that are gone."""
+        """Takes the records of a cut. Raises CommandFailed if records are deleted."""
         topic, recorded = self._topics[task], self._recorded[task]
         ranges = [(Partition(topic, r.partition), r) for r in cut.ranges]
         if any(min(r.stop, self._starts[p]) - r.start > r.lost for p, r in ranges):
@@ -132,7 +132,10 @@ _LONGER = "a longer retention.ms of the topic keeps a job replayable; of a compa
 
 
 def records_of(messages: Sequence[Message], wanted: Wanted = NOTHING_WANTED) -> Records:
-    """wanted: metadata that columns of the source hold."""
+    """Messages as records.
+
+    wanted: metadata that columns of the source hold.
+    """
     values = [message.value() for message in messages]
     keys = {at: messages[at].key() for at, value in enumerate(values) if value is None} if None in values else {}
     return Records(

@@ -1,1 +1,1 @@
-"""Diagnostics: what a process of ours says to the people who run it, on its error stream."""
+"""Diagnostics: the messages of a process to the people who run it, on its error stream."""

@@ -1,7 +1,7 @@
-"""Logger: the messages of our own processes, by structlog, which is loaded with the first message.
+"""Logger: the messages of the product's processes, by structlog, which is loaded with the first message.
 
-structlog loads rich, attrs and asyncio: 0.25 s of a core. A run in memory says nothing below an error, so it never
-needs them. services/diagnostics/service_log.py says how a message becomes a line.
+structlog loads rich, attrs and asyncio: 0.25 s of a core. A run in memory logs nothing below an error, so it rarely
+needs them. services/diagnostics/service_log.py turns a message into a line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class _Threshold:
 
 
 class Logger:
-    """Each method takes an event, in plain words, and fields. Any thread may call them."""
+    """Writes messages; each method takes an event, in plain words, and fields, from any thread."""
 
     __slots__ = ("_loaded",)
 
@@ -37,7 +37,7 @@ class Logger:
         self._say(logging.ERROR, "error", event, fields)
 
     def exception(self, event: str, **fields: Any) -> None:
-        """An error, with the traceback of the exception that is being handled."""
+        """Logs an error with the traceback of the exception that is being handled."""
         self._say(logging.ERROR, "exception", event, fields)
 
     def _say(self, level: int, method: str, event: str, fields: dict[str, Any]) -> None:
@@ -51,10 +51,10 @@ class Logger:
 
 
 def get_logger() -> Logger:
-    """To be called once a module, at its top."""
+    """A logger; each module calls this once, at its top."""
     return Logger()
 
 
 def drop_below(level: int) -> None:
-    """In this process, from now on. level: one of logging's, such as logging.ERROR."""
+    """Drops messages below a level of logging, such as logging.ERROR, in this process from now on."""
     _Threshold.level = level

@@ -1,6 +1,6 @@
-"""Repeats among the messages of a log: the first of a kind is written, and of what follows soon the number.
+"""Repeats among the messages of a log: the first of a kind is written, and the number of the following ones later.
 
-While a broker is away each client complains at each attempt: 3,100 lines in half a minute. No clock here.
+While a broker is absent each client complains at each attempt: 3,100 lines in half a minute. Callers pass the time.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FIRST_S, LAST_S = 10.0, 300.0
-"""For so long repeats of a message are only counted; twice as long each time that there were any."""
+"""Seconds for which repeats of a message are only counted: FIRST_S at first, twice as long after each period with
+repeats.
+"""
 MOST_KINDS = 256
-"""Number of messages that are remembered; then the one that was written the longest time ago is forgotten."""
+"""Number of remembered messages; beyond it the message written longest ago is dropped."""
 
 
 class Repeated(NamedTuple):
-    """A message was left out so many times within so many seconds."""
+    """Number of messages of a kind left out within a time in seconds."""
 
     key: Hashable
     times: int
@@ -31,13 +33,15 @@ class _Kind:
 
 
 class Repeats:
-    """Repeats of one process."""
+    """Counts the repeats of one process's messages."""
 
     def __init__(self) -> None:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def take(self, key: Hashable, now_s: float) -> bool:
-        """True if a message of this kind is to be written now. Ask `due` first, so that its number is said."""
+        """True if a message of this kind must be written now. Call `due` first, so that the number of earlier repeats
+        is written.
+        """
         kind = self._kinds.get(key)
         if kind is not None and now_s - kind.written_s < kind.window_s:
             kind.left_out += 1
@@ -49,9 +53,7 @@ class Repeats:
         return True
 
     def due(self, now_s: float) -> Iterator[Repeated]:
-        """Numbers of left out messages to be said, since their time is over. A message that has stopped is
-        forgotten.
-        """
+        """Numbers of left out messages whose time is over. A message that has stopped is dropped."""
         for key, kind in list(self._kinds.items()):
             if now_s - kind.written_s < kind.window_s:
                 continue
@@ -61,7 +63,7 @@ class Repeats:
                 self._kinds[key] = _Kind(now_s, min(LAST_S, 2 * kind.window_s))
 
     def rest(self, now_s: float) -> Iterator[Repeated]:
-        """The same at the end of the process."""
+        """Numbers of all left out messages, at the end of the process."""
         for key, kind in self._kinds.items():
             if kind.left_out:
                 yield Repeated(key, kind.left_out, now_s - kind.written_s)

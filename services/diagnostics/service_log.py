@@ -1,8 +1,8 @@
-"""Service log: what a process of ours says on its error stream. Saying something never ends the process.
+"""Service log: the messages of a process on its error stream. A message never ends the process.
 
-The stream is a file on a disk that may be full; a line that cannot be written is dropped. What our libraries log, such
-as aiokafka for each attempt to connect, goes the same way; repeats are counted (repeats.py). docs/metrics.md, "Logs",
-says what is in a line.
+The stream is a file on a disk that may be full; a line that cannot be written is dropped. Messages of libraries, such
+as aiokafka's for each attempt to connect, go through the same log; repeats are counted (repeats.py). docs/metrics.md,
+"Logs", describes the content of a line.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from holdfast.services.diagnostics.settings import Format
 
 _DIGITS = re.compile(r"\d+")
 _LIBRARIES = logging.WARNING
-"""Level below which messages of our libraries are of no use to people who run a cluster."""
+"""Level below which messages of libraries do not help people who run a cluster."""
 
 _open: list[Lines] = []
 
 
 class Unfailing:
-    """A text stream that drops what it cannot write."""
+    """A text stream that drops text it cannot write."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -53,10 +53,11 @@ class Unfailing:
 
 
 def open_service_log(level: str, form: Format = "text", **fields: str) -> None:
-    """To be called once, first: from now on this process may print, log and warn.
+    """Sets up printing, logging and warnings of this process; call it once, first.
 
     Args:
-        level: of our own messages. fields: of every line, such as the name of the process.
+        level: lowest level of the product's own messages.
+        fields: fields of every line, such as the name of the process.
     """
     keep_printing()
     lines = Lines(sys.stderr, form, fields)
@@ -76,7 +77,7 @@ def open_service_log(level: str, form: Format = "text", **fields: str) -> None:
 
 
 def close_service_log() -> None:
-    """Says what repeats have left out so far: for a process that ends without Python's own end."""
+    """Writes the numbers of repeats left out so far, for a process that ends without Python's own shutdown."""
     for lines in _open:
         lines.end()
     sys.stderr.flush()
@@ -93,7 +94,7 @@ def stamp() -> str:
 
 
 def line(form: Format, level: str, event: str, fields: Mapping[str, Any]) -> str:
-    """A message as text or as a JSON object; the same keys in the same order."""
+    """A message as text or as a JSON object, with the same keys in the same order."""
     if form == "json":
         return json.dumps({"time": stamp(), "level": level, "event": event, **fields}, default=str)
     said, trace = " ".join(event.split()), fields.get("exception")
@@ -102,10 +103,10 @@ def line(form: Format, level: str, event: str, fields: Mapping[str, Any]) -> str
 
 
 class Lines:
-    """Writes what this process has to say, repeats left out. From any thread.
+    """Writes the messages of this process without repeats, from any thread.
 
     Args:
-        fields: of every line.
+        fields: fields of every line.
     """
 
     def __init__(self, stream: TextIO, form: Format, fields: Mapping[str, str]) -> None:
@@ -120,7 +121,10 @@ class Lines:
         raise structlog.DropEvent
 
     def say(self, level: str, event: str, fields: Mapping[str, Any], kind: Hashable) -> None:
-        """kind: messages of one are repeats."""
+        """Writes a message, or counts it as a repeat.
+
+        kind: equal for messages that are repeats of each other.
+        """
         with self._lock:
             now_s = time.monotonic()
             for repeated in self._repeats.due(now_s):
@@ -129,12 +133,12 @@ class Lines:
                 self._write(level, event, fields)
 
     def crashed(self, kind: type[BaseException], error: BaseException | None, trace: Any) -> None:
-        """An error that nobody has caught."""
+        """Logs an uncaught error."""
         text = "".join(traceback.format_exception(kind, error, trace))
         self.say("critical", "a thread or the process ends by an error", {"exception": text}, text)
 
     def end(self) -> None:
-        """Says what was left out so far."""
+        """Writes the numbers of messages left out so far."""
         with self._lock:
             for repeated in self._repeats.rest(time.monotonic()):
                 self._write_repeated(repeated)
@@ -149,7 +153,7 @@ class Lines:
 
 
 class _Libraries(logging.Handler):
-    """Messages of others by Python's own module. Numbers in it, such as those of attempts, make no message another."""
+    """Handles messages of libraries. Numbers in a message, such as those of attempts, do not distinguish messages."""
 
     def __init__(self, lines: Lines) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Settings of what a process logs."""
+"""Settings of a process's log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Format = Literal["text", "json"]
 
 
 class LogSettings(BaseSettings):
-    """Amount and form of what services log."""
+    """Level and format of a service's log."""
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much services log")
     log_format: Format = Field("text", description="of what services log: text for people, or a JSON object a line")

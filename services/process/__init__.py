@@ -1,1 +1,1 @@
-"""Process: its health, metrics and usage of the machine, for whoever watches it."""
+"""Process: its health, metrics and usage of the machine, for the tools and people that monitor it."""

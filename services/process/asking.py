@@ -1,7 +1,7 @@
-"""Questions to Kafka by a thread that cannot wait for them, such as one that answers a scrape.
+"""Questions to Kafka for a thread that cannot wait for them, such as the thread that answers a scrape.
 
-Each question has a thread of its own, and one is under way at most: a Kafka that is away costs one thread, and whoever
-asks a bounded time.
+Each question has a thread of its own, and at most one is under way: an absent Kafka costs one thread, and each caller a
+bounded time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from holdfast.services.kernel.errors import Retriable
 T = TypeVar("T")
 
 WAIT_S = 0.8
-"""Less than a second: so long Prometheus, systemd and Kubernetes wait for an answer at the least."""
+"""Seconds; Prometheus, systemd and Kubernetes wait at least a second for an answer."""
 FRESH_S = 1.0
-"""An answer serves whoever asks so soon after it."""
+"""Seconds for which an answer serves later callers."""
 
 
 class Asking(Generic[T]):
-    """A question that is asked again and again. From any thread.
+    """A question that is asked repeatedly, from any thread.
 
     Args:
         ask: blocks; may raise HoldfastError.
@@ -36,7 +36,7 @@ class Asking(Generic[T]):
         self._under_way = False
 
     def get(self) -> T:
-        """An answer of FRESH_S ago at most. Raises Retriable: there is none in time; else what `ask` raised."""
+        """An answer at most FRESH_S old. Raises Retriable if there is none in time, or the error of `ask`."""
         with self._changed:
             asked_s = self._clock_s()
             if not self._under_way and not self._since(asked_s - FRESH_S):

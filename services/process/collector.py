@@ -1,9 +1,9 @@
 """Python's garbage collection, between the turns of the loop and a little at a time.
 
-Left to itself it goes by what was allocated and not yet freed. State that replaces state leaves that number as it is:
-a pass, when it came, looked through all that had changed since the last, 11 ms for 100,000 keys in the middle of a
-step. After every turn there is little to look through, and what was fetched is gone by then. A replica of recovery over
-1,022 units stood still for 137 ms.
+The automatic collection counts objects allocated and not yet freed. State that replaces state leaves that number
+unchanged: a pass, when it came, examined all objects changed since the last one, 11 ms for 100,000 keys in the middle
+of a step. After every turn a pass has little to examine, and fetched records are freed by then. Without it, a replica
+of recovery over 1,022 units stopped for 137 ms.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ import time
 from collections.abc import Callable
 
 MANY_OBJECTS = 5_000
-"""After so many, a pass comes even if the loop has nothing to do: other threads allocate, too."""
+"""Number of new objects after which a pass comes even if the loop is idle: other threads allocate, too."""
 MIDDLE_EVERY = 1_000
-"""The middle generation is looked through once in so many passes."""
+"""Number of passes after which one includes the middle generation."""
 OLDEST_S, OLDEST_BUSY_S = 600.0, 3_600.0
-"""The oldest, which has the state, at the first rest after so long, or without one: 20 ms for a million keys, in which
-no heartbeat can be sent."""
+"""Seconds after which the oldest generation, which has the state, is collected at the next rest (OLDEST_S), or without
+a rest: 20 ms for a million keys, during which no heartbeat can be sent.
+"""
 LEFT_S, LEFT_BUSY_S = 1.0, 60.0
-"""The same, after a copy was closed. Its state is let go at once; the rest refers to itself. Measured: 25 MB a job, and
-now and then the threads and sockets of a producer."""
+"""The two limits in seconds after a copy was closed. Its state is freed at once; the rest is in reference cycles.
+Measured: 25 MB a job, and sometimes the threads and sockets of a producer.
+"""
 
 
 class Collector:
-    """Takes over from the automatic collection for as long as the process lives.
+    """Replaces the automatic collection for the life of the process.
 
-    collect: as gc.collect. count: objects allocated since the last pass.
+    collect: gc.collect, or a replacement.
+    count: returns the number of objects allocated since the last pass.
     """
 
     def __init__(
@@ -44,17 +47,20 @@ class Collector:
 
     @classmethod
     def of_process(cls) -> Collector:
-        """A collector that looks through nothing of what the start of the process has made."""
+        """A collector that never examines the objects made at the start of the process."""
         gc.freeze()
         return cls()
 
     def left(self) -> None:
-        """A copy was closed."""
+        """Notes that a copy was closed."""
         if self._left_s is None:
             self._left_s = self._clock_s()
 
     def turned(self, worked: bool) -> None:
-        """After a turn of the loop; worked: it did something."""
+        """Runs the collection that is due after a turn of the loop.
+
+        worked: true if the turn did any work.
+        """
         if self._whole_due(self._clock_s(), worked):
             self._collect(2)
             self._whole_s, self._left_s = self._clock_s(), None

@@ -1,7 +1,7 @@
-"""Liveness and readiness of a process, for what restarts processes: systemd, Kubernetes, a person.
+"""Liveness and readiness of a process, for systemd, Kubernetes or a person that restarts processes.
 
-Live: its loop turns. Ready: it has read its log to the end, too, and Kafka answers. Nothing is looked at in advance.
-Server: services/process/metrics_server.py; addresses: docs/metrics.md.
+Live: its loop turns. Ready: it has also read its log to the end, and Kafka answers. Checks run only on request. Server:
+    services/process/metrics_server.py; addresses: docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from holdfast.services.log.protocol import Log
 from holdfast.services.process.asking import Asking
 
 STUCK_S = 30.0
-"""A loop that has not turned for so long does not live; a batch of a slow operator of a user may take seconds."""
+"""Seconds without a turn after which a loop counts as dead; a batch of a user's slow operator may take seconds."""
 
 
 class Check(NamedTuple):
-    """Result of a check. says: why it is not all right, or its state."""
+    """Result of a check.
+
+    says: its state, or the reason of a failure.
+    """
 
     ok: bool
     says: str
 
 
 class Health:
-    """Health of one process. From any thread.
+    """Health of one process, from any thread.
 
     Args:
         kind: worker, controller, recovery or driver.
-        checks: by name, what must be all right for the process to be ready.
+        checks: conditions for readiness, by name.
     """
 
     def __init__(
@@ -46,15 +49,15 @@ class Health:
         self._turned_s: float | None = None
 
     def turned(self) -> None:
-        """The loop has turned once more."""
+        """Notes a turn of the loop."""
         self._turned_s = self._clock_s()
 
     def live(self) -> tuple[bool, dict[str, Any]]:
-        """True if it lives, and the answer as JSON. A process that starts lives."""
+        """True if the process lives, and the answer as JSON. A process that starts counts as live."""
         return self._answer({"loop": self._loop(starting=True)})
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """True if it does its work, or could, and the answer as JSON."""
+        """True if the process can do its work, and the answer as JSON."""
         return self._answer({"loop": self._loop(starting=False), **{name: ask() for name, ask in self._checks.items()}})
 
     def _loop(self, starting: bool) -> Check:
@@ -72,7 +75,7 @@ class Health:
 
 
 def reading(caught_up: Callable[[], bool]) -> Callable[[], Check]:
-    """Check that the process has read its log to the end as it was at the start."""
+    """Check that the process has read its log to the end at the time of its start."""
 
     def check() -> Check:
         return (
@@ -83,7 +86,7 @@ def reading(caught_up: Callable[[], bool]) -> Callable[[], Check]:
 
 
 def answering(log: Log, partition: Partition) -> Callable[[], Check]:
-    """Check that Kafka tells the end of this partition in time."""
+    """Check that Kafka answers in time with the end of this partition."""
     asking = Asking(lambda: log.offsets([partition], "end"))
 
     def check() -> Check:

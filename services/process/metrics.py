@@ -1,6 +1,6 @@
-"""Metrics of a process, for Prometheus: declared as data, and read when somebody asks.
+"""Metrics of a process, for Prometheus: declared as data, and read on request.
 
-docs/metrics.md lists every metric. Nothing is collected in advance: a process pays for a scrape, and for nothing else.
+docs/metrics.md lists every metric. Nothing is collected in advance: only scrapes cost time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from holdfast.services.process.usage import cpu_seconds, resident_bytes
 
 
 class Metric(NamedTuple):
-    """name: as Prometheus shows it; that of a counter ends in `_total`."""
+    """A metric.
+
+    name: its name in Prometheus; a counter's name ends in `_total`.
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -21,7 +24,7 @@ class Metric(NamedTuple):
     about: str
 
     def of(self, value: float, *labels: str) -> Sample:
-        """A value of it, with the values of its labels in their order."""
+        """A sample of the metric, with the values of its labels in their order."""
         assert len(labels) == len(self.labels), self.name
         return Sample(self, labels, value)
 
@@ -50,7 +53,10 @@ OF_PROCESSES = (PROCESS, CPU, RESIDENT)
 
 
 def of_process(name: str, kind: str) -> Read:
-    """Reader of the samples that every process has. kind: worker, controller, recovery or driver."""
+    """Reader of the samples that every process has.
+
+    kind: worker, controller, recovery or driver.
+    """
 
     def read() -> Iterator[Sample]:
         yield PROCESS.of(1, name, kind)
@@ -61,7 +67,10 @@ def of_process(name: str, kind: str) -> Read:
 
 
 def of_refusals(*most: Callable[[], Mapping[str, int]]) -> Read:
-    """Refused records. most: by topic; several readers of a process refuse for reasons of their own."""
+    """Reader of refused records.
+
+    most: counts by topic; several readers of a process refuse records for different reasons.
+    """
     return lambda: (REFUSED.of(count, topic) for topic, count in summed(*(one() for one in most)).items())
 
 

@@ -1,6 +1,6 @@
-"""Answers Prometheus and whoever asks for the health of a process, over HTTP.
+"""Serves metrics to Prometheus, and the health of a process, over HTTP.
 
-Its library takes a while to load: a process that serves no metrics leaves it out.
+Its library takes a while to load: a process that serves no metrics does not load it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _Family = CounterMetricFamily | GaugeMetricFamily
 
 LIVE, READY = "/healthz", "/readyz"
 REQUEST_S = 10.0
-"""Whoever connects and asks nothing for so long is left."""
+"""Seconds without a request after which a connection is closed."""
 
 
 def registry_of(*sources: Read) -> CollectorRegistry:
-    """Asks these whenever somebody looks."""
+    """A registry that reads these sources on each scrape."""
     registry = CollectorRegistry()
     for source in sources:
         registry.register(_Asked(source))
@@ -41,10 +41,11 @@ def registry_of(*sources: Read) -> CollectorRegistry:
 
 
 def serve(registry: CollectorRegistry, port: int, address: str, health: Health | None = None) -> None:
-    """Answers at http://<address>:<port>/metrics, /healthz and /readyz; if the port is taken, says so, and nobody does.
+    """Serves http://<address>:<port>/metrics, /healthz and /readyz; logs a warning and serves nothing if the port is
+    taken.
 
     Args:
-        health: of this process; None: it serves metrics only.
+        health: health of this process; None: metrics only.
     """
     server = _Server6 if ":" in address else _Server
     try:
@@ -68,7 +69,7 @@ class _Silent(WSGIRequestHandler):
     timeout = REQUEST_S
 
     def log_message(self, format: str, *args: object) -> None:
-        """A scrape is no news."""
+        """Drops the message: a scrape is not worth a log line."""
 
 
 def _application(registry: CollectorRegistry, health: Health | None) -> WSGIApplication:

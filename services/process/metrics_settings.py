@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings
 
 
 class MetricsSettings(BaseSettings):
-    """Address at which it answers Prometheus."""
+    """Address at which the process serves metrics to Prometheus."""
 
     metrics_port: int = Field(
         0,

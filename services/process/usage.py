@@ -9,7 +9,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Resident memory of a process, bytes; of this one, unless another is named. Raises OSError if it is no more."""
+    """Resident memory in bytes of a process, by default of this one. Raises OSError if the process has ended."""
     file = os.open(f"/proc/{process}/statm", os.O_RDONLY)  # ten times a second, at a quarter of a file object's cost
     try:
         return int(os.read(file, 128).split()[1]) * _PAGE

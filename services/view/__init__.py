@@ -1,1 +1,1 @@
-"""The state of a cluster and its jobs, folded from their topics. It changes nothing."""
+"""The state of a cluster and its jobs, folded from their topics, without changes to the cluster."""

@@ -1,4 +1,4 @@
-"""Asking beside: a question to Kafka in a thread of its own, so that what is shown does not wait for its answer."""
+"""Questions to Kafka in a thread of their own, so that a view does not wait for the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Beside(Generic[T]):
-    """Questions of one thread, one at a time."""
+    """Asks questions of one caller in another thread, one question at a time."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -22,10 +22,13 @@ class Beside(Generic[T]):
         return self._thread is not None
 
     def ask(self, question: Callable[[], T], wait_s: float) -> T | None:
-        """The answer, or what it raises, to this question or to the one under way; None: it is not there yet."""
+        """Returns the answer to this question, or to a question under way; None if there is no answer after wait_s.
+
+        Raises the error of the question.
+        """
         if self._thread is None:
             self._found, self._failed = [], []
-            # It ends with the process: a question may take as long as Kafka is waited for.
+            # A daemon ends with the process: a question may take as long as the log's time-outs.
             self._thread = threading.Thread(target=self._run, args=(question,), name="asks-kafka", daemon=True)
             self._thread.start()
         self._thread.join(wait_s)
@@ -39,5 +42,5 @@ class Beside(Generic[T]):
     def _run(self, question: Callable[[], T]) -> None:
         try:
             self._found.append(question())
-        except Exception as error:  # raised where it was asked
+        except Exception as error:  # raised in the caller's thread
             self._failed.append(error)

@@ -1,6 +1,6 @@
-"""The view of a cluster: what its topics say of jobs, units and workers, folded for people. It changes nothing.
+"""The view of a cluster: jobs, units and workers, folded from its topics for people, without changes to the cluster.
 
-What `--json` prints are the structs here. Source: JOBS "Details that scripts rely on".
+`--json` prints the structs of this package. Source: JOBS "Details that scripts rely on".
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from holdfast.services.view.sharing import unserved
 from holdfast.services.view.trial import trial_of
 
 SILENT_MS = 1000
-"""A worker not heard for so long is shown as silent."""
+"""Milliseconds without a heartbeat after which a worker is shown as silent."""
 
 OVER = ("ended", "rejected")
 _GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]+")
 UP = ("running", "ended")
-"""States of a copy that serves its unit; what it says of an error then is how its last attempt ended."""
+"""States of a copy that serves its unit; an error in its heartbeat is then the outcome of its last attempt."""
 
 
 class Worker(msgspec.Struct):
-    """The newest incarnation of a worker; incarnations of one sort in the order of their start."""
+    """The newest incarnation of a worker; incarnations of a worker sort in the order of their start."""
 
     beat: Heartbeat
     exited: bool = False
@@ -66,14 +66,19 @@ class Worker(msgspec.Struct):
         self.beat, self.by_unit = beat, None
 
     def copy(self, unit: str) -> CopyState | None:
-        """The copy of a unit as the last heartbeat has it: a large job asks for each."""
+        """Returns the copy of a unit in the last heartbeat; None if there is none. Indexed, because a large job asks
+        for each copy.
+        """
         if self.by_unit is None:
             self.by_unit = {one.unit: one for one in self.beat.copies}
         return self.by_unit.get(unit)
 
 
 class ClusterView:
-    """Folds records as they are read; one that cannot be read is left out. refused: so many by topic."""
+    """Folds records as they are read; a record that cannot be decoded is skipped.
+
+    refused: number of skipped records, by topic.
+    """
 
     def __init__(self, topics: ClusterTopics) -> None:
         self._topics = topics
@@ -95,20 +100,20 @@ class ClusterView:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def begin(self, assigned: Assigned) -> None:
-        """The copies of each unit; later records of `assignments` change it."""
+        """Sets the copies of each unit; later records of `assignments` change them."""
         self._assigned = assigned
 
     def begin_jobs(self, admitted: Admitted) -> None:
-        """Takes decisions on jobs; later records of `jobs.plans` change them."""
+        """Sets the decisions on jobs; later records of `jobs.plans` change them."""
         self._admitted, self._plans = admitted, admitted.plans()
 
     def read(self, topic: str, value: bytes | None) -> None:
-        """A record of one of the cluster's topics."""
+        """Folds a record of one of the cluster's topics."""
         if value is None and topic == self._topics.status:
-            return  # of a job that is retired
+            return  # the deletion of a retired job's status
         try:
             self._folds[topic](value or b"")
-        except msgspec.DecodeError:  # the services skip it, too, and report it
+        except msgspec.DecodeError:  # the services skip the record, too, and report it
             self.refused[topic] += 1
 
     def read_progress(self, generation: str, value: bytes | None) -> None:
@@ -132,7 +137,7 @@ class ClusterView:
             raise msgspec.ValidationError(f"{status.generation!r} is no generation")
         if status.since_ms:
             self._since[status.generation] = {status.state: status.since_ms}
-        else:  # a controller that began later does not know
+        else:  # a controller that began later has no time
             since_ms = self._since.get(status.generation, {}).get(status.state, 0)
             status = msgspec.structs.replace(status, since_ms=since_ms)
         self._statuses[status.generation] = status
@@ -161,8 +166,9 @@ class ClusterView:
         return [self._job(generation) for generation in sorted(known, key=_number)]
 
     def find(self, name: str) -> JobLine | None:
-        """The newest job of that name that was not rejected, and does not stand by, else the newest; `name@generation`
-        names one.
+        """The newest generation of a job of that name that is not rejected and does not stand by, else the newest.
+
+        `name@generation` names one generation. None: there is no such job.
         """
         named, _, generation = name.partition("@")
         found = [job for job in self.jobs() if job.job == named and generation in ("", job.generation)]
@@ -175,11 +181,11 @@ class ClusterView:
         return plan is not None and plan.stands_by
 
     def plan(self, generation: str) -> Plan | None:
-        """The plan, also of a job that has ended."""
+        """The plan of a generation, also of a job that has ended; None if there is none."""
         return self._plans.get(generation)
 
     def shared_sinks(self, generation: str) -> dict[str, list[str]]:
-        """Topics that the job writes to and other jobs, which have not ended, too: their names, by topic."""
+        """Topics that both this job and others that have not ended write to: the names of the other jobs, by topic."""
         plan = self._plans.get(generation)
         own = _sink_topics(plan) if plan is not None else set()
         shared: dict[str, list[str]] = {}
@@ -256,7 +262,9 @@ class ClusterView:
         return [worker.beat for worker in self._workers.values() if _worker_state(worker, now_ms) == "live"]
 
     def _refused_of(self, job: JobLine) -> dict[str, int]:
-        """Refusals of the present workers; one that restarts reads, and refuses, the same records again."""
+        """Refused records by topic, as counted by the present workers; a restarted worker reads and refuses the same
+        records again.
+        """
         shared, root = (
             {spec.name for spec in self._topics.specs()},
             f"{self._topics.prefix}.{job.job}.{job.generation}.",
@@ -272,11 +280,15 @@ class ClusterView:
         return self._counts(plan.generation, plan).late_dropped
 
     def leap(self, plan: Plan) -> Leap | None:
-        """The record that moved the watermark of a source furthest; also of a job that has ended."""
+        """The record that moved the watermark of a source furthest, also of a job that has ended; None if none stands
+        out.
+        """
         return self._counts(plan.generation, plan).leap
 
     def _counts(self, generation: str, plan: Plan | None) -> Counts:
-        """From the job's end record, else its units, else its last status: its topics may be deleted already."""
+        """Counts from the job's end record, else from its units, else from its last status, because its topics may be
+        deleted.
+        """
         if (end := self._admitted.ended(generation)) is not None:
             return counted(end)
         units = () if plan is None else plan.units
@@ -308,7 +320,7 @@ class ClusterView:
         )
 
     def _state(self, copy: CopyLine, now_ms: int) -> str:
-        """State that the copy reports, unless its worker is gone or silent."""
+        """State that the copy reports; `down`, `silent` or `stuck` if its worker is."""
         worker = self._workers.get(copy.worker)
         if worker is None or worker.beat.incarnation != copy.incarnation or worker.exited:
             return "down"
@@ -322,22 +334,24 @@ class ClusterView:
         return in_force(plan, self._assigned)
 
     def complete(self, plan: Plan) -> int:
-        """The newest global checkpoint: services/decisions/assigned.py."""
+        """Batch of the newest global checkpoint: services/decisions/assigned.py."""
         return self._assigned.complete(job_key(plan.job, plan.generation))
 
     def incident(self, plan: Plan) -> Incident | None:
-        """The last that was said of an incident of the job; it may be over."""
+        """The last record of an incident of the job; the incident may be over."""
         return self._assigned.incident(job_key(plan.job, plan.generation))
 
     def retention(self, plan: Plan) -> tuple[str, ...]:
-        """Users' topics that may delete what a recovery would read again, as the leaders that read them say."""
+        """Users' topics that may delete records that a recovery would read again, reported by the leaders that read
+        them.
+        """
         changes = (self._assigned.of(unit_key(plan.job, plan.generation, unit.name)) for unit in plan.units)
         leaders = ((one.unit, one.committer) for one in changes if one is not None)
         risks = (self._reported(c.worker, c.incarnation, unit).risk for unit, c in leaders if c is not None)
         return tuple(dict.fromkeys(risk for risk in risks if risk))
 
     def ended(self, key: str) -> bool:
-        """A copy of the unit says so."""
+        """True if a copy of the unit reports its end."""
         copies = (worker.copy(key) for worker in self._workers.values())
         return any(copy is not None and copy.state == "ended" for copy in copies)
 
@@ -354,11 +368,11 @@ class ClusterView:
         return self._costs.job(plan, self._changes(plan))
 
     def replication(self, plan: Plan) -> ReplicationPlan | None:
-        """The replication plan in force; None: the job has no budget, or there is no plan yet."""
+        """The replication plan in force; None if the job has no budget, or there is no plan yet."""
         return self._assigned.replication(job_key(plan.job, plan.generation))
 
     def rates(self, plan: Plan) -> Rates:
-        """Rates of the job's streams, as measured."""
+        """Measured rates of the job's streams."""
         return self._costs.rates(plan, self._changes(plan))
 
     def _changes(self, plan: Plan) -> dict[str, Change | None]:
@@ -379,7 +393,7 @@ class ClusterView:
         )
 
     def _copies(self, change: Change | None, progress: Progress) -> tuple[CopyLine, ...]:
-        """The wanted copies, each with what it last reported."""
+        """The assigned copies, each with its last report."""
         lines = []
         for copy in () if change is None else change.copies:
             assert change is not None
@@ -405,7 +419,7 @@ class ClusterView:
         return CopyState(unit, 0, "unknown") if found is None else found
 
     def workers(self, now_ms: int) -> list[WorkerLine]:
-        """Workers that were heard lately."""
+        """Workers with a heartbeat in the records read, in natural order of their names."""
         held = self._held()
         return [
             WorkerLine(
@@ -435,7 +449,7 @@ class ClusterView:
 
 
 def natural(name: str) -> list[str | int]:
-    """Sorts worker-2 before worker-10."""
+    """Sort key that puts worker-2 before worker-10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
@@ -444,7 +458,7 @@ def _sink_topics(plan: Plan) -> set[str]:
 
 
 def policy_line(policy: CheckpointPolicy, complete: int = -1) -> PolicyLine:
-    """For people."""
+    """The checkpoint policy for people."""
     settings = {name: getattr(policy, name) for name in READ.get(policy.policy, ())}
     return PolicyLine(policy.policy, settings, complete if policy.policy == ALIGNED and complete >= 0 else None)
 

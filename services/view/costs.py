@@ -1,6 +1,6 @@
 """Costs of the copies of a job, and traffic along its edges: rates from the counters in heartbeats, for people.
 
-Source: MECHANISMS C5, A3 and P1; the measurements are described in schemas/costs.py.
+Source: MECHANISMS C5, A3 and P1; schemas/costs.py describes the measurements.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from holdfast.services.view.latencies import Growth, QueryLatency, of_queries
 from holdfast.services.view.lines import Uncorrected
 
 RATE_MS = 15_000
-"""Rates are means over the last heartbeats that span so long a time, or less if there were none before."""
+"""Time span in milliseconds of the last heartbeats over which rates are means; shorter if there were none before."""
 
 
 class CopyCosts(msgspec.Struct, frozen=True):
-    """A line of `holdfast units --costs`: one copy. Null: not known, or not yet measured.
+    """A line of `holdfast units --costs`: one copy. Null: not known, or not yet measured. Other fields:
+    schemas/costs.py.
 
     load: share of one CPU that its batches, checkpoints and applied runs take; null for a Spark operator.
-    records_per_s: taken in. throughput_per_s: for each second that was spent on batches; so many a second can be
-    replayed. capture_ms, apply_ms: mean of a run, over the life of the process. transaction_ms, transaction_cpu_ms:
-    mean of a transaction, aborted ones too. The others are as in schemas/costs.py; micro_batches: null for what workers
-    run, and before the first one.
+    records_per_s: rate of input records.
+    throughput_per_s: records per second of time spent on batches: the possible rate of a replay.
+    capture_ms, apply_ms: mean of a run, over the life of the process.
+    transaction_ms, transaction_cpu_ms: mean of a transaction, including aborted ones.
+    micro_batches: null for operators on workers, and before the first micro-batch.
     """
 
     unit: str
@@ -68,10 +70,13 @@ class CopyCosts(msgspec.Struct, frozen=True):
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """The expected recovery time of a unit, R_u, if its worker failed now: a part of the time from the failure to the
-    first output, which also holds detection and the phases of a takeover. backup: empty if the unit has no standby.
+    """The expected recovery time of a unit, R_u, if its worker failed now.
 
-    replay_ms: what that part was at the last takeover, by which its worker leads; null: not known.
+    R_u is a part of the time from the failure to the first output, which also includes detection and the phases of a
+    takeover.
+
+    backup: worker of the standby; empty if the unit has no standby.
+    replay_ms: duration of that part at the last takeover, by which its worker leads; null: not known.
     """
 
     unit: str
@@ -82,16 +87,19 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 class WorkerRecovery(msgspec.Struct, frozen=True):
-    """The same of all units of the job that a worker leads, R_Qi: its backups recover their groups in parallel."""
+    """The expected recovery time, R_Qi, of all units of the job that a worker leads: backups recover their groups in
+    parallel.
+    """
 
     worker: str
     expected_ms: float
 
 
 class EdgeCosts(msgspec.Struct, frozen=True):
-    """An edge into a unit or to a sink. edge: a source, an operator and the number of its topic, or a sink.
+    """An edge into a unit or to a sink.
 
-    bytes: at a sink about, and since the leader's process began; null before it has delivered any.
+    edge: a source, an operator and the number of its topic, or a sink.
+    bytes: at a sink approximate, since the start of the leader's process; null before its first delivery.
     """
 
     edge: str
@@ -104,9 +112,11 @@ class EdgeCosts(msgspec.Struct, frozen=True):
 
 
 class JobCosts(msgspec.Struct, frozen=True):
-    """Output of `holdfast units --costs`. edges: as the leader of each unit counts them.
+    """Output of `holdfast units --costs`.
 
-    recovery: of the units whose leader has reported. latencies: of the queries of which one was measured.
+    edges: counted by the leader of each unit.
+    recovery: expected recovery of the units whose leader has reported.
+    latencies: latencies of the queries with a measured batch.
     """
 
     copies: tuple[CopyCosts, ...]
@@ -122,7 +132,9 @@ class _Sample(NamedTuple):
 
 
 class _Counted:
-    """Counters that one incarnation has reported of one unit: the last ones, and those to compare them with."""
+    """Counters that one incarnation has reported of one unit: the last values, and older values
+    to compare them with.
+    """
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
@@ -146,12 +158,14 @@ class _Counted:
         return self._samples[0].costs
 
     def per_s(self, now: float, before: float) -> float | None:
-        """Rate of a counter, given its last value and its first. Records are counted again after a reload."""
+        """Rate of a counter per second, given its last value and its first; None without a time span. Records are
+        counted again after a reload.
+        """
         return _mean(max(0, now - before) * 1000, self._samples[-1].time_ms - self._samples[0].time_ms)
 
 
 class CostsView:
-    """Folds heartbeats; of each worker the newest incarnation counts."""
+    """Folds heartbeats; only the newest incarnation of each worker counts."""
 
     def __init__(self) -> None:
         self._incarnations: dict[str, str] = {}
@@ -169,7 +183,7 @@ class CostsView:
             self._counted.setdefault((beat.worker, costs.unit), _Counted()).add(_Sample(beat.time_ms, costs))
 
     def job(self, plan: Plan, changes: Mapping[str, Change | None]) -> JobCosts:
-        """Costs of the copies that these changes name, by unit."""
+        """Costs of the copies in these changes, which are given by unit."""
         copies: list[CopyCosts] = []
         edges: list[EdgeCosts] = []
         latencies: dict[str, Growth] = {}
@@ -194,7 +208,7 @@ class CostsView:
         )
 
     def tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, Uncorrected]:
-        """Open tentative rows by query, of the queries that have some, as the leaders of the units count them."""
+        """Open tentative rows by query, for the queries that have some, counted by the leaders of the units."""
         found: dict[str, Uncorrected] = {}
         for query, one in self._tentative(plan, changes):
             if one.open:
@@ -203,7 +217,7 @@ class CostsView:
         return found
 
     def corrected(self, plan: Plan, changes: Mapping[str, Change | None]) -> dict[str, int]:
-        """Keys of tentative rows that were replaced or withdrawn, by query, of the queries that had some."""
+        """Number of keys of tentative rows that were replaced or withdrawn, by query, for the queries that had some."""
         found: dict[str, int] = {}
         for query, one in self._tentative(plan, changes):
             if one.published:
@@ -211,7 +225,7 @@ class CostsView:
         return found
 
     def _tentative(self, plan: Plan, changes: Mapping[str, Change | None]) -> Iterator[tuple[str, TentativeCounts]]:
-        """Counts of each leader, by query."""
+        """Query and counts, for each leader."""
         for unit, change in changes.items():
             leader = None if change is None else change.committer
             counted = None if leader is None else self._counted.get(
@@ -221,7 +235,7 @@ class CostsView:
                 yield from counted.last.tentative.items()
 
     def rates(self, plan: Plan, changes: Mapping[str, Change | None]) -> Rates:
-        """Records per second along the edges, as the leaders of the units count them (MECHANISMS P1)."""
+        """Records per second along the edges, counted by the leaders of the units (MECHANISMS P1)."""
         inputs: dict[tuple[str, str], float] = {}
         outputs: dict[tuple[str, str], float] = {}
         for unit, change in changes.items():
@@ -282,8 +296,8 @@ def _leads(copy: CopyCosts) -> bool:
 
 
 def _recovery(unit: str, copies: Iterable[CopyCosts]) -> Recovery:
-    """Recovery time of a unit, of its copies. Of several standbys the first would take over: another one is made
-    beside it.
+    """Recovery time of a unit, from its copies. The first of several standbys would take over, as a second one is made
+    beside it during a move.
     """
     own = sorted(copies, key=_leads, reverse=True)[:2]
     backup = own[1].worker if len(own) > 1 else ""
@@ -302,14 +316,14 @@ def _workers(recovery: Iterable[Recovery]) -> Iterator[WorkerRecovery]:
 
 
 def _throughput(last: Costs, first: Costs) -> float | None:
-    """Throughput of late, or over the life of the process if nothing came of late."""
+    """Records per second of recent processing time, or of the process's life if no record came recently."""
     if last.processed > first.processed:
         return _mean((last.processed - first.processed) * 1000, last.process_ms - first.process_ms)
     return _mean(last.processed * 1000, last.process_ms) if last.processed else None
 
 
 def _edges(unit: str, counted: _Counted, between: set[str]) -> Iterator[EdgeCosts]:
-    """Inputs of the unit, and its output to sinks: traffic to other units is counted where it arrives."""
+    """Inputs of the unit, and its output to sinks. The receiving unit counts traffic between units."""
     last, first = counted.last, counted.first
     for edge, (records, size) in sorted(last.inputs.items()):
         before = first.inputs.get(edge, (0, 0))

@@ -12,7 +12,11 @@ from holdfast.services.log.protocol import Log
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """data_dir: of the local cluster, whether one runs or not. local: it runs there, with this secret_file."""
+    """The place of a cluster.
+
+    data_dir: directory of the local cluster, whether one runs or not.
+    local: true if the cluster runs there, with this secret_file.
+    """
 
     data_dir: Path
     bootstrap_servers: str
@@ -22,7 +26,7 @@ class Whereabouts:
 
 
 def _say_nothing(_: str) -> None:
-    """Says nothing: no person waits."""
+    """Drops the message: no person waits."""
 
 
 UNTOLD = Patience(PATIENCE_S, _say_nothing)
@@ -30,9 +34,10 @@ UNTOLD = Patience(PATIENCE_S, _say_nothing)
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A Kafka that has answered, and the names of the cluster on it. present: partitions by topic.
+    """A Kafka that has answered, and the names of the cluster on it.
 
-    patience: of its log, for what a command waits for without a call of the log.
+    present: number of partitions, by topic.
+    patience: the log's patience, for a command's waits that are not calls of the log.
     """
 
     log: Log

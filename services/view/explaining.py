@@ -1,6 +1,6 @@
-"""Why a unit has its scheme: what a takeover would take under each one, what each costs, what would have to change.
+"""Explanations of units' schemes: takeover time and cost of each scheme, and the conditions for another choice.
 
-Source: MECHANISMS A2 to A5. It folds what the controller of adaptive units folds, by the same functions.
+Source: MECHANISMS A2 to A5. The controller of adaptive units folds the same records by the same functions.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from holdfast.services.recovery.core.adaptive.wording import alternatives
 from holdfast.services.recovery.core.unit.facts.terms import Terms, terms
 
 BEAT_MS = 100.0
-"""Between two heartbeats of a worker, where fewer than two are known."""
+"""Milliseconds between two heartbeats of a worker, assumed while fewer than two are known."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Explanation of one unit's scheme. scheme: the present one; chosen: the one that suits the promise best, if
-    another.
+    """Explanation of one unit's scheme.
 
+    scheme: the present scheme.
+    chosen: the scheme that suits the promise best, if it is another one.
     promise_ms, precision, weights: terms of its job.
-    decided_ms, decision: when and why recovery chose last; 0 and empty: it has not, or so long ago that the event is
-        gone.
-    alternatives: empty while nothing is known of its leader.
-    changes: what would have to change before a scheme that costs less were chosen.
+    decided_ms, decision: time and reason of recovery's last choice; 0 and empty: none, or its event is no longer kept.
+    alternatives: empty while there are no measurements of its leader.
+    changes: conditions under which a scheme with lower cost would be chosen.
     """
 
     unit: str
@@ -57,9 +57,9 @@ def explain(
     """Explanations of the units of a job that have copies and run on workers.
 
     Args:
-        changes: the last valid one of each unit, by name.
-        beats: those of the last seconds, in the order of the log.
-        events: of the cluster, in the order of the log.
+        changes: the last valid change of each unit, by name.
+        beats: heartbeats of the last seconds, in the order of the log.
+        events: events of the cluster, in the order of the log.
     """
     beat_us = round(_interval_ms(beats) * 1000)
     adaptive, now_us = Adaptive(beat_us), max((beat.time_ms for beat in beats), default=0) * 1000
@@ -108,13 +108,13 @@ def _explanation(
 
 
 def _made(event: Event, change: Change | None) -> bool:
-    """True if the unit still has what was chosen then."""
+    """True if the unit still has the scheme that the event chose."""
     chosen = event.alternatives[0].scheme if event.alternatives else ""
     return change is not None and change.adaptive and event.epoch <= change.epoch and chosen == change.scheme
 
 
 def needed(verdict: Verdict) -> Iterator[str]:
-    """Conditions that keep each scheme that costs less from being chosen, in words; the cheapest first."""
+    """Conditions that keep each cheaper scheme from being chosen, in words; the cheapest first."""
     chosen = verdict.of(verdict.chosen)
     cheaper = [one for one in verdict.estimates if one.cost < chosen.cost and not keeps(one, verdict)]
     for one in sorted(cheaper, key=lambda one: (one.cost, one.total_ms)):
@@ -132,7 +132,7 @@ def _missing(one: Estimate, verdict: Verdict) -> str:
 
 
 def _interval_ms(beats: Sequence[Heartbeat]) -> float:
-    """Between two heartbeats of one worker, the usual."""
+    """Median time in milliseconds between two heartbeats of one worker."""
     times: dict[tuple[str, str], list[int]] = {}
     for beat in beats:
         times.setdefault((beat.worker, beat.incarnation), []).append(beat.time_ms)
@@ -141,7 +141,9 @@ def _interval_ms(beats: Sequence[Heartbeat]) -> float:
 
 
 def _lag(change: Change, beats: Sequence[Heartbeat]) -> int:
-    """Batches that a secondary which processes is behind, as both said last."""
+    """Number of batches by which an active secondary is behind the leader, by the last heartbeat of each; 0 without
+    such a secondary.
+    """
     if len(change.copies) < 2 or not change.copies[1].flags.process:
         return 0
     reached: dict[tuple[str, str], int] = {}

@@ -1,7 +1,7 @@
-"""Events for people: one kill is one line, which says who died, which units it led, how long each was silent.
+"""Events for people: each failure is one line, with the worker, the units that it led, and the silence of each.
 
-Each failure leaves dozens of events: notices, decisions and phases of every unit. Source: JOBS "events". The worker
-that died is not in the events; it is the copy that a unit had before a decision, and has no more.
+Each failure leaves dozens of events: notices, decisions and phases of every unit. Source: JOBS "events". Events do not
+name the failed worker: it is the copy that a unit had before a decision, and no longer has after it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ ROUTINE = frozenset({
     "placed", "decided", "unplaced", "unit-active", "move-begins", "standby-moves", "standby-moved", "protected-again",
     "worker-crashed", "promise-kept", "frames-missing", "snapshot-differs",
 })  # fmt: skip
-"""Kinds that stand behind a line about a failure or a move, or that concern nobody as long as the rest is well."""
+"""Kinds that explain a line about a failure or a move, or that do not matter to people while all is well."""
 OF_COPIES = re.compile(r"copy-(?!failed)")
-"""Each step of each copy; a copy that failed is no routine."""
+"""Kinds of each step of each copy; a failed copy is no routine."""
 TOGETHER_MS = 5_000
-"""Time within which the effects of a worker's death on units come, also once some of them are back on it."""
+"""Milliseconds within which the effects of a worker's death on its units appear, also if some units are back on it
+already.
+"""
 GIVEN_UP_MS = 60_000
-"""A unit of which nothing was heard for so long is not waited for any more."""
+"""Milliseconds without an event of a lost unit after which its line is complete."""
 SHOWN_MS = 50.0
-"""A shorter time without protection would be shown as 0.0 s."""
+"""Shorter times without protection, in milliseconds, would be shown as 0.0 s."""
 _COPIES = re.compile(r"\(([^()]*)\)$")
 _SILENT = frozenset({Sign.PRIMARY_SILENT.value, Sign.PRIMARY_GIVEN_UP.value})
 _FAILURES, _LOSSES = ({one.value for one in signs} for signs in (FAILURES, LOSSES))
@@ -37,7 +39,11 @@ Unit = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """A line for people. kind: `failure`, or that of the event. count: equal ones in a row."""
+    """A line for people.
+
+    kind: `failure`, or the event's kind.
+    count: number of equal lines in a row.
+    """
 
     time_ms: int
     kind: str
@@ -52,9 +58,9 @@ class Happening:
 class Loss:
     """Loss of one unit.
 
-    leads: worker that leads since; empty: none does yet.
-    silent_ms: from the last sign of life to the first output of the copy that leads; None: not known.
-    epoch: of the decision.
+    epoch: epoch of the decision.
+    leads: worker of the new leader; empty: none leads yet.
+    silent_ms: from the last sign of life to the new leader's first output; None: not known.
     """
 
     epoch: int
@@ -67,10 +73,10 @@ class Loss:
 class Failure:
     """Failure of one worker.
 
+    fell_silent: true if no process reported its end.
     leaders: units that it led.
     standbys: units whose standby it was.
-    fell_silent: nobody saw it end.
-    told: all that belongs to it has come.
+    told: true once the new leaders of all units have reported.
     """
 
     time_ms: int
@@ -87,7 +93,10 @@ class Failure:
         return bool(self.leaders) and all(one.silent_ms is not None for one in self.leaders.values())
 
     def happening(self, job: str) -> Happening:
-        """job: named with each unit if empty."""
+        """The line of the failure.
+
+        job: the only job of the line; if empty, each unit is named with its job.
+        """
         name = (lambda unit: unit[1]) if job else "/".join
         what = "was silent" if self.fell_silent else "died"
         parts = [f"{self.worker} {what}" + (f" ({self.how})" if self.how else "")]
@@ -106,10 +115,10 @@ def _silence(loss: Loss) -> str:
 
 
 class Story:
-    """Takes events in the order of their log, gives lines once they are complete.
+    """Takes events in the order of their log; returns lines once they are complete.
 
     Args:
-        job: only of this job, and of what concerns no job; empty: of all.
+        job: the job whose events count, beside events without a job; empty: all jobs.
     """
 
     def __init__(self, job: str = "") -> None:
@@ -169,7 +178,7 @@ class Story:
                 self._lost(event, unit, worker, led=sign in _FAILURES and worker == before[0], sign=sign)
 
     def _lost(self, event: Event, unit: Unit, worker: str, *, led: bool, sign: str) -> None:
-        """A later step of what is known is nothing new."""
+        """Adds the loss of a unit to its worker's failure; later steps of a known loss add nothing."""
         if (worker, unit) in self._down:
             return
         self._down.add((worker, unit))
@@ -188,7 +197,7 @@ class Story:
             failure.standbys.append(unit)
 
     def _active(self, event: Event) -> None:
-        """The copy that took over works: the newest failure that the unit is part of, and was decided before."""
+        """Notes that the new leader works, in the newest failure that lost the unit before the event."""
         unit = (event.job, event.unit)
         for failure in self._failures.values():
             loss = failure.leaders.get(unit)
@@ -199,12 +208,12 @@ class Story:
 
 
 def sign_of(event: Event) -> str:
-    """Sign in a record `decided`; empty: it is another record."""
+    """The sign in an event `decided`; empty for another event."""
     return event.detail.partition(": ")[2].split(": ")[0] if event.kind == "decided" else ""
 
 
 def copies_of(event: Event) -> tuple[str, ...]:
-    """Workers of a unit's copies, the one that leads first."""
+    """Workers of a unit's copies, the leader first."""
     if event.kind == "placed":
         return (event.worker,)
     found = _COPIES.search(event.detail)
@@ -220,14 +229,14 @@ def _text(event: Event, job: str) -> str:
 
 
 def told(events: Iterable[Event], job: str = "") -> list[Happening]:
-    """All lines, oldest first; equal ones in a row are one with their number."""
+    """All lines, oldest first; equal lines in a row become one with their number."""
     story = Story(job)
     found = [line for event in events for line in story.read(event)]
     return list(counted(sorted([*found, *story.rest()], key=lambda one: one.time_ms)))
 
 
 def counted(happenings: Iterable[Happening]) -> Iterator[Happening]:
-    """Equal lines in a row as one; each failure stays one."""
+    """Joins equal lines in a row, with their number; each failure stays a line of its own."""
     last: Happening | None = None
     for one in happenings:
         if last is not None and one.kind != "failure" and (last.kind, last.text) == (one.kind, one.text):
@@ -241,6 +250,6 @@ def counted(happenings: Iterable[Happening]) -> Iterator[Happening]:
 
 
 def summary(happenings: Iterable[Happening]) -> str:
-    """Number of failures, and the last of them; empty: there was none."""
+    """Number of failures, and the last failure; empty if there was none."""
     failures = [one for one in happenings if one.kind == "failure"]
     return f"{plural(len(failures), 'failure')}, the last: {failures[-1]}" if failures else ""

@@ -1,7 +1,7 @@
 """State of an incident of a job, for people: the plan, the density of each query, and the waits.
 
-Source: MECHANISMS R6, docs/decisions/0095. All of it is in the last record about the incident, and in the places of
-units.
+Source: MECHANISMS R6, docs/decisions/0095. The last record about the incident, and the placement of units, hold all of
+    it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ RUNS = ("running", "ended")
 
 
 class QueryPart(msgspec.Struct, frozen=True):
-    """Part of one query in an incident. state: runs; restoring: all that it lacks has a slot; or waiting, for slots.
+    """Part of one query in an incident.
 
-    density: priority for each slot, as the plan had it; None: the query is in no plan, since it has what it needs.
-    restored, waiting: units that it needs and that do not run, with a slot and without.
+    state: `runs`; `restoring`, if all missing units have a slot; or `waiting`, for slots.
+    density: priority per slot in the plan; None: the query is in no plan, since it has all of its units.
+    restored, waiting: needed units that do not run, with a slot and without.
     """
 
     query: str
@@ -37,13 +38,19 @@ class QueryPart(msgspec.Struct, frozen=True):
 
 
 class IncidentLine(msgspec.Struct, frozen=True):
-    """state: detected, planned, restoring or over. workers: that failed. units: that failed with them.
+    """An incident of a job.
 
-    order: units that have a slot, in the order in which they are restored. slots: that were free when it was planned;
-    beyond: they are no limit any more. line: on which units begin again, at a global checkpoint; 0: each begins at its
-    own newest checkpoint. blocking: none is restored before all have a slot.
-    retention: topics that may delete what units read again. above: units that go back, too, as they send to those.
-    stairs: how many queries were available since when; null: no event tells.
+    state: detected, planned, restoring or over.
+    workers: workers that failed.
+    units: units that failed with them.
+    order: units that have a slot, in the order of their restoration.
+    slots: number of free slots when the incident was planned.
+    beyond: true if slots are no limit any more.
+    line: line on which units begin again, at a global checkpoint; 0: each begins at its own newest checkpoint.
+    blocking: true if no unit is restored before all units have a slot.
+    retention: topics that may delete records that units read again.
+    above: units that roll back too, as they send to failed units.
+    stairs: numbers of available queries over time; null: no event has them.
     """
 
     job: str
@@ -70,7 +77,12 @@ def incident_line(
     retention: tuple[str, ...] = (),
     climbed: Stairs | None = None,
 ) -> IncidentLine:
-    """units: all of the job, as they are now. retention: what their leaders say of the topics that they read."""
+    """Builds the line of an incident.
+
+    Args:
+        units: all units of the job, in their present state.
+        retention: users' topics at risk, reported by the leaders that read them.
+    """
     down = {one.unit for one in units if one.unit in incident.units and not _runs(one)}
     return IncidentLine(
         job=incident.job,
@@ -92,7 +104,7 @@ def incident_line(
 
 
 def climbed(plan: Plan, events: Sequence[Event]) -> Stairs | None:
-    """Stairs of the last incident of a job, as events tell it."""
+    """Stairs of the last incident of a job, from events; None if no event has them."""
     return stairs(plan.job, list(needed(plan)), events)
 
 

@@ -1,7 +1,7 @@
-"""Latencies of the queries of a job: their median and their tail over the last minute, from counters in heartbeats.
+"""Latencies of the queries of a job: median and tail over the last minute, from counters in heartbeats.
 
-Source: MECHANISMS R7. A heartbeat comes ten times a second, and some batches of each second are measured: what a
-heartbeat adds is mostly one batch, and of several it is their mean.
+Source: MECHANISMS R7. Heartbeats come ten times a second, and some batches of each second are measured: a heartbeat
+    mostly adds one batch, and the mean of several otherwise.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from holdfast.schemas.costs import Costs
 from holdfast.schemas.plans import Plan
 
 WINDOW_MS = 60_000
-"""Latencies of so long a time count."""
+"""Age in milliseconds up to which latencies count."""
 
 
 class QueryLatency(msgspec.Struct, frozen=True):
     """Time from the arrival of the oldest record of a batch until its rows are out, over the last minute.
 
-    batches: that were measured. p50_ms: half of them took no longer; p99_ms: 99 of 100.
+    batches: number of measured batches.
+    p50_ms: median.
+    p99_ms: 99th percentile.
     """
 
     query: str
@@ -32,7 +34,7 @@ class QueryLatency(msgspec.Struct, frozen=True):
 
 
 class Grown(NamedTuple):
-    """Growth of the counters between two heartbeats: so many batches, and the mean of them."""
+    """Growth of the counters between two heartbeats: number of batches, and their mean latency."""
 
     time_ms: int
     batches: int
@@ -46,7 +48,7 @@ class Growth:
         self._grown: deque[Grown] = deque()
 
     def add(self, time_ms: int, before: Costs, now: Costs) -> None:
-        """Counters that a process begins again have not grown."""
+        """Adds the growth of a leader's counters; counters that begin again in a new process have not grown."""
         batches = now.latencies - before.latencies
         if batches > 0 and now.leads:
             self._grown.append(Grown(time_ms, batches, max(0, now.latency_ms - before.latency_ms) / batches))
@@ -59,7 +61,10 @@ class Growth:
 
 
 def of_queries(plan: Plan, growth: Mapping[str, Growth]) -> tuple[QueryLatency, ...]:
-    """Latencies of the queries of which something was measured. growth: of the unit's leader, by unit."""
+    """Latencies of the queries with a measured batch.
+
+    growth: growth of the leader's counters, by unit.
+    """
     found = []
     for sink in plan.operators:
         if sink.kind != "sink":
@@ -74,7 +79,7 @@ def of_queries(plan: Plan, growth: Mapping[str, Growth]) -> tuple[QueryLatency, 
 
 
 def _share(ordered: list[tuple[float, int]], count: int, share: float) -> float:
-    """The least value that so large a share of them does not exceed."""
+    """The least value that this share of the batches does not exceed."""
     passed = 0
     for value, batches in ordered:
         passed += batches

@@ -1,4 +1,4 @@
-"""Whose dead letters are meant: those of a job, or of one that is over and that no log of jobs names any more."""
+"""Finds the dead letters of a job, also of a job that is over and no longer in the log of jobs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from holdfast.services.view.reading import named_job, read_jobs
 
 
 def find_letters(door: Door, job: str) -> JobTopics:
-    """job: its name, and perhaps `@` and a generation; without one the newest is meant.
+    """The topics of the job whose dead letters are meant.
+
+    job: name, and perhaps `@` and a generation; without a generation the newest is meant.
 
     Raises:
-        CommandFailed: there is no such job, nor dead letters of one; or its dead letters are gone.
+        CommandFailed: there is neither such a job nor dead letters of one, or its dead letters are deleted.
     """
     name, _, generation = job.partition("@")
     view, left = read_jobs(door), _left(door, name)
@@ -28,7 +30,7 @@ def find_letters(door: Door, job: str) -> JobTopics:
 
 
 def _left(door: Door, job: str) -> list[str]:
-    """Generations of the job whose dead letters are there, the newest last."""
+    """Generations of the job with present dead letters, the newest last."""
     owners = (door.topics.owner(topic) or "" for topic in door.present if topic.endswith(".dead-letters"))
     found = [owner.partition("@")[2] for owner in owners if owner.startswith(f"{job}@")]
     return sorted(found, key=lambda one: int(one.partition("-")[0]))

@@ -1,4 +1,4 @@
-"""The lines that commands print of a cluster, as `--json` prints them. Source: JOBS "Details that scripts rely on"."""
+"""The lines that commands print about a cluster, also with `--json`. Source: JOBS "Details that scripts rely on"."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from holdfast.services.view.trial import Trial
 
 
 class JobLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast list`. available: units that run. since_ms: in this state, time of day; 0: not known.
+    """A line of `holdfast list`.
 
+    available: number of units that run.
+    since_ms: begin of this state, milliseconds since 1970; 0: not known.
     unprotected: units without a standby, by the reason (services/view/protection.py).
     """
 
@@ -30,7 +32,10 @@ class JobLine(msgspec.Struct, frozen=True):
 
 
 class CopyLine(msgspec.Struct, frozen=True):
-    """role: primary is the copy that commits."""
+    """A copy of a unit.
+
+    role: `primary` for the copy that commits, else `secondary`.
+    """
 
     worker: str
     role: str
@@ -42,9 +47,10 @@ class CopyLine(msgspec.Struct, frozen=True):
 
 
 class UnitLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast units`. policy: the checkpoint policy that its copies follow; empty: Spark has its own.
+    """A line of `holdfast units`.
 
-    adaptive: recovery has chosen the scheme, and may change it.
+    policy: the checkpoint policy of its copies; empty: Spark has its own.
+    adaptive: true if recovery has chosen the scheme, and may change it.
     """
 
     unit: str
@@ -57,11 +63,13 @@ class UnitLine(msgspec.Struct, frozen=True):
 
 
 class WorkerLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast workers`. state: live, leaving, stuck, silent or exited; copies: how many of `units`
-    it holds.
+    """A line of `holdfast workers`.
 
-    host: of its supervisor. address: machine and directory that it runs in. turn: where its loop hangs, and for how
-    long; empty if it turns.
+    state: live, leaving, stuck, silent or exited.
+    copies: number of its `units`.
+    host: host of its supervisor.
+    address: machine and directory of its process.
+    turn: place in its loop where it hangs, and for how long; empty if the loop turns.
     """
 
     worker: str
@@ -80,8 +88,10 @@ class WorkerLine(msgspec.Struct, frozen=True):
 
 
 class PolicyLine(msgspec.Struct, frozen=True):
-    """Checkpoint policy of a job's units. settings: those that the policy reads. complete: batch of the newest global
-    checkpoint, if there are such.
+    """Checkpoint policy of a job's units.
+
+    settings: the settings that the policy reads.
+    complete: batch of the newest global checkpoint; None without global checkpoints.
     """
 
     policy: str
@@ -94,11 +104,10 @@ class PolicyLine(msgspec.Struct, frozen=True):
 
 
 class UnitProgress(msgspec.Struct, frozen=True):
-    """A line of `holdfast status`. watermark: ISO 8601, null before the first, `end` after the last record.
+    """A line of `holdfast status`.
 
-    versions: which workers have other versions than its leader, and what is known of their bytes; empty: none.
-
-    Of a table's own unit `loaded`, once it is.
+    watermark: ISO 8601; null before the first, `end` after the last record; of a table's own unit `loaded` once it is.
+    versions: workers with other versions than the leader's, and the known facts about their bytes; empty: none.
     """
 
     unit: str
@@ -118,10 +127,11 @@ class UnitProgress(msgspec.Struct, frozen=True):
 
 
 class Uncorrected(msgspec.Struct, frozen=True):
-    """Tentative rows of a query that are not corrected yet, as the leaders of its sinks' units count them.
+    """Tentative rows of a query that are not corrected yet, counted by the leaders of its sinks' units.
 
-    rows: their keys.
-    fidelity: the part of the query's output, 0 to 1, that does not need what was out when the last ones were made.
+    rows: number of their keys.
+    fidelity: the part of the query's output, 0 to 1, that did not need the lost units when the last of the rows were
+        made.
     """
 
     rows: int
@@ -132,24 +142,24 @@ class JobStatus(msgspec.Struct, frozen=True):
     """Output of `holdfast status`; records, late, dead, lost are sums over the units.
 
     late: rows that operators took as late, counted by each of them.
-    late_dropped: records that are gone because they were late, by source, each once.
-    late_by_stream: the counts that this is the sum of (services/view/losses.py).
+    late_dropped: records dropped because they were late, by source, each once.
+    late_by_stream: the counts from which late_dropped is computed (services/view/losses.py).
     leap: the record that moved the watermark of a source furthest and so made records late; null: none stands out.
-    refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
-        count them since their start, each for itself.
-    skipped: records that `holdfast repair` has passed over.
-    since_ms: in this state, time of day; 0: not known.
-    unserved: units without a standby, because every worker that could take one holds as many as it may.
+    refused: records of the job's and the cluster's topics that could not be decoded or lack a valid seal, by topic,
+        counted by each of its workers since its start.
+    skipped: number of records that `holdfast repair` has skipped.
+    since_ms: begin of this state, milliseconds since 1970; 0: not known.
+    unserved: units without a standby, because every suitable worker has no free place.
     checkpoint: the policy in force; null: the job has no plan.
-    queries: availability of each (schemas/plans.py, QueryState).
-    retention: topics that may delete what a recovery would read again.
+    queries: availability of each query (schemas/plans.py, QueryState).
+    retention: topics that may delete records that a recovery would read again.
     out: units that no copy can continue and that have not recovered, of a job with `results: tentative`.
-    fidelity: by query, the part of its output that does not need them.
+    fidelity: by query, the part of its output that does not need those units, 0 to 1.
     tentative: open tentative rows of the queries that have some.
-    corrected: keys of tentative rows that final rows have replaced or that were withdrawn, by query that had some, as
-        the leaders of its sinks' units count them.
+    corrected: number of keys of tentative rows that were replaced by final rows or withdrawn, by query that had some,
+        counted by the leaders of its sinks' units.
     unprotected: units without a standby, by the reason (services/view/protection.py).
-    trial: of the update that made this generation; null: there was none, or nobody has said how many batches prove it.
+    trial: trial of the update that made this generation; null: no update, or one without a trial.
     """
 
     job: str
@@ -182,7 +192,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     trial: Trial | None = None
 
     def state_of(self, query: QueryState) -> str:
-        """The state of one of its queries, in words."""
+        """The state of one of its queries, for people."""
         if query.query in self.tentative:
             return "tentative"
         return "available" if query.available else "catching up" if query.catching_up else "unavailable"

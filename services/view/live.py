@@ -1,6 +1,6 @@
 """A live view: a cluster's topics folded once, then followed record by record, for a process that shows them for long.
 
-Source: JOBS "Details that scripts rely on". Its `Picture` holds what the commands print with `--json`.
+Source: JOBS "Details that scripts rely on". Its `Picture` holds the structs that the commands print with `--json`.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from holdfast.services.view.stairs import Stairs
 from holdfast.services.view.takeovers import Takeover, Takeovers
 
 MOST_EVENTS = 5_000
-"""Events that are kept in memory, the newest."""
+"""Number of events kept in memory, the newest."""
 SILENT_S = 3.0
-"""Without any record for so long, Kafka is asked whether it answers: while a worker lives, records come."""
+"""Seconds without a record after which Kafka is asked for an answer: while a worker lives, records come."""
 SAID_S = 5.0
-"""Without a record or an answer for so long, what is shown is said to be old."""
+"""Seconds without a record or an answer after which the shown state is marked as old."""
 PROMPT_S = 0.05
-"""The longest wait for an answer of Kafka: with a later one, a later picture is made."""
+"""Longest wait in seconds for an answer of Kafka; a later answer counts in a later picture."""
 
 ENDS_S = 2.0
-"""Between two looks at the ends of the topics that jobs read."""
+"""Seconds between two requests for the ends of the topics that jobs read."""
 
 
 class LiveJob(msgspec.Struct, frozen=True):
-    """A job that is not over: what `list`, `status`, `units` and `units --costs` print of it.
+    """A job that is not over, as `list`, `status`, `units` and `units --costs` print it.
 
-    lags: records of each source's topic that no batch has taken in yet, about: offsets are counted, and a topic that is
-    compacted, or written in transactions, has offsets without a record. lags_of: the same by the partitions that one
-    task reads: "0", or "0, 2" for a task that reads several.
-    incident: the last, as `explain --incident` prints it; it may be over. None: there was none.
+    lags: approximate number of records of each source's topic that no batch has yet. Offsets are counted, and a topic
+        that is compacted, or written in transactions, has offsets without a record.
+    lags_of: lags of each source by the partitions that one task reads: "0", or "0, 2" for a task that reads several.
+    incident: the last incident, as `explain --incident` prints it; it may be over. None: there was none.
     """
 
     line: JobLine
@@ -63,10 +63,14 @@ class LiveJob(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """The cluster at one moment. number: grows with each picture. time_ms: time of day.
+    """The cluster at one moment.
 
-    jobs: that run. over: that have ended or were rejected, or have no plan. happenings: as `events` tells them, oldest
-    first. takeovers: the newest first.
+    number: grows with each picture.
+    time_ms: time of day, milliseconds since 1970.
+    jobs: jobs that run.
+    over: jobs that have ended or were rejected, or have no plan.
+    takeovers: newest first.
+    happenings: lines that `events` prints, oldest first.
     """
 
     number: int
@@ -79,22 +83,22 @@ class Picture(msgspec.Struct, frozen=True):
     happenings: tuple[Happening, ...] = ()
 
     def job(self, name: str) -> LiveJob | None:
-        """The newest of that name."""
+        """The newest running job of that name; None if there is none."""
         return next((one for one in reversed(self.jobs) if one.line.job == name), None)
 
 
 class LiveView:
-    """Reads the cluster's topics from a door. One thread at a time uses it.
+    """Reads the cluster's topics through a door. One thread at a time uses it.
 
     Raises:
-        Retriable, PositionGone: of any method; the owner makes a new one later.
+        Retriable, PositionGone: from any method; the owner makes a new view later.
     """
 
     def __init__(self, door: Door) -> None:
         self._door = door
         topics, log = door.topics, door.log
         followed = [Partition(one, 0) for one in (topics.plans, topics.status, topics.assignments, topics.heartbeats)]
-        # The ends before what is read: a record that comes meanwhile is read twice, which changes nothing.
+        # The ends are requested before the read: a record that comes meanwhile is read twice, which changes nothing.
         positions = log.offsets(followed, "end")
         heartbeats = Partition(topics.heartbeats, 0)
         positions |= log.offsets([heartbeats], int(time.time() * 1000) - RECENT_MS)
@@ -122,14 +126,16 @@ class LiveView:
         return self._view
 
     def events(self) -> list[Event]:
-        """The newest, oldest first."""
+        """The newest events, oldest first."""
         return list(self._events)
 
     def close(self) -> None:
         self._reader.close()
 
     def turn(self, timeout_s: float) -> bool:
-        """Waits so long for records, and reads what is there; whether any came. Asks Kafka when it is silent."""
+        """Waits up to timeout_s for records, and folds the present ones; true if any came. Asks Kafka for an answer
+        during silence.
+        """
         self._follow_progress()
         chunks = self._reader.poll(timeout_s)
         came = False
@@ -152,18 +158,18 @@ class LiveView:
 
     @property
     def silence(self) -> str:
-        """Word for people that Kafka does not answer; empty: it does."""
+        """Text for people if Kafka does not answer; empty if it does."""
         silent_s = time.monotonic() - self._heard_s
         return "" if silent_s < SAID_S else f"Kafka has not answered for {silent_s:.0f} s"
 
     @property
     def behind(self) -> bool:
-        """Records that were there at the beginning have not all been read."""
+        """True if some of the records that existed at the beginning are not read yet."""
         return bool(self._missing)
 
     @property
     def happened(self) -> bool:
-        """An event or a decision has come since the last picture, beside counts and states."""
+        """True if an event or a decision, not only counts and states, has come since the last picture."""
         return self._happened
 
     def picture(self, now_ms: int, number: int = 1) -> Picture:
@@ -212,11 +218,11 @@ class LiveView:
         self._ends_s = time.monotonic()
         plans = [plan for line in lines if (plan := self._view.plan(line.generation)) is not None]
         wanted = {Partition(one.topic, index) for plan in plans for one in plan.sources for index in one.first}
-        with suppress(Retriable):  # a topic that is gone, or a leader that is away: the job's state says so
+        with suppress(Retriable):  # a deleted topic, or a partition without a leader: the job's state shows it
             self._ends = self._asking_ends.ask(lambda: self._door.log.offsets(wanted, "end"), PROMPT_S) or self._ends
 
     def _lags(self, plan: Plan, costs: JobCosts) -> dict[str, dict[str, int]]:
-        """By source, then by the partitions that one task reads; a source of which a part is not known is out."""
+        """Lags by source, then by the partitions that one task reads; a source with an unknown part is left out."""
         taken = {(one.edge, one.unit): one.records for one in costs.edges if one.direction == "in"}
         found: dict[str, dict[str, int]] = {}
         for source in plan.sources:
@@ -247,11 +253,11 @@ class LiveView:
             self._view.read(topic, value)
 
     def _generation(self, topic: str) -> str | None:
-        """Generation of the job whose progress the topic holds."""
+        """Generation of the job whose progress the topic holds; None if there is none."""
         return next((one for one, partition in self._progress.items() if partition.topic == topic), None)
 
     def _follow_progress(self) -> None:
-        """Begins to read the progress of jobs that run, and ends it for those that do not."""
+        """Starts to read the progress of jobs that run, and stops for the others."""
         running = {line.generation: line for line in self._view.jobs() if line.state not in OVER}
         new = [line for generation, line in running.items() if generation not in self._progress]
         if gone := [generation for generation in self._progress if generation not in running]:

@@ -14,18 +14,22 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1)
 OF_AN_OPERATOR = "rows of "
-"""Begins the name of what an operator computed: such rows are no records of a source."""
+"""Prefix of the name of rows that an operator computed: such rows are no records of a source."""
 
 
 class Dropped(NamedTuple):
-    """by_source: records, several sources of one stream with `+` between. exact: False: there may be more."""
+    """Numbers of dropped records.
+
+    by_source: number of records; several sources of one stream are joined by `+`.
+    exact: false if there may be more.
+    """
 
     by_source: dict[str, int]
     exact: bool
 
 
 def once_each(counts: Mapping[str, int]) -> Dropped:
-    """Adds up what the operators have counted, without counting a record twice.
+    """Adds up the counts of the operators without counting a record twice.
 
     Two streams that branch off from one may hold the same records, so of branches only the largest count is sure.
 
@@ -55,14 +59,14 @@ def _branches(counts: Mapping[_Path, int]) -> dict[str, dict[_Path, int]]:
 
 
 def _sure(counts: Mapping[_Path, int]) -> tuple[int, bool]:
-    """(records that were dropped for sure, whether there are no more), of a stream and what branches off from it."""
+    """Number of records that a stream and its branches dropped for sure, and true if there are no more."""
     branches = [_sure(branch) for branch in _branches({path: n for path, n in counts.items() if path}).values()]
     sure = counts.get((), 0) + max((count for count, _ in branches), default=0)
     return sure, len(branches) < 2 and all(exact for _, exact in branches)
 
 
 def dropped_as_late(counts: Mapping[str, int]) -> str:
-    """Number of records that were dropped, by source, and of rows that an operator computed."""
+    """Text with the number of dropped records, by source, and of rows that an operator computed."""
     by_source, exact = once_each(counts)
     records = {name: count for name, count in by_source.items() if not name.startswith(OF_AN_OPERATOR)}
     rows = [f", and {count:,} {name}" for name, count in by_source.items() if name not in records]
@@ -70,7 +74,7 @@ def dropped_as_late(counts: Mapping[str, int]) -> str:
 
 
 def why_late(leap: Leap | None) -> str:
-    """The record that moved the watermark furthest, and both ways out; empty: none stands out."""
+    """Text with the record that moved the watermark furthest, and both remedies; empty if none stands out."""
     if leap is None:
         return ""
     return (
@@ -82,7 +86,7 @@ def why_late(leap: Leap | None) -> str:
 
 
 def losses(late: Mapping[str, int], lost: Mapping[str, int]) -> str:
-    """The same, and what was gone before it could be read."""
+    """Text with the number of records dropped as late, and of records that were deleted before they were read."""
     return f"{dropped_as_late(late)}, {_counted(lost, 'lost').replace(' records', '').replace(' record', '')}"
 
 

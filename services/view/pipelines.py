@@ -1,4 +1,4 @@
-"""Pipelines of jobs: a topic to which one job delivers is what another job reads.
+"""Pipelines of jobs: one job reads a topic to which another job delivers.
 
 Source: JOBS "holdfast list".
 """
@@ -20,10 +20,10 @@ class PipelineLine(msgspec.Struct, frozen=True):
 
     reads: the topics of its sources, each with the jobs that deliver to it.
     writes: the topics of its queries, each with the jobs that read it.
-    latency_ms: by topic that it writes, from the arrival of a record in its sources until its results are out.
-    end_to_end_ms: the same from the arrival in the first topic of the pipeline; of several ways the slowest. Null, as
-        any latency on the way: not known.
-    watermark: the lowest of its units; null: not known.
+    latency_ms: by written topic, milliseconds from the arrival of a record in its sources until its results are out.
+    end_to_end_ms: by written topic, milliseconds from the arrival in the first topic of the pipeline, on the slowest
+        way; null: a latency on the way is not known.
+    watermark: the lowest watermark of its units; null: not known.
     """
 
     job: str
@@ -37,7 +37,9 @@ class PipelineLine(msgspec.Struct, frozen=True):
 
 
 def pipelines(view: ClusterView, jobs: Sequence[JobLine], now_ms: int = 0) -> list[PipelineLine]:
-    """The jobs with what they read and write, in their order; jobs without a plan, as a rejected one, are left out."""
+    """The jobs with the topics that they read and write, in order; jobs without a plan, such as rejected ones, are left
+    out.
+    """
     plans = [(job, plan) for job in jobs if (plan := view.plan(job.generation)) is not None]
     readers = _by_topic((job, _read(plan)) for job, plan in plans)
     writers = _by_topic((job, _written(plan)) for job, plan in plans)
@@ -65,7 +67,11 @@ def pipelines(view: ClusterView, jobs: Sequence[JobLine], now_ms: int = 0) -> li
 def _end_to_end(
     topic: str, own: Mapping[str, tuple[float | None, PipelineLine]], under_way: tuple[str, ...]
 ) -> float | None:
-    """own: by topic that a job writes, the latency of that job and the job. In a ring nothing has a beginning."""
+    """Latency of a written topic over the whole pipeline; None if a latency is not known, or in a ring, which has no
+    beginning.
+
+    own: for each topic that a job writes, the latency of that job, and the job.
+    """
     latency, line = own[topic]
     above = [one for one in line.reads if one in own]
     if latency is None or topic in under_way:
@@ -76,10 +82,9 @@ def _end_to_end(
 
 
 def tree(jobs: Sequence[PipelineLine]) -> Iterator[str]:
-    """The pipelines from the topics that no job writes down to those that none reads, a line each.
+    """The pipelines from the topics that no job writes to those that no job reads, one line each.
 
-    What stands below a job is drawn where the job comes first. Jobs that feed each other in a ring begin with the first
-    of them.
+    The lines below a job are drawn where the job occurs first. A ring of jobs begins with the first of them.
     """
     drawn: set[str] = set()
     topics = dict.fromkeys(topic for job in jobs for topic in job.reads)
@@ -109,7 +114,7 @@ def _below(topic: str, jobs: Sequence[PipelineLine], drawn: set[str], indent: st
 
 
 def _latency(job: PipelineLine, topic: str) -> str:
-    """The latency of the job and, where others are above it, of the pipeline."""
+    """Text with the latency of the job and, if other jobs are above it, of the pipeline."""
     own, whole = job.latency_ms.get(topic), job.end_to_end_ms.get(topic)
     if own is None:
         return ""
@@ -125,7 +130,7 @@ def _read(plan: Plan) -> dict[str, None]:
 
 
 def _written(plan: Plan) -> dict[str, str]:
-    """Its query by topic."""
+    """The query of each written topic."""
     return {topic: str(one.params.get("query")) for one in plan.operators if (topic := one.written_topic)}
 
 

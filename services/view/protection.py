@@ -1,6 +1,6 @@
-"""Units that no second copy protects, and why, for people.
+"""Units without a second copy, and the reasons, for people.
 
-Source: MECHANISMS section 4, H9. Recovery decides; this says from the same records what it found.
+Source: MECHANISMS section 4, H9. Recovery decides; this module derives its findings from the same records.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PASSING = (MAKING,)
 def unprotected(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbeat]) -> dict[str, tuple[str, ...]]:
     """Names of units that run without a standby, by the reason.
 
-    A unit under a scheme that makes its second copy only once the first has failed (`passive`) is protected as long as
-    another worker could take it. Units without any copy are not protected by anything, but are no case of this.
+    A unit under a scheme that makes its second copy only after a failure (`passive`) is protected while another worker
+    could host it. Units without any copy are left out.
 
     Args:
-        changes: of all units, by key.
-        alive: the last heartbeats of workers that may take copies.
+        changes: changes of all units, by key.
+        alive: the last heartbeats of workers that may host copies.
     """
     beats, of_units = list(alive), dict[str, Terms]()
     found: dict[str, list[str]] = {}
@@ -58,7 +58,7 @@ def _reason(change: Change, known: Terms, beats: list[Heartbeat]) -> str:
 
 
 def said(unprotected: Mapping[str, tuple[str, ...]], units: int) -> list[str]:
-    """A line a reason: `unprotected: one worker`, with the units where it is not all `units` of the job."""
+    """A line per reason: `unprotected: one worker`, with the units unless all `units` of the job are meant."""
     return [
         f"unprotected: {reason}" + ("" if len(names) == units else f" ({', '.join(names)})")
         for reason, names in unprotected.items()

@@ -27,13 +27,13 @@ from holdfast.services.view.door import Door
 from holdfast.services.view.lines import JobLine
 
 RECENT_MS = 60_000
-"""Workers silent for longer are not shown."""
+"""Milliseconds of heartbeats that are read: workers silent for longer are not shown."""
 COSTS_MS = 20_000
-"""Time of which the heartbeats say the present costs of units."""
+"""Milliseconds of heartbeats from which the present costs of units follow."""
 
 
 def read_jobs(door: Door) -> ClusterView:
-    """A view of the jobs there are."""
+    """A view of the present jobs."""
     view = ClusterView(door.topics)
     view.begin_jobs(read_admitted(door.log, door.topics))
     _scan(door.log, view, door.topics.status)
@@ -55,7 +55,7 @@ def read_heartbeats(door: Door, view: ClusterView) -> None:
 
 
 def read_beats(door: Door, now_ms: int) -> list[Heartbeat]:
-    """Heartbeats of the last seconds, as they are."""
+    """Heartbeats of the last COSTS_MS, in the order of the log."""
     partition = Partition(door.topics.heartbeats, 0)
     found = []
     for message in door.log.scan(partition, door.log.offsets([partition], now_ms - COSTS_MS)[partition]):
@@ -67,7 +67,7 @@ def read_beats(door: Door, now_ms: int) -> list[Heartbeat]:
 
 
 def read_events(door: Door, since_ms: int | None = None) -> Iterator[Event]:
-    """All that are there, oldest first; one that cannot be read is left out. since_ms: only those since then."""
+    """All present events, oldest first, or those since `since_ms`; an event that cannot be decoded is skipped."""
     partition = Partition(door.topics.events, 0)
     start = None if since_ms is None else door.log.offsets([partition], since_ms)[partition]
     for message in door.log.scan(partition, start):
@@ -76,7 +76,7 @@ def read_events(door: Door, since_ms: int | None = None) -> Iterator[Event]:
 
 
 def read_progress(door: Door, view: ClusterView, plan: Plan) -> None:
-    """The last word of each unit."""
+    """Adds the last progress of each unit of a job to the view."""
     partition = Partition(door.topics.job(plan.job, plan.generation).progress, 0)
     if partition.topic not in door.present:
         return  # the job has ended
@@ -85,7 +85,7 @@ def read_progress(door: Door, view: ClusterView, plan: Plan) -> None:
 
 
 def named_job(view: ClusterView, name: str) -> JobLine:
-    """Raises CommandFailed if there is no such job."""
+    """The job of that name. Raises CommandFailed if there is none."""
     job = view.find(name)
     if job is None:
         known = list(dict.fromkeys(one.job for one in view.jobs()))
@@ -101,7 +101,7 @@ def _scan(log: Log, view: ClusterView, topic: str, start: int | None = None) -> 
 
 
 class Watch:
-    """Decisions, statuses and events from the moment it is made."""
+    """Decisions, statuses and events from the moment of its creation."""
 
     def __init__(self, log: Log, topics: ClusterTopics, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -117,9 +117,9 @@ class Watch:
         self._reader.close()
 
     def records(self, timeout_s: float) -> Iterator[Decision | Status | Event]:
-        """Records until it has waited for so long in all; a caller that stops early gets the rest next time.
+        """Records, until the waits for them add up to timeout_s; a caller that stops early gets the rest next time.
 
-        What the caller does between two records does not count.
+        The caller's work between two records does not count.
         """
         waiting = Silence(self._clock_s)
         while True:

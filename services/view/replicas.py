@@ -18,7 +18,12 @@ from holdfast.services.kernel.fidelity.planners.structured import structure_awar
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """Replica of one planned unit. scheme: its present one. lost: output fidelity that it keeps, beside the others."""
+    """Replica of one unit.
+
+    planned: true if the plan in force gives the unit a replica.
+    scheme: its present scheme.
+    lost: output fidelity that this unit's replica alone adds to the others, or would add.
+    """
 
     unit: str
     planned: bool
@@ -29,11 +34,12 @@ class Replica(msgspec.Struct, frozen=True):
 class Replicas(msgspec.Struct, frozen=True):
     """Output of `holdfast explain JOB --replicas`.
 
-    number: of the plan in force; 0: there is none yet.
-    budget: units that may have a replica.
-    left_out: units that have a scheme of their own, are adaptive or run on Spark.
-    fidelity, queries: with every unit gone that is not planned, at the rates measured now.
-    following: units that a larger budget would add next, and the fidelity then.
+    number: number of the plan in force; 0: there is none yet.
+    budget: number of units that may have a replica.
+    left_out: number of units that have a scheme of their own, are adaptive or run on Spark.
+    fidelity, queries: output fidelity, of all and by query, without the unplanned units, at the rates measured now.
+    following: units that a larger budget would add next.
+    following_fidelity: output fidelity with these units.
     """
 
     number: int
@@ -47,7 +53,10 @@ class Replicas(msgspec.Struct, frozen=True):
 
 
 def replicas(plan: Plan, current: ReplicationPlan | None, schemes: Mapping[str, str], rates: Rates) -> Replicas | None:
-    """None: the job has no budget. schemes: by unit, what it has now."""
+    """The job's replicas; None if the job has no budget.
+
+    schemes: the present scheme, by unit.
+    """
     share = budget_share(plan)
     if share is None:
         return None

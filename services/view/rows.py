@@ -1,4 +1,4 @@
-"""Rows of a query and dead letters of a job, as they stand committed; the newest of them, without reading all."""
+"""Committed rows of a query and dead letters of a job; finds the newest without reading all."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from holdfast.services.planning.several_sinks import checked, names
 from holdfast.services.view.door import Door
 
 STRETCH = 500
-"""Offsets from the end of a partition that are looked at for the newest records."""
+"""Number of offsets before the end of a partition that are read for the newest records."""
 
 
 def sink_of(plan: Plan, query: str) -> OperatorPlan:
-    """Raises CommandFailed for a query that the job does not have."""
+    """The only sink of a query. Raises CommandFailed if the job does not have the query, or it has several topics."""
     found = sinks_of(plan, query)
     if len(found) > 1:
         named = ", ".join(str(one.params["query"]) for one in found)
@@ -34,7 +34,7 @@ def sink_of(plan: Plan, query: str) -> OperatorPlan:
 
 
 def sinks_of(plan: Plan, query: str) -> list[OperatorPlan]:
-    """The sink of a query, or those of all its topics. Raises CommandFailed for one that the job does not have."""
+    """The sink of a query, or those of all its topics. Raises CommandFailed if the job does not have the query."""
     sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink" and "query" in one.params}
     if query in sinks:
         return [sinks[query]]
@@ -48,7 +48,7 @@ def sinks_of(plan: Plan, query: str) -> list[OperatorPlan]:
 
 
 def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
-    """A record's rows as JSON; a record that is not of the query's format is null."""
+    """A record's rows as JSON; null for a record of another format than the query's."""
     if value is None or sink.params.get("format", "json") == "json":
         return [value or NO_ROW]
     from holdfast.services.kernel.codecs.arrow_records import UnfitRecord
@@ -64,7 +64,7 @@ def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
 
 
 def with_meta(row: bytes, partition: int, message: Message) -> dict[str, Any]:
-    """Output of `holdfast results --meta` for a row."""
+    """A row as `holdfast results --meta` prints it."""
     headers: dict[str, Any] = dict(message.headers() or ())
     batch = headers.get("batch", b"").decode(errors="replace")
     return {
@@ -78,9 +78,9 @@ def with_meta(row: bytes, partition: int, message: Message) -> dict[str, Any]:
 
 
 def newest_rows(door: Door, plan: Plan, query: str, most: int) -> list[dict[str, Any]]:
-    """The newest rows of a query, the newest first, each as `holdfast results --meta` prints it.
+    """The newest rows of a query, newest first, each as `holdfast results --meta` prints it.
 
-    Raises CommandFailed: there is no such query, or its topic is gone.
+    Raises CommandFailed if there is no such query, or its topic is deleted.
     """
     from holdfast.services.kernel.dataflow.sink_records import RowsOf
 
@@ -98,7 +98,9 @@ def newest_rows(door: Door, plan: Plan, query: str, most: int) -> list[dict[str,
 
 
 def plain_letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
-    """Output of `holdfast dead-letters --json`. raw as text; where it is not UTF-8, as base64 under raw_base64."""
+    """A dead letter as `holdfast dead-letters --json` prints it: raw as text, or as base64 under raw_base64 if it is
+    not UTF-8.
+    """
     found = msgspec.structs.asdict(letter)
     try:
         found["raw"] = letter.raw.decode()
@@ -108,7 +110,7 @@ def plain_letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
 
 
 def newest_letters(door: Door, topics: JobTopics, most: int) -> list[dict[str, Any]]:
-    """The newest dead letters, the newest first. Raises CommandFailed: their topic is gone."""
+    """The newest dead letters, newest first. Raises CommandFailed if their topic is deleted."""
     name = topics.dead_letters
     found = []
     for _, message in _newest(door.log, name, _partitions(door, name)):

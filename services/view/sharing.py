@@ -1,6 +1,6 @@
-"""Units whose standbys have no place: every worker that could take one holds as many as it may, for people.
+"""Units whose standbys have no place, because every suitable worker holds as many copies as it may, for people.
 
-Source: MECHANISMS H9. Recovery decides; this says from the same records what it found.
+Source: MECHANISMS H9. Recovery decides; this module derives its findings from the same records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from holdfast.services.recovery.core.unit.facts.terms import terms
 
 
 def unserved(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbeat]) -> tuple[str, ...]:
-    """Names of units. changes: of all units, by key. alive: the last heartbeats of workers that may take copies."""
+    """Names of units whose standby has no place.
+
+    Args:
+        changes: changes of all units, by key.
+        alive: the last heartbeats of workers that may host copies.
+    """
     beats = list(alive)
     if not any(beat.standbys >= 0 for beat in beats):
         return ()

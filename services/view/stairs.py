@@ -1,6 +1,6 @@
-"""Stairs of an incident: how many queries of the job were available since when, folded from `events`.
+"""Stairs of an incident: the number of available queries of the job over time, folded from `events`.
 
-Source: MECHANISMS R6. Recovery tells when an incident begins, the controller when a query is lost or available again.
+Source: MECHANISMS R6. Recovery publishes the begin of an incident, the controller the loss and return of queries.
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ AVAILABLE, UNAVAILABLE = "query-available", "query-unavailable"
 
 
 class Stair(msgspec.Struct, frozen=True):
-    """after_ms: since the incident began. available: queries that are available from then on."""
+    """A step of the stairs.
+
+    after_ms: milliseconds since the incident began.
+    available: number of queries available from then on.
+    """
 
     after_ms: int
     available: int
 
 
 class Stairs(msgspec.Struct, frozen=True):
-    """Stairs of the last incident of a job. steps: the first is its beginning. queries: of the job."""
+    """Stairs of the last incident of a job.
+
+    queries: number of the job's queries.
+    steps: the first one is the beginning.
+    """
 
     began_ms: int
     over: bool
@@ -32,14 +40,14 @@ class Stairs(msgspec.Struct, frozen=True):
 
 
 def stairs(job: str, queries: Collection[str], events: Sequence[Event]) -> Stairs | None:
-    """None: no event tells when an incident began.
+    """The stairs of the last incident; None if no event reports the begin of an incident.
 
     Args:
         queries: names of all queries of the job.
-        events: of any job, in the order of their log.
+        events: events of any job, in the order of their log.
     """
     first = {query: one.kind for one in reversed(events) if one.job == job and (query := _query(one, queries))}
-    up = {query for query in queries if first.get(query) != AVAILABLE}  # what becomes available was not before
+    up = {query for query in queries if first.get(query) != AVAILABLE}  # the first event shows the state before
     began_ms, over, steps = 0, True, list[Stair]()
     for event in events:
         if event.job != job:
@@ -56,7 +64,7 @@ def stairs(job: str, queries: Collection[str], events: Sequence[Event]) -> Stair
 
 
 def _query(event: Event, queries: Collection[str]) -> str:
-    """The query that an event is about; empty: it is about none of the job's."""
+    """The query of an event; empty if the event concerns none of the job's queries."""
     if event.kind not in (AVAILABLE, UNAVAILABLE):
         return ""
     name = event.detail.partition(",")[0].removesuffix(" catches up")

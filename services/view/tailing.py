@@ -1,4 +1,4 @@
-"""Tailing: the committed records of topics from their start, to their present end, until nothing comes, or for ever."""
+"""Tailing: the committed records of topics from their start: to their present end, until silence, or forever."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ def read_topics(
     until_idle_s: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[Partition, Message]]:
-    """(partition, record) in the order of each partition.
+    """(partition, record) in the order of each partition, up to the ends at the time of the call.
 
     Args:
-        topics: with the number of their partitions.
-        follow: for ever. until_idle_s: until nothing came for so long, and what was there at the call has;
-            it goes before `follow`. Without either, the end is where each partition ended at the call.
+        topics: number of partitions, by topic.
+        follow: true to read forever.
+        until_idle_s: seconds without a record after which reading stops, once all records present at the call were
+            read; takes precedence over `follow`.
 
     Raises:
-        Retriable: what was there at the call does not come.
+        Retriable: records present at the call do not arrive.
     """
     wanted = [Partition(topic, index) for topic, partitions in topics.items() for index in range(partitions)]
     ends = log.offsets(wanted, "end")

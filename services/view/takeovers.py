@@ -1,7 +1,7 @@
-"""Takeovers for people: each with its phases, beside what was promised and predicted, folded from `events`.
+"""Takeovers for people: each with its phases, beside its promise and prediction, folded from `events`.
 
-Source: PROTOCOL 13, MECHANISMS A3 and P13. A takeover begins with a record `decided` that a failure or a drill asked
-for; the copy that leads since reports its phases (`unit-active`), and recovery judges them.
+Source: PROTOCOL 13, MECHANISMS A3 and P13. A takeover begins with an event `decided` after a failure or a drill; the
+    new leader reports its phases (`unit-active`), and recovery judges them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.view.happenings import copies_of, sign_of
 
 MOST = 500
-"""Takeovers that are kept, the newest."""
+"""Number of takeovers kept, the newest."""
 _BEGINS = {*(one.value for one in FAILURES), Sign.DRILL_ASKED.value}
 Key = tuple[str, str, int]
 """Key of a takeover: job, unit, epoch of the decision."""
@@ -26,20 +26,20 @@ _JUDGED = frozenset({"takeover-judged", "promise-kept", "promise-broken"})
 class Takeover(msgspec.Struct, frozen=True):
     """Takeover of one unit.
 
-    time_ms: of the decision, time of day.
+    time_ms: time of the decision, milliseconds since 1970.
     failed, leads: workers; empty: not known, or none.
-    detection_ms: from the last sign of life to the decision. The other times begin at the decision, null: not (yet)
+    detection_ms: from the last sign of life to the decision. The other times begin at the decision; null: not (yet)
         known.
     activation_ms: until the copy works on the state it needs.
     first_output_ms: until its first batch is out.
-    recovered_ms: until it is as far as the copy before it.
-    promise_ms: 0: nobody was promised anything.
-    predicted_ms: by phase.
-    kept: the promise; null: there is none, or it is not judged yet.
+    recovered_ms: until its progress equals that of the former leader.
+    promise_ms: 0: the job has no promise.
+    predicted_ms: predicted milliseconds by phase.
+    kept: true if the promise was kept; null: there is none, or it is not judged yet.
     sign, move: the reason, and the reaction.
-    superseded: another takeover of the unit began before this one was over.
-    alternatives: every scheme that was weighed when recovery chose this one, the chosen first; empty: it did not
-        choose, or its event is gone.
+    superseded: true if another takeover of the unit began before this one was over.
+    alternatives: every scheme that recovery weighed when it chose this one, the chosen scheme first; empty: recovery
+        did not choose, or its event is no longer kept.
     """
 
     time_ms: int
@@ -64,17 +64,17 @@ class Takeover(msgspec.Struct, frozen=True):
 
     @property
     def silent_ms(self) -> float | None:
-        """From the last sign of life to the first output; null: not known."""
+        """Milliseconds from the last sign of life to the first output; null: not known."""
         return None if self.first_output_ms is None else self.detection_ms + self.first_output_ms
 
     @property
     def total_ms(self) -> float | None:
-        """From the last sign of life until all is as before; null: not known."""
+        """Milliseconds from the last sign of life until the recovery is complete; null: not known."""
         return None if self.recovered_ms is None else self.detection_ms + self.recovered_ms
 
 
 class Takeovers:
-    """Takes events in the order of their log."""
+    """Folds events in the order of their log."""
 
     def __init__(self) -> None:
         self._leader: dict[tuple[str, str], str] = {}
@@ -96,13 +96,13 @@ class Takeovers:
             self._known[key] = _judged(known, event)
 
     def _of(self, event: Event) -> Key:
-        """The takeover that an event tells about: while it was under way, a new standby may have raised the epoch."""
+        """The takeover of an event: while the takeover was under way, a new standby may have raised the epoch."""
         key = (event.job, event.unit, event.epoch)
         last = self._last.get(key[:2], key)
         return key if key in self._known or last[2] > event.epoch else last
 
     def newest(self, job: str = "") -> list[Takeover]:
-        """The newest first. job: only of this one; empty: of all."""
+        """The takeovers of a job, newest first; of all jobs if `job` is empty."""
         return [one for one in reversed(self._known.values()) if job in ("", one.job)]
 
     def _decided(self, event: Event) -> None:
@@ -150,7 +150,7 @@ def _timed(known: Takeover, event: Event) -> Takeover:
 
 
 def _judged(known: Takeover, event: Event) -> Takeover:
-    """With the judge's times where the copy's own are not there: its event may have come before what is kept."""
+    """The takeover with its judgement, and with the judge's times if the copy's own event is no longer kept."""
     kept = event.kind == "promise-kept" if event.promise_ms else None
     known = msgspec.structs.replace(known, promise_ms=event.promise_ms, predicted_ms=event.predicted_ms, kept=kept)
     phases = event.phases_ms

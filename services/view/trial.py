@@ -1,4 +1,4 @@
-"""Trial of an update: batches that the generation has processed, of those after which it counts as proven healthy."""
+"""Trial of an update: the number of batches processed, of those after which the generation counts as proven healthy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from holdfast.services.kernel.plurals import plural
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """batches: processed by every unit since the update. needed: with so many it is proven healthy."""
+    """State of a trial.
+
+    batches: batches that every unit has processed since the update.
+    needed: batches after which the generation is proven healthy.
+    """
 
     batches: int
     needed: int
@@ -27,7 +31,10 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def trial_of(plan: Plan, processed: Iterable[int]) -> Trial | None:
-    """None: it is no update, or nobody has said how many batches prove it. processed: by each unit."""
+    """The trial of a generation; None if it is no update, or the update set no number of batches.
+
+    processed: batch reached by each unit.
+    """
     if plan.seed is None or not plan.seed.replaces or not plan.seed.proven_after:
         return None
     return Trial(max(0, min(processed, default=0) - plan.seed.batch), plan.seed.proven_after)

@@ -1,4 +1,4 @@
-"""Visible text: what comes from records, shown so that a terminal obeys none of it.
+"""Visible text: the content of records, escaped so that it cannot control a terminal.
 
 A record may hold ESC, which moves the cursor or changes the title, and bidirectional controls, which show one text and
 copy another. Every command prints through these functions.
@@ -20,12 +20,12 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """The same for a text that must stay one line: its tabs and ends of lines are escaped, too."""
+    """The text as one line: control characters, tabs and ends of lines as escapes."""
     return _IN_LINE.sub(_escape, text)
 
 
 def visible_json(line: bytes) -> bytes:
-    """A line of JSON of equal meaning: control characters in its texts are `\\u` escapes, between its parts spaces."""
+    """An equivalent line of JSON: control characters in its texts are `\\u` escapes, between its parts spaces."""
     text = line.decode(errors="replace")
     return line if _IN_LINE.search(text) is None and "\ufffd" not in text else _IN_LINE.sub(_json_escape, text).encode()
 
