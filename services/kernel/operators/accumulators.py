@@ -59,7 +59,7 @@ def _each(merge: Callable[[Column, Column], Column]) -> Callable[[Columns, Colum
 
 
 def _earlier(old: Columns, new: Columns) -> Columns:
-    """The earlier of two (time, value); at the same time the one that came first."""
+    """The earlier of two (time, value) pairs; for equal times, the first that arrived."""
     return _chosen(old, new, lambda a, b: b is None or (a is not None and a <= b))
 
 
@@ -135,7 +135,7 @@ class Aggregate:
 
     @property
     def column(self) -> str | None:
-        """The column that the argument is, None where it has to be computed."""
+        """The column that is the argument; None if the argument has to be computed."""
         return (
             self.argument.meta.output_name() if self.argument is not None and self.argument.meta.is_column() else None
         )
@@ -155,7 +155,7 @@ class Aggregate:
         return [value, known.alias(f"_T_{self.name}")]
 
     def _ranked(self, by: pl.Series, value: pl.Series) -> list[pl.Series]:
-        """The rows' places in the order of what decides, and both columns, from which `memories` takes."""
+        """The rank of each row in the order of the deciding column, and both columns, for `memories`."""
         both = [canonical_floats(one).fill_nan(None) if one.dtype.is_float() else one for one in (by, value)]
         places = picks.ranked(both[0], both[1], self.function == "max_by")
         named = zip((places, *both), (f"_R_{self.name}", f"_B_{self.name}", f"_V_{self.name}"), strict=True)
@@ -163,11 +163,14 @@ class Aggregate:
 
     @property
     def gathers(self) -> bool:
-        """Its accumulators are made of all its reductions at once, by `memories`."""
+        """True if `memories` makes its accumulators from all its reductions at once."""
         return self.function in PICKS or self.function in COLLECTING
 
     def memories(self, reduced: Sequence[pl.Series], prepared: Mapping[str, pl.Series]) -> Columns:
-        """The accumulators, of what Arrow returned for each of the reductions. prepared: the batch's, by name."""
+        """The accumulators, made from Arrow's results of the reductions.
+
+        prepared: the prepared columns of the batch, by name.
+        """
         if self.function in ("collect_list", "string_agg"):
             return [collected.lists(*reduced)]
         if self.function == "collect_set":
@@ -192,7 +195,7 @@ class Aggregate:
 
     @property
     def sums_floats(self) -> int:
-        """So many pairs of its accumulators, from the first on, are exact sums, see exact_sums.py."""
+        """The number of pairs of its accumulators, from the first on, that are exact sums; see exact_sums.py."""
         if self.function in VARIANCES:
             return 3
         return int(self.function in ("sum", "mean") and self.kind.is_float())
@@ -274,7 +277,7 @@ class Aggregate:
 
 
 def _numbers(column: pl.Series) -> pl.Series:
-    """Without NaN. By numpy: an expression of polars takes 0.1 ms more, however few the rows are."""
+    """The column without NaN. numpy tests for NaN: an expression of polars takes 0.1 ms more, even for few rows."""
     return column.fill_nan(None) if np.isnan(column.to_numpy()).any() else column
 
 
@@ -289,7 +292,7 @@ def _physical(kind: pl.DataType) -> pl.DataType:
 
 
 def _plain_values(column: pl.Series, kind: pl.DataType) -> Column:
-    """Times and dates as whole numbers, decimals as scaled ones."""
+    """Times and dates as whole numbers, decimals as scaled whole numbers."""
     if isinstance(kind, pl.Decimal):
         return [None if one is None else int(one.scaleb(kind.scale, _EXACT)) for one in column.to_list()]
     return column.cast(_physical(kind)).to_list()

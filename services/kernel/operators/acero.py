@@ -1,8 +1,8 @@
-"""Loads the engine by which pyarrow groups rows; `Table.group_by` would do so within the first batch: 0.2 to 1.7 s.
+"""Loads pyarrow's engine for grouping at start-up; `Table.group_by` would load it within the first batch: 0.2 to 1.7 s.
 
-The engine joins datasets as well, and goes without where pyarrow.dataset cannot be imported. That module imports pandas
-wherever it is installed, as it is beside Spark: 0.4 CPU seconds of every start, for nothing that is used here. So it is
-hidden while the engine is loaded; whoever wants it afterwards imports it as always.
+The engine also joins datasets, but works without pyarrow.dataset. That module imports pandas if it is installed (as it
+is beside Spark): 0.4 CPU seconds of every start, without any use here. So the module is hidden while the engine is
+loaded; a later import of it works as usual.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""aggregate: by key, and by window of event time when there is one; without, running totals."""
+"""aggregate: by key, and by window of event time if the operator has one; without a window, running totals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class AggregateKind(OperatorKind):
-    """A row for each key, and each window. Without a key there is one group."""
+    """The kind of operators that output a row for each key, and each window. Without a key there is one group."""
 
     model = Aggregate
     made = "rows of many records each"
@@ -116,7 +116,7 @@ class AggregateKind(OperatorKind):
         return ("late", "on_error") if params.get("window") else ("on_error",)
 
     def delivers(self, params: Params) -> bool:
-        """Plans of before say nothing of errors."""
+        """True if it writes dead letters. Plans of former versions have no `on_error`."""
         refuses = "on_error" in params and not stops(params)
         return super().delivers(params) or (
             refuses and any(map(aggregate_texts.may_fail, params["aggregate"].values()))
@@ -157,6 +157,6 @@ class AggregateKind(OperatorKind):
 def _of_aggregates(
     output: pl.Schema, aggregates: Sequence[accumulators.Aggregate], parsed: Mapping[str, aggregate_texts.Parsed]
 ) -> pl.Schema:
-    """The columns before anything is computed of them: those of the aggregates in place of those that are."""
+    """The columns before computed columns are added: the aggregates' columns in place of the computed ones."""
     found = {name: kind for name, kind in output.items() if name not in parsed}
     return pl.Schema({**found, **{one.name: one.result for one in aggregates}})

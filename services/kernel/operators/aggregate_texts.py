@@ -32,7 +32,13 @@ _OF_DISTINCT = {"count": "count_distinct", "collect_list": "collect_set", "min":
 
 
 class Call(NamedTuple):
-    """A call of an aggregate under its first name. start, stop: where it stands in the text."""
+    """A call of an aggregate.
+
+    function: the first name of the aggregate.
+    arguments: the texts of its arguments.
+    start: the position of its begin in the text.
+    stop: the position after its end in the text.
+    """
 
     function: str
     arguments: list[str]
@@ -43,7 +49,12 @@ class Call(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The aggregates of a text. expression: what is computed of their columns; None: the text is one aggregate."""
+    """The aggregates of a text.
+
+    aggregates: the aggregates that it calls.
+    expression: the computation over their columns; None: the text is one aggregate.
+    kind: the type of the result.
+    """
 
     aggregates: list[Aggregate]
     expression: pl.Expr | None
@@ -55,10 +66,10 @@ class Parsed(NamedTuple):
 
 
 def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Parsed:
-    """Aggregates and expression of a text, such as `mean(delay_h)`.
+    """The aggregates and expression of a text, such as `mean(delay_h)`.
 
     Raises:
-        ExpressionError: with what is wrong and what was probably meant.
+        ExpressionError: the text has mistakes; the message has the mistakes and suggestions.
     """
     found = calls(text)
     bare = _QUOTED.sub("''", text)
@@ -110,7 +121,7 @@ def _outer(name: str, text: str, calls: Sequence[Call]) -> str:
 
 
 def _as_written(mistake: str, name: str, text: str, calls: Sequence[Call]) -> str:
-    """With the aggregates in place of their columns."""
+    """The text of a mistake, with the aggregates as written in place of their column names."""
     for index, call in enumerate(calls):
         mistake = mistake.replace(f"_{index}_{name}", text[call.start : call.stop])
     return mistake

@@ -1,4 +1,4 @@
-"""Parts of which an aggregate of any sort is made: windows, sessions and running totals."""
+"""The parts of every aggregation: by windows, by sessions and as running totals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from holdfast.services.kernel.operators.accumulators import Aggregate
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """key: columns of the input; none: there is one group. output: columns of the rows, without the event time."""
+    """The parts of an aggregation.
+
+    key: the key columns of the input; empty: there is one group.
+    aggregates: the aggregates to compute.
+    output: the columns of the output rows, without the event time.
+    """
 
     key: Sequence[str]
     aggregates: Sequence[Aggregate]

@@ -1,7 +1,7 @@
-"""Python operators whose `on_batch` is an async def: what others answer is decided in the cut log, and only then rows.
+"""Python operators with an async `on_batch`: the cut log decides their answers before any row is made.
 
-Below the cut a task reads the answer of its batch, and calls no code. Whoever asks makes the answer with `Questions`.
-Source: JOBS "Python operators", PROTOCOL 4, decision 0225.
+Below the cut a task reads the answer of its batch and calls no code. The cutting copy makes the answer with
+`Questions`. Source: JOBS "Python operators", PROTOCOL 4, decision 0225.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from holdfast.services.kernel.operators.user_state import State
 
 
 class NoState:
-    """In place of a state: what an answer depends on must be in the cut log."""
+    """The state of code that awaits answers: it refuses all access, because an answer may depend only on the cut
+    log.
+    """
 
     def __getattr__(self, name: str) -> NoReturn:
         raise TypeError("code that awaits answers keeps no state: put an operator with state before or behind it")
 
 
 def problems(code: PythonOperator, params: Mapping[str, Any], found: Problems) -> None:
-    """Notes what does not go together in the section of an operator."""
+    """Notes contradictions in the section of an operator."""
     kind, ask = type(code), params.get("ask")
     awaits = iscoroutinefunction(kind.on_batch)
     if ask is None:
@@ -55,10 +57,12 @@ def problems(code: PythonOperator, params: Mapping[str, Any], found: Problems) -
 
 
 class Questions:
-    """The rows of one task for one batch, parted into calls. code: of the user.
+    """The rows of one task for one batch, divided into calls of the user's code.
 
     Args:
-        watermark: behind the batch. most: rows of a call.
+        code: the operator of the user.
+        watermark: the watermark after the batch.
+        most: the most rows of a call.
     """
 
     def __init__(
@@ -114,7 +118,12 @@ class Questions:
 
 
 class AnsweredTask:
-    """A task whose answers the cut log holds. It is an Operator. fields: of the input."""
+    """A task whose answers are in the cut log; implements Operator.
+
+    Args:
+        plan: the operator as planned.
+        fields: the fields of the input.
+    """
 
     def __init__(self, plan: OperatorPlan, fields: Mapping[str, str]) -> None:
         self._fields, self._codec = dict(fields), RowCodec(stream_schema(plan.fields))

@@ -1,10 +1,11 @@
-"""asof_join: each row of a stream beside the newest row of its key that is not later, such as the price at that time.
+"""asof_join: joins each row of a stream with the newest row of its key that is not later, such as the price at that
+time.
 
-A left row waits until the watermark has passed it, so that all right rows in time that are not later are known: what it
-meets depends on the rows alone, and not on how they fall into batches. Of right rows of one key and one time the one
-that came last counts. Of each key the state holds the right rows that may still be met: the newest one that the
-watermark has passed, and all that are newer. A right row that is behind the watermark counts for left rows that still
-wait. Source: JOBS "asof_join", PROTOCOL 3 (late) and 4.
+A left row waits until the watermark has passed it, so that all right rows in time that are not later are known: its
+match depends only on the rows, not on their division into batches. Of right rows with equal key and time the last one
+counts. For each key the state holds the right rows that may still match: the newest one that the watermark has passed,
+and all newer ones. A right row behind the watermark counts for left rows that still wait. Source: JOBS "asof_join",
+PROTOCOL 3 (late) and 4.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ Version = tuple[int, Any]
 
 
 class AsOfJoinKind(OperatorKind):
-    """Left rows with the columns of the right row that each meets, at their own time."""
+    """The kind of operators that output left rows with the columns of the matching right row, at the left row's
+    time.
+    """
 
     model = AsOfJoinSpec
     made = "rows of two records each"
@@ -88,7 +91,7 @@ class AsOfJoinKind(OperatorKind):
         return NO_WATERMARK if slot else watermark
 
     def horizon_us(self, params: Params) -> int | None:
-        """The newest right row of a key counts until another one comes."""
+        """The longest time that a right row counts, in microseconds; None: it counts until a newer one arrives."""
         return _within_us(params)
 
     def held(self, params: Params, newest_us: int) -> HeldInput:
@@ -101,17 +104,20 @@ def _within_us(params: Params) -> int | None:
 
 
 class AsOfJoin:
-    """inner: left rows that meet one; left: the others as well, with nulls. By event time, then by content.
+    """A task of an as-of join. inner: left rows with a match; left: all left rows, with nulls. Order: event time, then
+    content.
 
     Args:
-        within_us: a right row counts for left rows that are at most so much later; None: until another one comes.
+        sides: the columns of both sides.
+        within_us: a right row matches left rows that are later by at most this time; None: until a newer one arrives.
         keep_late: late left rows are refused (to the dead letters) instead of dropped.
+        tables: the state of the task.
     """
 
     def __init__(self, sides: Sides, within_us: int | None, keep_late: bool, tables: Tables) -> None:
         self._sides, self._within, self._keep_late = sides, within_us, keep_late
         self._versions = tables.table("versions")
-        # of a right side that is nothing but its key, a row must hold something, too
+        # a stored row needs a column, even if the right side has only its key
         self._stored = list(sides.names) or sides.right_on[:1]
         self._rows = StoredRows(pl.Schema({name: sides.right[name] for name in self._stored}))
         self._held = HeldRows(with_time(sides.left), tables.table("held"))
@@ -137,7 +143,7 @@ class AsOfJoin:
         return Ends({key: versions[-1][0] + (self._within or 0) for key, versions in found})
 
     def _due(self, left: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
-        """Left rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
+        """The left rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
         before = left.filter(left[TIME] < context.watermark)
         if before.height < left.height:
             self._held.add(left.filter(left[TIME] >= context.watermark), context.batch)
@@ -183,7 +189,7 @@ class AsOfJoin:
                 ends.note(key, versions[-1][0] + self._within)
 
     def _forget(self, ends: Ends, watermark: int) -> None:
-        """Forgets keys whose newest row no left row can meet any more."""
+        """Forgets keys whose newest row can match no left row any more."""
         if self._within is None or not (keys := ends.until(watermark - 1)):
             return
         known = [versions for versions in self._versions.get_many(keys) if versions is not None]  # all that are noted
@@ -212,10 +218,13 @@ class AsOfJoin:
         return pl.DataFrame([*left.select(list(self._sides.left)).get_columns(), *beside.get_columns(), left[TIME]])
 
     def _met(self, owners: np.ndarray, times: np.ndarray, group: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """For each left row the place of the right one that it meets, negative = none.
+        """For each left row, the position of the matching right row; negative: none.
 
         Args:
-            owners, times: of the right rows, ascending. group, wanted: key and time of the left rows.
+            owners: the keys of the right rows, ascending.
+            times: the times of the right rows, ascending within a key.
+            group: the keys of the left rows.
+            wanted: the times of the left rows.
         """
         if not len(times):
             return np.full(len(wanted), -1, dtype=np.int64)

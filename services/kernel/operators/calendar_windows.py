@@ -31,7 +31,7 @@ _QUARTER_HOUR = pl.duration(minutes=15)
 
 
 def zone_problem(zone: str) -> tuple[str, str]:
-    """Mistake in the name of a zone, and the hint; empty: it is known."""
+    """The mistake in the name of a time zone, and a hint; empty texts if the zone is known."""
     try:
         pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
     except PolarsError:
@@ -56,7 +56,7 @@ class Calendar:
     # -- what it says of time -----------------------------------------------------------------------------------------
 
     def closed_us(self, watermark: int) -> int:
-        """Rows of the window in which the watermark lies are in time."""
+        """The time before which rows are late: rows of the window that holds the watermark are in time."""
         return watermark if watermark == NO_WATERMARK or watermark >= _LAST_US else self._window(watermark)[0]
 
     @property
@@ -92,7 +92,7 @@ class Calendar:
     # -- from clocks to moments ---------------------------------------------------------------------------------------
 
     def _window(self, time: int) -> tuple[int, int]:
-        """Begin and end of the window of a moment; those asked for lately are remembered."""
+        """The begin and end of the window of a moment, with a cache of recent windows."""
         at = bisect_right(self._begins, time) - 1
         if at >= 0 and time < (end := self._known[self._begins[at]]):
             return self._begins[at], end
@@ -105,7 +105,7 @@ class Calendar:
         return begin, end
 
     def _windows(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of many moments."""
+        """The begins and ends of the windows of many moments."""
         moments = pl.Series("at", times).cast(pl.Datetime("us", "UTC"))
         begun = moments.to_frame().select(
             (pl.col("at").dt.convert_time_zone(self._zone).dt.replace_time_zone(None) - self._offset).dt.truncate(

@@ -1,4 +1,4 @@
-"""The list of operators. What each is, and how it is built, stands in its own file.
+"""The list of operators. Each operator's file describes and builds it.
 
 Source: JOBS "operators". A new operator is a file, its section in schemas/job_operators.py, and one line in OPERATORS.
 """
@@ -68,7 +68,10 @@ def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
 
 
 def build(operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-    """Builds one task of a planned operator. inputs: fields by slot."""
+    """Builds one task of a planned operator.
+
+    inputs: the fields of each slot.
+    """
     kind = OPERATORS[operator.kind]
     return kind.build(operator, inputs, tables if kind.stateful(operator.params) else _NoTables(tables.task))
 

@@ -14,7 +14,13 @@ from holdfast.services.kernel.operators.remembered import Remembered, Rememberin
 
 
 class Computed:
-    """An operator whose rows get these columns. fields: of the rows that go out."""
+    """An operator whose output gets computed columns.
+
+    Args:
+        inner: the operator.
+        columns: the columns to compute.
+        fields: the fields of the output.
+    """
 
     def __init__(self, inner: Operator, columns: Sequence[pl.Expr], fields: Mapping[str, str]) -> None:
         self._inner, self._add = inner, computing(columns)
@@ -25,7 +31,7 @@ class Computed:
         return replace(outcome, rows=self._add(outcome.rows).select(self._names))
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """State of the operator, with these columns in place of those of which they are made."""
+        """The state of the operator, with the computed columns in place of their sources."""
         assert isinstance(self._inner, Remembering)
         for table, keys, values in self._inner.remembered(watermark, wanted):
             rows = self._add(keys.hstack(values) if keys.width else values)

@@ -1,17 +1,17 @@
-"""dedup: of the rows of a key, the first within a time, by event time.
+"""dedup: passes on the first row of each key within a time, by event time.
 
-`emit: final`: a row is judged once the watermark has passed it, so that all rows in time that are older are known. Rows
-are judged in the order of their event times; of equal times in the order of their contents, for the order in which they
-came is not the same in every run. A row is dropped if a row of its key that was passed on is less than `within` away.
-So what is passed on depends on the rows alone, and not on how they fall into batches or in which order they come.
+`emit: final`: a row is judged once the watermark has passed it, so that all older rows in time are known. Rows are
+judged in the order of their event times, and of their contents for equal times, because the order of arrival differs
+between runs. A row is dropped if a row of its key was passed on less than `within` before. So the output depends only
+on the rows, not on batches or the order of arrival.
 
-`emit: each`: a row is judged as it comes, by the rows that came before it. So the order in which rows come counts, and
-how they fall into batches does not.
+`emit: each`: a row is judged on arrival, by the rows that arrived before it. So the order of arrival counts, and the
+division into batches does not.
 
-A remembered row is closed once the watermark is `within` past it, because no row in time can meet it any more. A row
-that was behind the watermark when it came is judged by what is still open, and is late if all older rows that it could
-meet are closed. A row that was passed on is never taken back. What is open follows from the watermark alone, not from
-what the state has not yet forgotten.
+A remembered row is closed once the watermark is `within` past it, because no row in time can match it any more. A row
+behind the watermark on arrival is judged by the rows that are still open; it is late if all older rows that it could
+match are closed. A row that was passed on is never withdrawn. The open rows follow from the watermark alone, not from
+the rows that the state still holds.
 Source: JOBS "operators", PROTOCOL 3 (late) and 4, docs/decisions/0140.
 """
 
@@ -40,7 +40,7 @@ _SECOND_US = 1_000_000
 
 
 class DedupKind(OperatorKind):
-    """The stream stays what it was, with fewer rows. Rows of one key must meet in one task."""
+    """The kind of operators that pass on fewer rows of the same stream. Rows of one key must reach one task."""
 
     model = DedupSpec
 
@@ -68,7 +68,9 @@ class DedupKind(OperatorKind):
         return True
 
     def split_by(self, params: Params) -> Mapping[str, int] | None:
-        """Rows that wait lie together in one blob a batch, whatever their keys."""
+        """See OperatorKind.split_by. Waiting rows of all keys share one blob a batch, so their state cannot be
+        split.
+        """
         return {"times": 8, "live": EVERY_TASK} if params.get("emit", "final") == "each" else None
 
     def passing(self, params: Params) -> Passing:
@@ -98,13 +100,16 @@ def _open_us(within_us: int, watermark: int) -> int:
 class Dedup:
     """A task of dedup.
 
-    The event times of remembered rows lie in the state by slice of time and key. A slice is `within` long, so what a
-    row may meet lies in its own slice and the ones beside it, and a slice is forgotten as a whole.
+    The state holds the event times of remembered rows by slice of time and key. A slice is `within` long, so the
+    possible matches of a row are in its own slice and the two neighbours, and a slice is forgotten as a whole.
 
     Args:
-    key: columns of rows that are the same; null is a value like any other. within_us: microseconds.
-    keep_late: late rows are refused (to the dead letters) instead of dropped.
-    at_once: rows are judged as they come.
+        key: the columns by which rows are equal; null is a value like any other.
+        within_us: the time in microseconds.
+        keep_late: late rows are refused (to the dead letters) instead of dropped.
+        at_once: rows are judged on arrival.
+        columns: the columns of the rows.
+        tables: the state of the task.
     """
 
     def __init__(
@@ -135,7 +140,7 @@ class Dedup:
         return Outcome(passed, late, refused, dropped=(dropped,))
 
     def _due(self, rows: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
-        """Rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
+        """The rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
         before = rows.filter(rows[TIME] < context.watermark)
         if before.height < rows.height:
             self._held.add(rows.filter(rows[TIME] >= context.watermark), context.batch)
@@ -172,7 +177,7 @@ class Dedup:
     def _remembered(
         self, keys: Sequence[bytes], times: Sequence[int], open_us: int, slices: set[int]
     ) -> dict[bytes, list[int]]:
-        """The open event times that rows of these keys and times may meet, ascending, by key."""
+        """By key, the open event times that rows of these keys and times may match, ascending."""
         own = {(time // self._within, key) for time, key in zip(times, keys, strict=True)}
         asked = sorted({(number + beside, key) for number, key in own for beside in (-1, 0, 1)})
         asked = [(number, key) for number, key in asked if number in slices]
@@ -218,7 +223,7 @@ class Dedup:
         return self._slices
 
     def _forget(self, slices: set[int], watermark: int) -> None:
-        """Slices whose last row is closed."""
+        """Forgets slices whose last row is closed."""
         gone = sorted(number for number in slices if (number + 2) * self._within <= watermark)
         if gone:
             self._times.delete_many([key for number in gone for key, _ in self._times.scan(prefix_of(number))])

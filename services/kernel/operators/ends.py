@@ -1,6 +1,6 @@
-"""Keys to look at when the watermark moves: those for which something may be over.
+"""Keys that end at a time, to be checked when the watermark moves.
 
-What is over later than noted is not noted again. Its key is looked at too early, and noted again for when it ends.
+A later end than noted is not noted again: its key is checked too early, and then noted with its new end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from heapq import heapify, heappop, heappush
 
 
 class Ends:
-    """ends: by key, in microseconds of event time."""
+    """The ends of keys.
+
+    Args:
+        ends: by key, its end in microseconds of event time.
+    """
 
     def __init__(self, ends: Mapping[bytes, int]) -> None:
         self._noted = dict(ends)
@@ -24,7 +28,7 @@ class Ends:
             heappush(self._heap, (end, key))
 
     def until(self, watermark: int) -> list[bytes]:
-        """Keys noted for no later than the watermark, in order; their notes are gone."""
+        """Removes and returns the keys noted up to the watermark, in order."""
         keys = []
         while self._heap and self._heap[0][0] <= watermark:
             end, key = heappop(self._heap)

@@ -40,10 +40,11 @@ _UNITS = 2**_UNIT_BITS
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Columns of floats, one value a row. finite: their sums add up to those of the finite values that are not huge.
+    """Columns of floats, one value per row.
 
-    huge: the same for huge values, divided by 2**SCALE. special: infinities and NaN, 0.0 elsewhere; None: there are
-    none.
+    finite: columns whose sums add up to the sum of the finite values that are not huge.
+    huge: the same for huge values, divided by 2**SCALE.
+    special: infinities and NaN, 0.0 for other values; None: there are none.
     """
 
     finite: tuple[Floats, ...]
@@ -56,7 +57,7 @@ class Levels:
 
 
 def levels(values: Floats) -> Levels:
-    """values: float64, any."""
+    """Splits float64 values into levels."""
     most = float(np.abs(values).max(initial=0.0))
     if most <= HUGE:
         return Levels(_cut(values, most))
@@ -69,7 +70,10 @@ def levels(values: Floats) -> Levels:
 
 
 def _cut(values: Floats, most: float | None = None) -> tuple[Floats, ...]:
-    """most: the largest magnitude."""
+    """Splits finite values into columns.
+
+    most: the largest magnitude.
+    """
     most = float(np.abs(values).max(initial=0.0)) if most is None else most
     room = len(values).bit_length() + 2
     found: list[Floats] = []
@@ -108,13 +112,13 @@ def of_groups(cut: Levels, sums: Sequence[Floats]) -> Memories:
 
 
 def _touched(columns: Sequence[Floats]) -> list[int]:
-    """Places at which any of them is not zero."""
+    """The positions at which any of the columns is not zero."""
     found: list[int] = np.flatnonzero(np.any([column != 0.0 for column in columns], axis=0)).tolist() if columns else []
     return found
 
 
 def added(old: Memories, new: Memories) -> Memories:
-    """Two memories of each of the same sums."""
+    """The sums of pairs of memories."""
     (a_high, a_low, a_odd), (b_high, b_low, b_odd) = _plain(old), _plain(new)
     with np.errstate(over="ignore", invalid="ignore"):
         high, error = _two_sum(a_high, b_high)
@@ -137,7 +141,7 @@ def added(old: Memories, new: Memories) -> Memories:
 
 
 def floats(memories: Memories) -> Memories:
-    """The same, in arrays: the rests, too, where each is one float."""
+    """The memories as arrays; the rests stay a list unless each is one float."""
     high, low = np.asarray(memories[0], dtype=np.float64), memories[1]
     try:
         rests = np.asarray(low, dtype=np.float64)
@@ -147,7 +151,7 @@ def floats(memories: Memories) -> Memories:
 
 
 def _plain(memories: Memories) -> tuple[Floats, Floats, list[int]]:
-    """Arrays, with 0.0 for a rest that is not one float, and where these are."""
+    """The memories as arrays, with 0.0 for a rest that is not one float, and the positions of these rests."""
     high, low = floats(memories)
     assert not isinstance(high, list)
     if not isinstance(low, list):
@@ -160,7 +164,10 @@ def _plain(memories: Memories) -> tuple[Floats, Floats, list[int]]:
 
 
 def _with(high: Floats, low: Floats, others: Mapping[int, Exact | None]) -> Memories:
-    """others: the memories at some places, which replace what the columns have there."""
+    """Replaces the memories at some positions.
+
+    others: the new memory by position.
+    """
     rests: dict[int, Rest] = {}
     for at, one in others.items():
         high[at], rest = split(one)
@@ -207,7 +214,7 @@ def values(memories: Memories) -> pl.Series:
 
 
 def without(memories: Memories, unknown: np.ndarray) -> Memories:
-    """The same, of nothing where it is unknown."""
+    """The memories, with an empty one where `unknown` is true."""
     high, low = memories
     if isinstance(low, list):
         rests: Any = [math.nan if nothing else rest for rest, nothing in zip(low, unknown.tolist(), strict=True)]
@@ -258,14 +265,14 @@ def _merged(a: Exact | None, b: Exact | None) -> Exact | None:
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """The rounded sums, and what rounding has taken."""
+    """The rounded sums, and the rounding errors."""
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
 
 
 def _special(one: float) -> float:
-    """NaN in its one form, whatever its sign and payload."""
+    """The float with one form of NaN for all signs and payloads."""
     return math.nan if math.isnan(one) else one
 
 
@@ -289,7 +296,7 @@ def _units(memory: Exact) -> int:
 
 
 def _memory(units: int) -> Exact:
-    """The shortest memory of a sum of so many units."""
+    """The shortest memory of a sum of `units` units."""
     found: list[float] = []
     left = units
     while left or not found:

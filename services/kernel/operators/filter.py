@@ -1,4 +1,4 @@
-"""filter: keeps the rows for which an expression is true."""
+"""filter: passes on the rows for which an expression is true."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class FilterKind(OperatorKind):
-    """The stream stays what it was, with fewer rows."""
+    """The kind of operators that pass on fewer rows of the same stream."""
 
     model = Filter
     row_by_row = True

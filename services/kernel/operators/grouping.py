@@ -27,10 +27,11 @@ _NUMBER = "_number"
 
 
 class Grouping:
-    """Reduces batches by key columns.
+    """A reduction of batches by key columns.
 
     Args:
-        key: columns of the key; none makes one group of everything.
+        key: the key columns; empty: all rows are one group.
+        aggregates: the aggregates to compute.
     """
 
     def __init__(self, key: Sequence[str], aggregates: Sequence[Aggregate]) -> None:
@@ -76,7 +77,7 @@ class Grouping:
         return pl.DataFrame([pl.Series(name, reduced[name]) for name in self.key]), accumulators
 
     def _cut(self, prepared: list[pl.Series]) -> tuple[Sequence[pl.Series | _Level], dict[str, _Cut]]:
-        """Floats that are to be added, in levels whose sums are exact."""
+        """Splits float columns that are summed into levels whose sums are exact."""
         if not self._float_sums:
             return prepared, {}
         cuts: dict[str, _Cut] = {}
@@ -90,7 +91,7 @@ class Grouping:
         return columns, cuts
 
     def numbers(self, rows: pl.DataFrame, keys: pl.DataFrame) -> np.ndarray:
-        """For each row, which of the distinct keys is its own."""
+        """For each row, the number of its key among the distinct keys."""
         if not self.key:
             return np.zeros(rows.height, dtype=np.int64)
         own = pl.DataFrame([canonical_floats(rows[name]) for name in self.key])
@@ -99,7 +100,7 @@ class Grouping:
         return found[_NUMBER].to_numpy().astype(np.int64)
 
     def prepared(self, rows: pl.DataFrame, time: str) -> list[pl.Series]:
-        """The columns to be reduced, those of one aggregate after those of the other."""
+        """The columns to be reduced, aggregate by aggregate."""
         times = rows[time]
         given = self._add(rows) if self._computed else rows
         prepared = []
@@ -121,7 +122,7 @@ class Grouping:
         return _as_text(table.group_by([key.name for key in keys], use_threads=False).aggregate(wanted))
 
     def _sorted(self, groups: pa.Table) -> pa.Table:
-        """By key, null first. Arrow sorts NaN before null, polars costs more for a small batch."""
+        """The groups by key, null first. Arrow sorts NaN before null; polars costs more for a small batch."""
         if not self.key:
             return groups
         if any(pa.types.is_floating(groups.schema.field(name).type) for name in self.key):
@@ -137,7 +138,7 @@ class Grouping:
         return list(zip(*[as_list(one) for one in columns], strict=True))
 
     def columns_of(self, states: Sequence[State]) -> Columns:
-        """A column for each accumulator. States of an earlier release hold an exact sum in one."""
+        """A column for each accumulator. States of an earlier release hold an exact sum in one accumulator."""
         if not states:
             return [[] for _ in range(self.width)]
         try:
@@ -164,14 +165,14 @@ class Grouping:
         return (*found, *rests)
 
     def merge(self, states: Sequence[State | None], new: Columns) -> Columns:
-        """The states of the same keys, and what a batch adds to them."""
+        """Adds the results of a batch to the states of the same keys."""
         if all(state is None for state in states):
             return new
         blank: State = (None,) * self.width
         return self.merge_columns(self.columns_of([blank if one is None else one for one in states]), new)
 
     def merge_columns(self, old: Columns, new: Columns) -> Columns:
-        """Two memories of the same keys, the older first; None: it knows nothing of the key."""
+        """Merges two memories of the same keys, the older first; None: it has no value of the key."""
         merged: Columns = []
         start = 0
         for aggregate in self.aggregates:
@@ -199,7 +200,10 @@ class _Level(NamedTuple):
 
 
 class _Cut:
-    """A column of floats in levels. columns: each of them; the first has the nulls."""
+    """A column of floats split into levels.
+
+    columns: the level columns; the first has the nulls.
+    """
 
     def __init__(self, column: pl.Series) -> None:
         floats = column if column.dtype == pl.Float64 else column.cast(pl.Float64)
@@ -230,12 +234,12 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _roomy(values: pa.Array) -> pa.Array:
-    """Arrow's sums of decimals wrap around beyond 38 digits; with 76 no sum of those does."""
+    """Decimals with 76 digits: Arrow's sums wrap around beyond the 38 digits of a column."""
     return values.cast(pa.decimal256(76, values.type.scale)) if pa.types.is_decimal128(values.type) else values
 
 
 def _as_text(table: pa.Table) -> pa.Table:
-    """Its decimals of more than 38 digits, which polars does not have."""
+    """The table with decimals of more than 38 digits as texts, because polars lacks them."""
     for index, field in enumerate(table.schema):
         if pa.types.is_decimal256(field.type):
             table = table.set_column(index, field.name, table[index].cast(pa.string()))

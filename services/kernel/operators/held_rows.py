@@ -1,8 +1,8 @@
 """Rows that wait until the watermark has passed them, and then leave in the order of their event times.
 
-In memory they lie in a few sorted runs, each at least twice as large as the next one: a row is merged about as often as
-the number of rows has binary digits, and what leaves is the head of each run. The state holds the rows that each batch
-brought as one blob, so that a delta holds just what entered, and tombstones for what left.
+Memory holds them in a few sorted runs, each at least twice as large as the next. So a row is merged about as often as
+the number of rows has binary digits, and the leaving rows are the heads of the runs. The state holds the rows of each
+batch as one blob, so that a delta has only new rows, and tombstones for rows that left.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from holdfast.services.kernel.state.table import Table
 
 
 class HeldRows:
-    """Held rows of one task.
+    """The held rows of one task.
 
     Args:
-        schema: of the rows, with the event time.
-        table: of nothing else.
+        schema: the columns of the rows, with the event time.
+        table: a table used only for these rows.
     """
 
     def __init__(self, schema: pl.Schema, table: Table) -> None:
@@ -31,14 +31,17 @@ class HeldRows:
         self._leaving: list[tuple[int, int]] = []
 
     def load(self, watermark: int) -> None:
-        """Reads the state. watermark: as of it, so that rows before this time have left."""
+        """Reads the state.
+
+        watermark: the watermark of the state; rows before it have left.
+        """
         for key, (data,) in self._table.scan(b""):
             rows = self._codec.decode(data)
             heappush(self._leaving, (int(rows[TIME].max()), int.from_bytes(key, "big")))  # type: ignore[arg-type]
             self._enter(rows.filter(rows[TIME] >= watermark))
 
     def add(self, rows: pl.DataFrame, batch: int) -> None:
-        """Takes in a batch's rows, none of which leaves in the same batch."""
+        """Adds the rows of a batch; none of them leaves in the same batch."""
         if rows.height:
             self._table.put_many([batch.to_bytes(8, "big")], [(self._codec.encode(rows),)])
             heappush(self._leaving, (int(rows[TIME].max()), batch))  # type: ignore[arg-type]

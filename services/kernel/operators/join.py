@@ -1,6 +1,6 @@
 """join: two streams on equal keys and near event times, or a stream with a table on the table's key.
 
-Where the left side is a table, or `emit: updates` asks for it, rows replace each other (updating_join.py).
+If the left side is a table, or with `emit: updates`, rows replace each other (updating_join.py).
 
 Source: JOBS "join", PROTOCOL 3 and 4.
 """
@@ -27,7 +27,7 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class JoinKind(OperatorKind):
-    """Columns side by side. Beside a table each left row stays what it was, so it keeps its key."""
+    """The kind of operators that join the columns of two inputs. With a table, a left row keeps its key."""
 
     model = JoinSpec
     made = "rows of two records each"
@@ -127,7 +127,7 @@ _OWN = ("left", "full", "semi", "anti")
 
 
 def _without_table(join: Mapping[str, Any], times: Sequence[str], left_table: bool) -> Iterator[Problem]:
-    """Problems of a join whose right side is no table."""
+    """Yields problems of a join whose right side is not a table."""
     if left_table:
         message = f"is a table, and {join['right']} on the right is none"
         yield Problem("join.left", message, "exchange the sides: rows on the left meet the table on the right")
@@ -140,7 +140,7 @@ def _without_table(join: Mapping[str, Any], times: Sequence[str], left_table: bo
 
 
 def _timed(params: Params) -> bool:
-    """Both sides are streams; otherwise the right one is a table."""
+    """True if both sides are streams; otherwise the right side is a table."""
     return range_of(params["join"]) is not None
 
 

@@ -1,7 +1,7 @@
-"""The columns of a join: equal ones by side, and what the columns of the right side are called in the output.
+"""The columns of a join: the equal columns of both sides, and the output names of the right side's columns.
 
-An item of `on` is a column that both sides have, or `user = id`, where the first one is of the left side. Whether they
-are written with names in front, `o.user = u.id`, is nothing to it.
+An item of `on` is a column of both sides, or `user = id` with the left column first. Prefixes, as in `o.user = u.id`,
+make no difference.
 Source: JOBS "join".
 """
 
@@ -35,7 +35,7 @@ def pairs(on: Sequence[str]) -> list[Pair]:
 
 
 def right_names(on: Sequence[Pair], left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
-    """Output names of the right columns that are no key; one that clashes gets a suffix."""
+    """The output names of the right columns outside the key; a name that clashes gets a suffix."""
     keys = {pair.right for pair in on}
     return {name: f"{name}_right" if name in left else name for name in right if name not in (*keys, DELETED)}
 
@@ -53,7 +53,11 @@ class Sides:
 
     @classmethod
     def of(cls, join: Mapping[str, object], left: Fields, right: Fields, output: Fields) -> Sides:
-        """join: its section of the job file. The schemas have no event time."""
+        """The sides of a join.
+
+        join: its section of the job file.
+        left, right, output: the fields without the event time.
+        """
         on = tuple(pairs(join["on"]))  # type: ignore[arg-type]
         names = right_names(on, left, right)
         return cls(on, str(join["kind"]), schema(left), schema(right), names=names, output=schema(output))
@@ -68,7 +72,7 @@ class Sides:
 
 
 def beside(problems: Problems, on: Sequence[Pair], kind: str, left: Fields, right: Fields) -> Fields:
-    """The columns of both sides; raises JobRejected where two would have one name."""
+    """The columns of both sides. Raises JobRejected if two would have the same name."""
     names = right_names(on, left, right)
     for name, as_name in names.items():
         if as_name in left or list(names.values()).count(as_name) > 1:
@@ -81,7 +85,7 @@ def beside(problems: Problems, on: Sequence[Pair], kind: str, left: Fields, righ
 
 
 def _of_left(name: str, on: Sequence[Pair], kind: str, left: Fields, right: Fields) -> str:
-    """The type of a left column: where a right row may stand alone, it has the key and nothing else of the left."""
+    """The type of a left column. In a row without a left partner only the key of the left side is known."""
     if kind not in ("right", "full"):
         return left[name]
     same = any(pair.left == name and right[pair.right] == left[name] for pair in on)

@@ -23,28 +23,31 @@ class Range:
 
     @property
     def left_us(self) -> int:
-        """Longest time that a left row may be behind the watermark and still meet rows."""
+        """The longest time that a left row may be behind the watermark and still match rows, in microseconds."""
         return max(self.most_us, 0)
 
     @property
     def right_us(self) -> int:
-        """The same of a right row."""
+        """The longest time that a right row may be behind the watermark and still match rows, in microseconds."""
         return max(-self.least_us, 0)
 
     def open_us(self, slot: int, watermark: int) -> int:
-        """Rows of a side, 0 the left one, that are before this time are late, and meet nothing any more."""
+        """The time before which rows of a side (0: left) are late, because they can match no row any more."""
         return minus(watermark, (self.left_us, self.right_us)[slot])
 
 
 def minus(watermark: int, us: int) -> int:
-    """At the end of the stream nothing is open."""
+    """The watermark minus `us`; END_WATERMARK at the end of the stream, when nothing is open."""
     if watermark == END_WATERMARK:
         return END_WATERMARK
     return NO_WATERMARK if watermark < NO_WATERMARK + us else watermark - us
 
 
 def range_of(join: Mapping[str, Any]) -> Range | None:
-    """join: its section of the job file; plans of before know within_s alone. None: the right side is a table."""
+    """The range of a join; None if its right side is a table.
+
+    join: its section of the job file; plans of former versions have only `within_s`.
+    """
     if (between := join.get("between")) is not None:
         return Range(_us(between[0]), _us(between[1]))
     within_s = join.get("within_s")

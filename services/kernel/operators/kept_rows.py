@@ -1,7 +1,7 @@
 """Rows of one side of a join that may still match, in the state and in an index.
 
-The state is what a checkpoint needs: the rows as one blob a batch, and those that have matched as one blob a batch
-that matched, so that a delta holds just what entered and tombstones for what left. Source: MECHANISMS C11.
+The state holds the rows as one blob a batch, and the matched rows as one blob a batch in which they matched, so that a
+delta has only new rows and tombstones for rows that left. Source: MECHANISMS C11.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ _MAX_ROWS = 2**24
 
 @dataclass(frozen=True, slots=True)
 class _Blob:
-    """The rows of one batch. first: number of its first row; rows: kept where unmatched ones are asked for."""
+    """The rows of one batch.
+
+    first: the number of its first row.
+    count: the number of its rows.
+    rows: the rows; None if unmatched rows are not needed.
+    """
 
     first: int
     count: int
@@ -82,7 +87,9 @@ class KeptRows:
         return run
 
     def mark(self, numbers: Numbers, rows: pl.DataFrame, batch: int) -> Numbers:
-        """Rows of these numbers have matched, in this batch; the positions of those that had not before, each once."""
+        """Marks rows as matched in this batch; returns the positions of those that had not matched before, each
+        once.
+        """
         distinct, first = np.unique(numbers, return_index=True)
         fresh = self._matched.set(distinct)
         if not len(fresh):
@@ -112,7 +119,7 @@ class KeptRows:
         return [found for batch in sorted(due) if (found := self._left_alone(batch, since_us, until_us)).height]
 
     def expire(self, oldest_us: int) -> None:
-        """Forgets the batches whose newest row is older."""
+        """Forgets the batches whose newest row is older than `oldest_us`."""
         gone = _popped(self._leaving, oldest_us)
         marks = _popped(self._marks_leaving, oldest_us)
         if gone or marks:
@@ -174,7 +181,7 @@ class _Flags:
             self._flags = np.concatenate([self._flags, np.zeros(max(count, len(self._flags)), dtype=bool)])
 
     def set(self, numbers: Numbers) -> Numbers:
-        """Sets flags; returns those that were not set before."""
+        """Sets flags; returns the numbers whose flags were not set before."""
         fresh: Numbers = numbers[~self._flags[numbers - self._first]]
         self._flags[fresh - self._first] = True
         return fresh
@@ -183,7 +190,7 @@ class _Flags:
         return self._flags[first - self._first : first - self._first + count]
 
     def forget(self, first: int) -> None:
-        """Rows before this one have left."""
+        """Forgets the flags of rows before this one, which have left."""
         gone = first - self._first
         if gone > self._count // 2:
             self._flags = np.concatenate([self._flags[gone : self._count], np.zeros(1024, dtype=bool)])

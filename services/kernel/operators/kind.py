@@ -1,6 +1,6 @@
-"""Kinds of operators: the traits that the rest of holdfast asks for, declared beside each operator, in its own file.
+"""Kinds of operators: the traits that other parts of holdfast use, declared in each operator's file.
 
-Planning, checking, closing and the unit know no operator by name. They ask its kind. Source: JOBS "operators".
+Planning, checking, closing and the unit name no operator; they use the traits of its kind. Source: JOBS "operators".
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Output of an operator.
+    """The output of an operator.
 
-    windowed: rows are final results of windows, all rows of a window in one batch.
-    once: no row comes again with other values, though row_key names it.
-    outputs: columns by output of an operator that has several; `fields` are those of all together.
-    hosted: Spark's statements about the plan of an operator that it runs, fields of a SparkPlan by name.
-    changes: rows replace each other, and the column `op` says which rows are gone.
+    fields: the type text of each column.
+    row_key: the columns that identify a row.
+    windowed: True if rows are final results of windows, with all rows of a window in one batch.
+    hosted: Spark's description of the plan of an operator that it runs, by field of SparkPlan.
+    once: True if no row comes again with other values, although row_key names it.
+    changes: True if rows replace each other, and the column `op` marks deleted rows.
+    outputs: the columns of each output of an operator with several; `fields` has those of all outputs.
     """
 
     fields: Fields
@@ -65,12 +67,16 @@ class HeldInput(NamedTuple):
 
     @classmethod
     def open_until(cls, end: int) -> HeldInput:
-        """Held rows of open windows, of which the last one ends at `end`; its rows have the last moment inside."""
+        """The held rows of open windows, the last of which ends at `end`; its newest possible row is at the last moment
+        before.
+        """
         return cls(end, end - 1)
 
 
 class Passing(Enum):
-    """Passing of rows that come in: each goes out once, or some of them do, or the operator puts out new rows."""
+    """The relation of output rows to input rows: each goes out once, some of them do, or the operator makes new
+    rows.
+    """
 
     ALL = "all"
     SOME = "some"
@@ -78,25 +84,26 @@ class Passing(Enum):
 
 
 class Kind:
-    """The traits that sources and sinks have, too. A subclass overrides what is not the default."""
+    """The traits common to sources, sinks and operators. A subclass overrides traits that differ from the default."""
 
     name: ClassVar[str]
     computed: ClassVar[bool] = True
-    """A unit of the kernel runs its tasks; False: something around the kernel does."""
+    """True if a unit of the kernel runs its tasks; False if code outside the kernel does."""
 
     row_by_row: ClassVar[bool] = False
-    """Each row that it puts out is one that came in, computed from this row alone and with its event time. Whoever asks
-    it again about a batch gets the same rows."""
+    """True if each output row is computed from one input row alone and keeps its event time. Processing a batch again
+    gives the same rows.
+    """
 
     made: ClassVar[str] = "rows of its own"
     """Name of its output where that is no row that came in, in the words of a dead letter."""
 
     def key(self, params: Params) -> tuple[str, ...]:
-        """Columns whose equal values must meet in one task; empty: any row may go to any task."""
+        """The columns whose equal values must reach one task; empty: any row may go to any task."""
         return ()
 
     def key_of(self, params: Params, slot: int) -> tuple[str, ...]:
-        """The same columns by the names that they have in an input."""
+        """The key columns by their names in an input."""
         return self.key(params)
 
     def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
@@ -112,7 +119,7 @@ class Kind:
         return False
 
     def asks(self, params: Params) -> bool:
-        """Its code awaits answers of others, which the cut log decides: it is the first of its unit."""
+        """True if its code awaits answers, which the cut log decides; it is then the first operator of its unit."""
         return False
 
     def passing(self, params: Params) -> Passing:
@@ -120,7 +127,7 @@ class Kind:
         return Passing.NONE
 
     def closes(self, params: Params) -> bool:
-        """True if it closes something by time, and takes no row that comes later."""
+        """True if it closes windows or rows by time, and takes no row that comes later."""
         return False
 
     def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
@@ -134,13 +141,16 @@ class Kind:
         return None
 
     def held(self, params: Params, newest_us: int) -> HeldInput:
-        """newest_us: largest event time that came in."""
+        """The rows that it holds.
+
+        newest_us: the largest event time of its input.
+        """
         horizon = self.horizon_us(params)
         return HeldInput(None if horizon is None else newest_us + horizon + 1, newest_us)
 
 
 class SourceKind(Kind):
-    """Brings records in."""
+    """The kind of sources."""
 
     name = "source"
     computed = False
@@ -150,7 +160,7 @@ class SourceKind(Kind):
 
 
 class SinkKind(Kind):
-    """Brings rows out."""
+    """The kind of sinks."""
 
     name = "sink"
     computed = False
@@ -174,15 +184,18 @@ class OperatorKind(Kind, ABC):
 
     @abstractmethod
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        """Its output.
+        """The output of the operator.
 
         Raises:
-            JobRejected: with all its problems, paths relative to the operator.
+            JobRejected: the operator has problems; it has all of them, with paths relative to the operator.
         """
 
     @abstractmethod
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        """Builds one task. inputs: fields by slot."""
+        """Builds one task.
+
+        inputs: the fields of each slot.
+        """
 
     def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterable[Problem]:
         """Problems of its section that show without the columns of its inputs, paths relative to the operator.
@@ -197,19 +210,22 @@ class OperatorKind(Kind, ABC):
         return ()
 
     def code(self, params: Params) -> str:
-        """The `module:name` that the user brings; empty: none."""
+        """The `module:name` of the user's code; empty: none."""
         return ""
 
     def isolated(self, params: Params) -> bool:
-        """Its code is to run in a process of its own, where a worker runs it."""
+        """True if a worker runs its code in a process of its own."""
         return False
 
     def one_task(self, params: Params, windowed: bool) -> str:
-        """Why all rows must meet in one task; empty: they need not. windowed: its inputs' rows are."""
+        """The reason why all rows must reach one task; empty: there is none.
+
+        windowed: True if the rows of its inputs are final results of windows.
+        """
         return ""
 
     def correlated(self, params: Params) -> bool:
-        """A missing part of one input makes the rows of its other inputs useless (MECHANISMS P3)."""
+        """True if a missing part of one input makes the rows of its other inputs useless (MECHANISMS P3)."""
         return False
 
     def stateful(self, params: Params) -> bool:
@@ -217,15 +233,15 @@ class OperatorKind(Kind, ABC):
         return False
 
     def split_by(self, params: Params) -> Mapping[str, int] | None:
-        """By table, the number of bytes that stand in its keys before the canonical encoding of the operator's key, or
-        EVERY_TASK; None: its state cannot be split over another number of tasks.
+        """By table, the number of bytes in its keys before the canonical encoding of the operator's key, or EVERY_TASK;
+        None if its state cannot be split over another number of tasks.
         """
         return None
 
 
 @dataclass(slots=True)
 class Problems:
-    """Problems of an operator, gathered before they are reported."""
+    """The problems of an operator, collected before they are reported."""
 
     found: list[Problem] = field(default_factory=list)
 
@@ -233,18 +249,18 @@ class Problems:
         self.found.append(Problem(path, message, hint))
 
     def mistakes(self, path: str, error: ValueError) -> None:
-        """Notes every mistake of an expression, or what another error says."""
+        """Adds every mistake of an expression, or the text of another error."""
         for text in error.mistakes if isinstance(error, ExpressionError) else (str(error),):
             self.add(path, text)
 
     def column(self, path: str, name: str, fields: Mapping[str, str]) -> bool:
-        """Notes an unknown column; True if it is known."""
+        """Returns True if the column is known; adds a problem otherwise."""
         if name not in fields:
             self.add(path, f"there is no column '{name}'", suggest(name, fields))
         return name in fields
 
     def key(self, path: str, name: str, fields: Mapping[str, str]) -> bool:
-        """Notes an unknown column, or one that cannot be a key."""
+        """Returns True if the column can be a key; adds a problem otherwise."""
         if not self.column(path, name, fields):
             return False
         if nested := dtype(fields[name]).is_nested():
@@ -256,7 +272,7 @@ class Problems:
         return not nested
 
     def output(self, path: str, name: str, kind: str, fields: Fields) -> None:
-        """Adds an output column to `fields`, or notes why it cannot be one."""
+        """Adds an output column to `fields`, or a problem if it cannot be one."""
         if name.startswith("_"):
             self.add(path, f"the name '{name}' begins with an underscore", "such names belong to holdfast")
         elif name in fields:
@@ -265,6 +281,6 @@ class Problems:
             fields[name] = kind
 
     def check(self) -> None:
-        """Raises JobRejected if anything was noted."""
+        """Raises JobRejected if there are problems."""
         if self.found:
             raise JobRejected(self.found)

@@ -17,7 +17,11 @@ _NO_TIMES = pl.Series(TIME, [], dtype=pl.Int64)
 
 
 class Split(NamedTuple):
-    """rows: those in time. late: number of the others. Each is refused, or its event time is in `dropped`."""
+    """The rows of a batch without the late ones.
+
+    rows: the rows in time.
+    late: the number of late rows. Each is refused, or its event time is in `dropped`.
+    """
 
     rows: pl.DataFrame
     late: int = 0

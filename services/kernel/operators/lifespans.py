@@ -23,18 +23,24 @@ from holdfast.services.kernel.state.table import Table
 
 
 class Part(NamedTuple):
-    """Rows of a batch of which each key has one total. begin: keys whose total begins again with them."""
+    """Rows of a batch in which each key has one total.
+
+    at: the positions of the rows.
+    begin: the keys whose total begins again with these rows.
+    """
 
     at: np.ndarray
     begin: list[bytes]
 
 
 class Lifespans:
-    """Ends of the totals of one task.
+    """The ends of the totals of one task.
 
     Args:
-        key: columns of the key. after_us: a total lives so long after its newest row.
-        newest: the event time of the newest row of a total.
+        key: the key columns.
+        after_us: the time that a total lives after its newest row, in microseconds.
+        totals: the table of the totals.
+        newest: returns the event time of a total's newest row.
     """
 
     def __init__(self, key: Sequence[str], after_us: int, totals: Table, newest: Callable[[State], int]) -> None:
@@ -42,7 +48,7 @@ class Lifespans:
         self._ends: Ends | None = None
 
     def parts(self, rows: pl.DataFrame) -> Iterator[Part]:
-        """The rows of a batch, one part behind the other; nearly always it is one."""
+        """Yields the rows of a batch in parts; nearly always there is one part."""
         encoded, group = self._grouped(rows)
         stored = [None if state is None else self._newest(state) for state in self._totals.get_many(encoded)]
         times = pl.DataFrame({"group": group, "time": rows[TIME], "stored": pl.Series(stored, dtype=pl.Int64)[group]})
@@ -59,7 +65,7 @@ class Lifespans:
                 yield Part(at, [encoded[one] for one in np.unique(group[at])] if part else [])
 
     def _grouped(self, rows: pl.DataFrame) -> tuple[list[bytes], np.ndarray]:
-        """The distinct keys of a batch, and which of them each row has."""
+        """The distinct keys of a batch, and the number of each row's key."""
         if not self._key:
             return [b""], np.zeros(rows.height, dtype=np.int64)
         named = pl.DataFrame([canonical_floats(rows[name]) for name in self._key])
@@ -75,7 +81,7 @@ class Lifespans:
                 self._ends.note(key, at + self._after_us)
 
     def end(self, watermark: int) -> list[bytes]:
-        """Deletes the totals whose end the watermark has passed; their keys."""
+        """Deletes the totals whose end the watermark has passed; returns their keys."""
         if self._ends is None:  # read from the state at first use
             self._ends = Ends({key: self._newest(state) + self._after_us for key, state in self._totals.scan(b"")})
         keys = self._ends.until(watermark)
