@@ -1,1 +1,1 @@
-"""Commands of a user to a cluster: submit, control, feed, send again, or run a job here without one."""
+"""Commands of a user to a cluster: submit, control, feed, resend, or run a job here without a cluster."""

@@ -1,7 +1,7 @@
-"""Backups: savepoints of a job by a schedule, of which the newest are kept.
+"""Backups: savepoints of a job by a schedule; the newest are kept.
 
-Source: JOBS "holdfast savepoint". A folder holds them, each in a directory that is named by its time. Nothing else in
-the folder is touched, and the oldest go only once a newer one is complete.
+Source: JOBS "holdfast savepoint". A folder holds them, each in a directory named by its time. Nothing else in the
+    folder is touched, and the oldest are deleted only once a newer one is complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMED = re.compile(r"\d{8}T\d{6}Z")
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A savepoint every so many seconds, of which `keep` stay."""
+    """A savepoint every `every_s` seconds; the newest `keep` are kept."""
 
     every_s: float
     keep: int
@@ -32,8 +32,11 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A savepoint that was due. saved: as it was written; trouble: why it was not, or why older ones are still there.
-    deleted: older ones that went.
+    """A savepoint that was due.
+
+    saved: the written savepoint; None if it failed.
+    trouble: reason of a failure, or reason for which older savepoints could not be deleted.
+    deleted: older savepoints that were deleted.
     """
 
     path: Path | StorePlace
@@ -43,7 +46,7 @@ class Backup:
 
 
 def backups(folder: Path | StorePlace) -> list[Path | StorePlace]:
-    """Complete ones, the oldest first. Raises OSError where a store does not answer."""
+    """Complete backups in the folder, the oldest first. Raises OSError where a store does not answer."""
     if not folder.is_dir():
         return []
     named = (one for one in folder.iterdir() if _NAMED.fullmatch(one.name))
@@ -57,11 +60,12 @@ def back_up(
     clock_s: Callable[[], float],
     wait: Callable[[float], None],
 ) -> Iterator[Backup]:
-    """Takes savepoints for as long as it is asked for the next one. One that fails is not taken again before its time.
+    """Takes a savepoint for each item that the caller requests. A failed one is not repeated before the next is due.
 
     Args:
         take: writes a savepoint to a directory; raises CommandFailed or Retriable.
-        clock_s: time of day. wait: lets so many seconds pass.
+        clock_s: returns the time of day in seconds.
+        wait: waits for a number of seconds.
     """
     due_s = clock_s()
     while True:
@@ -77,7 +81,9 @@ def back_up(
 
 
 def _pruned(taken: Backup, folder: Path | StorePlace, keep: int) -> Backup:
-    """Deletes the oldest. What a store does not let go stays, and is tried again behind the next backup."""
+    """Deletes the oldest backups. A backup that a store does not delete stays, and is tried again after the next
+    backup.
+    """
     deleted: list[Path | StorePlace] = []
     try:
         for path in backups(folder)[:-keep]:

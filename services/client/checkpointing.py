@@ -1,4 +1,4 @@
-"""Asks for another checkpoint policy, and waits for the record of `assignments` that answers."""
+"""Requests another checkpoint policy, and waits for the answer in `assignments`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from holdfast.services.view.reading import read_all
 
 
 def change_policy(door: Door, job: JobLine, command: Command, timeout_s: float) -> PolicyLine:
-    """Returns what is in force then: the workers follow it from the moment at which they read the record.
+    """Returns the policy in force after the request; workers follow it from the moment they read the record.
 
     Raises:
-        CommandFailed: it is refused, or nothing has decided it in time (it may be later).
+        CommandFailed: the change is refused, or not decided in time (it may be later).
     """
     offset = append(door, commands.encode(replace(command, job=job.job)))
     deadline = time.monotonic() + timeout_s

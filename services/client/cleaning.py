@@ -1,6 +1,6 @@
-"""Cleaning: the topics of a cluster that runs no more, removed from a Kafka that is not ours to stop.
+"""Cleaning: removes the topics of a cluster that no longer runs from a shared Kafka.
 
-Topics of people, those that jobs read and write, are never touched.
+Users' topics, which jobs read and write, are never touched.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from holdfast.services.view.door import Door
 from holdfast.services.view.reading import read_jobs
 
 LISTEN_S = 3.0
-"""A cluster that runs writes heartbeats many times in it."""
+"""Seconds in which a running cluster writes many heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """A topic of the cluster. owner: cluster, or job@generation.
+    """A topic of the cluster.
 
-    kept_until_ms: of dead letters of a job that is gone: time of day when the topic goes, too; else None.
+    owner: cluster, or job@generation.
+    kept_until_ms: of dead letters of an ended job, time at which the topic will be deleted, milliseconds since 1970;
+        else None.
     """
 
     topic: str
@@ -41,14 +43,16 @@ def owned(door: Door) -> list[TopicLine]:
 
 
 def clean_over(door: Door) -> list[TopicLine]:
-    """Deletes dead letters of ended jobs whose time is over, as the controller does, also while the cluster runs."""
+    """Deletes dead letters of ended jobs whose retention is over, as the controller does, also
+    while the cluster runs.
+    """
     lines, live = owned(door), {one.generation for one in read_jobs(door).jobs() if one.state not in SETTLED}
     deleted = set(delete_over(door.log, door.topics, int(time.time() * 1000), lambda one: one not in live))
     return [line for line in lines if line.topic in deleted]
 
 
 def clean(door: Door, sleep: Callable[[float], None] = time.sleep) -> list[TopicLine]:
-    """Deletes every topic of the cluster; the one that says that there is a cluster comes last.
+    """Deletes every topic of the cluster, the topic that marks its existence last.
 
     Raises:
         CommandFailed: the cluster runs; nothing is deleted then.
@@ -63,7 +67,7 @@ def clean(door: Door, sleep: Callable[[float], None] = time.sleep) -> list[Topic
 
 
 def _heard(door: Door, sleep: Callable[[float], None]) -> bool:
-    """By offsets and not by times: a clock may be wrong, here or there."""
+    """True if new heartbeats arrive. Compares offsets, not times, because the clock of either machine may be wrong."""
     heartbeats = Partition(door.topics.heartbeats, 0)
     if heartbeats.topic not in door.present:
         return False

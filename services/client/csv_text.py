@@ -1,4 +1,4 @@
-"""CSV text: where its lines end, which of them are blank, and its quotes as polars reads them."""
+"""CSV text: its line ends, its blank lines, and its quotes as polars reads them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CsvText:
         return re.compile(field + rb"(?:" + delimiter + field + rb")*")
 
     def lines(self, text: bytes) -> list[bytes]:
-        """Its lines; a line end inside quotes ends none."""
+        """The lines of the text; a line end inside quotes does not end a line."""
         found = text.split(b"\n")
         if self._quote not in text:
             return found
@@ -48,14 +48,17 @@ class CsvText:
         return [b"\n".join(lines) for lines in joined]
 
     def is_open(self, text: bytes) -> bool:
-        """True if a quote of the text is closed nowhere."""
+        """True if a quote of the text is never closed."""
         inside = False
         for line in text.split(b"\n") if self._quote in text else ():
             inside = self.ends_inside(line, inside)
         return inside
 
     def ends_inside(self, line: bytes, inside: bool) -> bool:
-        """True if a line ends inside quotes. inside: true if it begins there."""
+        """True if a line ends inside quotes.
+
+        inside: true if the line begins inside quotes.
+        """
         at = 0
         while True:
             if inside:
@@ -73,7 +76,9 @@ class CsvText:
             inside, at = True, at + 1
 
     def _opening(self, line: bytes, at: int) -> int:
-        """Position of the next field that begins with a quote; -1: none does. at: where a field begins."""
+        """Position of the next field that begins with a quote, from the field that begins
+        at `at`; -1 if there is none.
+        """
         if line[at : at + 1] == self._quote:
             return at
         found = line.find(self._opens, at)
@@ -112,8 +117,8 @@ class CsvText:
         return (text.rstrip(b"\r\n"), b"") if end < 0 else (text[:end].rstrip(b"\r"), text[end + 1 :])
 
     def plainly_quoted(self, text: bytes) -> bytes:
-        """The same rows, without quotes inside of fields that begin with none: polars counts these as others, and joins
-        or refuses the lines.
+        """The same rows, without quotes inside fields that do not begin with one: polars would count these quotes
+        differently, and join or refuse lines.
         """
         if self._quote not in text or all(
             self._plain.fullmatch(line) for line in self.lines(text) if self._quote in line

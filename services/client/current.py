@@ -1,4 +1,4 @@
-"""Waiting until every process of the cluster knows what this release brought (schemas/formats.py)."""
+"""Waits until every process of the cluster supports the features of this release (schemas/formats.py)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from holdfast.services.view.door import Door
 
 LOOK_S = 0.05
 CURRENT_S = 30.0
-"""A cluster that has just started needs ten seconds to know that all of its processes are of this release."""
+"""Seconds; a cluster that has just started needs ten to find that all of its processes are of this release."""
 
 
 def rest() -> None:
-    """Lets a little time pass between two looks."""
+    """Pauses between two checks."""
     time.sleep(LOOK_S)
 
 
@@ -29,7 +29,9 @@ def await_format(
     format: int = max(formats.LEVEL, formats.CARRIED),
     what: str = "savepoints",
 ) -> None:
-    """Returns once every process of the cluster reads the format. Raises CommandFailed, naming what it brought."""
+    """Returns once every process of the cluster reads the format. Raises CommandFailed, which names the feature of the
+    format.
+    """
     assigned, until_s = Partition(door.topics.assignments, 0), time.monotonic() + timeout_s
     while formats.written(read_standings(door.log, assigned).assigned.format) < format:
         if time.monotonic() >= until_s:

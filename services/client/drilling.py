@@ -1,4 +1,4 @@
-"""Drilling: makes a takeover of a unit of which nothing has failed, and says what it took beside what was predicted."""
+"""Drilling: makes a takeover of a healthy unit, and reports its duration beside the prediction."""
 
 from __future__ import annotations
 
@@ -18,16 +18,21 @@ from holdfast.services.view.lines import JobLine
 from holdfast.services.view.reading import Watch, named_job, read_all
 
 LOOK_S = 2.0
-"""Between two looks at `assignments`: events show it sooner, unless the replica that decided died first."""
+"""Seconds between two reads of `assignments`: events show the takeover sooner, unless the deciding
+replica died first.
+"""
 JUDGED_S = 10.0
-"""After the record: a copy says how long it took once a batch of its own is out, which comes within 4 s at rest."""
+"""Seconds after the record: a copy reports its duration once a batch of its own is out, within 4 s without load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drilled:
-    """worker, scheme: that has taken over, and under which scheme. promise_ms: 0: nobody was promised anything.
+    """Outcome of a drill.
 
-    predicted, actual: milliseconds by phase; empty where nothing could be predicted. kept: the promise, if any.
+    worker, scheme: the new leader, and its scheme.
+    promise_ms: 0: the unit has no promise.
+    predicted, actual: milliseconds by phase; empty without a prediction.
+    kept: true if the promise, if any, was kept.
     """
 
     worker: str
@@ -39,7 +44,7 @@ class Drilled:
 
 
 def running(door: Door, job: str, unit: str) -> JobLine:
-    """The job, which has that unit.
+    """The job with that unit.
 
     Raises:
         CommandFailed: the job has ended, or there is no such unit.
@@ -56,10 +61,10 @@ def running(door: Door, job: str, unit: str) -> JobLine:
 
 
 def drill_unit(door: Door, job: JobLine, unit: str, timeout_s: float) -> Drilled:
-    """Returns once the takeover is over, and judged.
+    """Drills a unit; returns once the takeover is over, and judged.
 
     Raises:
-        CommandFailed: it is refused, or not done in time (it may be later).
+        CommandFailed: the drill is refused, or not done in time (it may be later).
     """
     key, began = unit_key(job.job, job.generation, unit), time.monotonic()
     with Watch(door.log, door.topics) as watch:

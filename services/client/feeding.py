@@ -33,7 +33,7 @@ BLOCK_BYTES = 1024 * 1024
 ROWS = 10_000
 """Rows of a parquet or arrow file in a block."""
 MAX_RECORD_BYTES = 64 * 1024 * 1024
-"""Kafka takes no record of that size; a longer one is a file without line ends, or with a quote never closed."""
+"""Kafka accepts no record of that size; a longer one means a file without line ends, or a quote never closed."""
 
 
 _BLANK = re.compile(rb"^[ \t\r]*\n|^[ \t\r]+\Z", re.MULTILINE)
@@ -133,7 +133,7 @@ class Feed:
 
     def whole_lines(self, quoted: bool = False) -> Iterator[bytes]:
         """The file without its blank lines, in pieces that end where a line ends; with `quoted`, not inside quotes."""
-        self.blank, self.share = 0, 0.0  # a csv file is read more than once
+        self.blank, self.share = 0, 0.0  # reset, because a csv file is read more than once
         with self.path.open("rb") as file:
             size = max(1, self.path.stat().st_size)
             text = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if self.compressed else file
@@ -151,7 +151,7 @@ class Feed:
             yield from self._filled(rest, quoted)
 
     def _filled(self, lines: bytes, quoted: bool) -> Iterator[bytes]:
-        """The lines that hold anything. To csv's reader a blank line is a row of nulls, unless it is inside quotes."""
+        """The lines with content. To csv's reader a blank line is a row of nulls, unless it is inside quotes."""
         if quoted:
             lines, blank = self._csv.without_blank(lines)
         else:
@@ -164,7 +164,9 @@ class Feed:
         return "is a quote left open?" if self.format == "csv" else "one JSON object a line"
 
     def _check_objects(self, lines: bytes) -> None:
-        """Other bad lines go through, to become dead letters; a list of objects would be nothing else."""
+        """Raises UnusableFile for a JSON list, whose lines would all be bad; other bad lines pass and become dead
+        letters.
+        """
         if lines.lstrip()[:1] == b"[":
             raise UnusableFile(f"{self.path} is a JSON list", f"one object a line: jq -c '.[]' {self.path.name}")
 
@@ -187,7 +189,7 @@ def format_of(path: Path) -> tuple[Format, bool]:
 
 
 def _filled(lines: list[bytes]) -> list[bytes]:
-    """Lines that hold anything, without their ends."""
+    """Lines with content, without their ends."""
     return [line for line in (line.rstrip(b"\r") for line in lines) if line]
 
 
@@ -199,7 +201,7 @@ def _cut(text: bytes) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _seekable(feed: Feed) -> Iterator[IO[bytes]]:
-    """Such a file begins to be read at its end, so a compressed one is unpacked first."""
+    """The file, opened for seeking: its reader begins at its end, so a compressed file is unpacked first."""
     if not feed.compressed:
         with feed.path.open("rb") as file:
             yield file

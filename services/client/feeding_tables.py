@@ -28,7 +28,7 @@ from holdfast.services.kernel.codecs.texts import BOM
 from holdfast.services.kernel.plurals import plural
 
 Lines = Callable[[bool], Iterator[bytes]]
-"""Starts to read a file from its beginning; see `Feed.whole_lines`."""
+"""Reads a file from its beginning; see `Feed.whole_lines`."""
 
 SHOWN_BYTES = 80
 """Bytes of a row that a message shows."""
@@ -41,10 +41,10 @@ _BOOLS = {"true": True, "false": False}
 def csv_records(
     lines: Lines, path: Path, form: CsvForm, names: Sequence[str], *, strings: bool
 ) -> Iterator[list[bytes]]:
-    """The rows of a csv file; one that does not fit the header goes as it stands, as lines that are no JSON do.
+    """The rows of a csv file; a row that does not fit the header passes unchanged, as lines that are no JSON do.
 
     Args:
-        names: of its columns, if it has no header. See `feeding.Feed`.
+        names: names of its columns, if it has no header. See `feeding.Feed`.
 
     Raises:
         UnusableFile: the first row does not fit.
@@ -100,12 +100,12 @@ class _Csv:
         return written.getvalue().encode()
 
     def bodies(self) -> Iterator[bytes]:
-        """Its text without the header, in pieces."""
+        """The file's text without the header, in pieces."""
         for index, block in enumerate(self._lines(True)):
             yield block if index > 0 or self._names else self._text.header(block)[1]
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        """Raises UnusableFile for a row that does not fit the header."""
+        """Frames of the file's rows. Raises UnusableFile for a row that does not fit the header."""
         row = 1
         for piece in self.pieces():
             if isinstance(piece, bytes):
@@ -129,12 +129,14 @@ class _Csv:
                     yield piece
 
     def _is_short(self, text: bytes) -> bool:
-        """Columns are named for a file without a header, and its first row has fewer."""
+        """True if columns are named for a file without a header, and its first row has fewer."""
         first = self._text.lines(text)[0].decode(errors="replace") if self._names else ""
         return len(next(self._form.rows(io.StringIO(first, newline="")), [])) < len(self._names)
 
     def _split(self, text: bytes) -> Iterator[pl.DataFrame | bytes]:
-        """Halves what cannot be read, down to the rows that are why. A quote that stays open is one, too."""
+        """Frames of the text; text that cannot be parsed is halved, down to the rows at fault, also rows with an open
+        quote.
+        """
         text, is_open = text.rstrip(b"\r\n"), self._text.is_open(text)
         if not is_open:
             with suppress(pl.exceptions.PolarsError):
@@ -191,7 +193,7 @@ class _Csv:
 
 
 def _fits(values: pl.Series, kind: pl.DataType) -> bool:
-    """A number with a leading zero, such as a postal code, is text."""
+    """True if all values have this type; a number with a leading zero, such as a postal code, is text."""
     if isinstance(kind, pl.Boolean):
         return bool(values.is_in(list(_BOOLS)).all())
     if values.str.contains(r"^[+-]?0\d").any():
@@ -233,7 +235,7 @@ def _parquet(file: IO[bytes], rows: int) -> Iterator[tuple[float, Any]]:
 
 
 def _arrow(file: IO[bytes], rows: int) -> Iterator[tuple[float, Any]]:
-    """An IPC file or stream; how many rows it has is known at the end only."""
+    """Batches of an IPC file or stream; the number of its rows is known only at the end."""
     magic = file.read(6)
     file.seek(0)
     source = pa.ipc.open_file(file) if magic == b"ARROW1" else pa.ipc.open_stream(file)
@@ -251,7 +253,7 @@ def _streams(batch: Any) -> list[bytes]:
 
 
 def _dense(kind: Any) -> Any:
-    """The type with texts and bytes in place of views, however deep they lie."""
+    """The type with texts and bytes in place of views, at any depth."""
     if types.is_string_view(kind):
         return pa.large_string()
     if types.is_binary_view(kind):

@@ -1,7 +1,7 @@
 """A first job file from a sample of records: fields with their types, event time, and a query that runs. Pure.
 
-A guess is right for the sample and may be wrong for what comes later, so the file says in comments what was guessed.
-Source: JOBS "A job file".
+A guess is right for the sample and may be wrong for later records, so comments in the file mark the guesses. Source:
+JOBS "A job file".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.planning.loading import load
 
 SAMPLE = 1_000
-"""Records that are looked at."""
+"""Number of records in the sample."""
 WINDOW_S = 3_600
 Record = Mapping[str, Any]
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?")
@@ -38,10 +38,14 @@ _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """fields: type by name. left_out: fields that no source can have. unit: of times that are numbers; empty: texts.
+    """A guessed job.
 
-    lateness_s: how far a time is behind the newest one before it in the sample. key: by which rows are counted; empty:
-    the query gives the records as they come. records: looked at.
+    fields: type by name.
+    left_out: fields that no source can have.
+    unit: unit of times that are numbers; empty: texts.
+    lateness_s: largest lag of a time behind an earlier one in the sample, seconds.
+    key: field by which rows are counted; empty: the query returns the records unchanged.
+    records: number of records in the sample.
     """
 
     name: str
@@ -134,7 +138,7 @@ def draft(records: Sequence[Record], name: str, source: str, origin: Mapping[str
 
 
 def _accepted(found: Draft) -> Draft:
-    """Without what a job file cannot say, such as the names of columns that the product has itself."""
+    """The draft without fields that a job file cannot have, such as names of columns that the product itself uses."""
     for _ in range(len(found.fields) + 2):
         problems = _problems(found)
         if not problems:
@@ -178,8 +182,8 @@ def _problems(found: Draft) -> list[tuple[str, str]]:
 
 
 def _type(values: Sequence[Any]) -> str:
-    """Type of a field, by its values in the sample. Of unlike values the kind that most are of counts: records with
-    others are dead letters, which `holdfast init` says.
+    """Type of a field, by its values in the sample. Of unlike values the most frequent kind counts: records with others
+    become dead letters, which `holdfast init` reports.
     """
     some = _alike([value for value in values if value is not None])
     if not some:
@@ -256,7 +260,9 @@ def _rank(field: str) -> int:
 
 
 def _unit(field: str, values: Sequence[float]) -> str:
-    """Unit of numbers that may be times. Seconds look like any number, so that their field has to be called so."""
+    """Unit of numbers that may be times. Seconds look like any number, so they count only in a field with a name of a
+    time.
+    """
     for unit, per_s in _UNITS.items():
         if all(_FIRST_S * per_s <= value < _LAST_S * per_s for value in values):
             return unit if unit != "s" or _TIMELY.search(field) else ""
@@ -274,7 +280,7 @@ def _lateness_s(values: Sequence[Any], unit: str) -> int:
 
 
 def _key(values: Mapping[str, Sequence[Any]], types: Mapping[str, str], missing: set[str], event_time: str) -> str:
-    """A field with few values, texts first: what people count by. Empty: each value is of its own."""
+    """A field with few values, texts first, as people count by it. Empty if each value is distinct."""
     found = []
     for field, some in values.items():
         if field == event_time or field in missing or types[field] not in ("string", "bool", "int"):

@@ -44,7 +44,7 @@ class FollowedState:
             yield from one.changed()
 
     def rest(self, batch: int) -> Iterator[Piece]:
-        """The last changes, once the job is held at the batch. Raises CommandFailed if it is not held any more."""
+        """The last changes, once the job is held at the batch. Raises CommandFailed if the hold has ended."""
         yield from self.changes()
         for one in self._units:
             check_batch(one.unit, one.batch, batch)
@@ -57,7 +57,10 @@ class FollowedState:
 
 @dataclass(slots=True)
 class _Unit:
-    """A unit. found: its image is that of all that was yielded, and of the small tables, which were not."""
+    """A unit.
+
+    found: its image includes all yielded entries, and the small tables, which were not yielded.
+    """
 
     plan: Plan
     unit: UnitPlan
@@ -75,7 +78,7 @@ class _Unit:
         return 0 if self._marker is None else self._marker.b
 
     def whole(self, *, at_once: bool) -> Iterator[Piece]:
-        """Tables from the image: at once all but the small ones, or else these."""
+        """Tables from the image: all but the small ones with at_once, else the small ones."""
         for number, (task, table) in enumerate(self._tables()):
             if self._small(task, table) is at_once:
                 continue
@@ -83,7 +86,7 @@ class _Unit:
             yield from self._counted(number, pieces_of_table(task, table, entries))
 
     def read(self, hold: Holding) -> None:
-        """Takes in the runs that came since the last look."""
+        """Reads the runs that came since the last read."""
         try:
             runs, self._next = newer_runs(hold.log, hold.checkpoints(self.unit), self.found.log, self._next)
         except PositionGone:  # the log of a small state is trimmed with every sweep
@@ -96,14 +99,14 @@ class _Unit:
                     self._changed.update(unpack(part.entries))
 
     def _compare(self, now: Rebuilt) -> None:
-        """Takes in the state as it is now, read again: what differs has changed, and what is not there is gone."""
+        """Sets the changes to the difference between the image and the present state, read again."""
         before, after = dict(self.found.image.scan(b"")), dict(now.image.scan(b""))
         differs: dict[bytes, bytes | None] = {key: value for key, value in after.items() if before.get(key) != value}
         self._changed = differs | dict.fromkeys(before.keys() - after.keys())
         self.found, self._marker, self._next = replace(now, image=self.found.image), now.marker, now.next_offset
 
     def changed(self) -> Iterator[Piece]:
-        """Entries of what was read, by what each adds to the number of keys."""
+        """Changed entries, in pieces by their effect on the number of keys."""
         changed, self._changed = self._changed, {}
         keys = sorted(changed)
         before = self.found.image.get_many(keys)
@@ -124,7 +127,7 @@ class _Unit:
         for operator in self.unit.operators:
             name = task_name(operator, self.unit.index)
             if self._marker is None:
-                continue  # it has done nothing yet
+                continue  # the task has processed nothing yet
             watermark = self._marker.watermarks.get(name, NO_WATERMARK)
             if watermark == END_WATERMARK:
                 raise CommandFailed(f"{self.unit.name} has come to the end of its input: the job ends")
@@ -144,8 +147,8 @@ class _Unit:
             yield task, table
 
     def _small(self, task: str, table: str) -> bool:
-        """True for a table that every task of an operator gets if their number changes: which keys it holds is known
-        once the changes of all tasks are.
+        """True for a table that every task of an operator gets if their number changes: its keys are known only with
+        the changes of all tasks.
         """
         name = task.rpartition("-")[0]
         operator = next(one for one in self.plan.operators if one.name == name)

@@ -1,4 +1,4 @@
-"""Between polars frames and records: what a source reads of a frame, and the rows of a query as a frame.
+"""Between polars frames and records: the input of a source from a frame, and the rows of a query as a frame.
 
 Source: JOBS "Jobs in Python".
 """
@@ -59,7 +59,7 @@ def file_records(path: Path, source: Source, null: Sequence[str]) -> Iterator[li
 
 
 def _of_frame(name: str, source: Source, rows: pl.DataFrame) -> list[bytes]:
-    """A frame has the source's columns, by the names that the job has for them; other columns are left out."""
+    """The records of a frame, which has the source's columns by their names in the job; other columns are left out."""
     if source.envelope is not None:
         raise UnusableFile(f"source '{name}' reads change records, which are not made of frames", "give mappings")
     if absent := [column for column in source.in_value if column not in rows.columns]:

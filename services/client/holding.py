@@ -35,16 +35,20 @@ from holdfast.services.view.door import Door
 from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
 
 AGAIN_S = 5.0
-"""A pause that lets nobody reach the newest batch, as a former release writes it, is asked for again so often."""
+"""Seconds until a pause is repeated: a pause by a former release does not let tasks reach the newest batch."""
 
 
 TRIES = 5
-"""A checkpoint log may be trimmed while it is read."""
+"""Number of reads of a checkpoint log, which may be trimmed during each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A job that is held. paused: offset in `jobs.submit` of the pause. was_paused: before that, too."""
+    """A job that is held.
+
+    paused: offset of the pause in `jobs.submit`.
+    was_paused: true if the job was paused before.
+    """
 
     batch: int
     paused: int
@@ -54,7 +58,7 @@ class Held:
 
 
 def check_batch(unit: UnitPlan, found: int, batch: int) -> None:
-    """Raises CommandFailed if the newest checkpoint of a unit is of another batch than the one of the hold."""
+    """Raises CommandFailed if the newest checkpoint of a unit is of another batch than the hold."""
     if found != batch:
         raise CommandFailed(f"{unit.name} has a checkpoint of batch {found}, not of {batch}", "try again")
 
@@ -89,16 +93,16 @@ class Holding:
             raise CommandFailed(f"job {job} has ended, and its state with it")
 
     def await_format(self, timeout_s: float) -> None:
-        """Returns once every process of the cluster knows savepoints. Raises CommandFailed."""
+        """Returns once every process of the cluster supports savepoints. Raises CommandFailed."""
         await_format(self._door, min(timeout_s, CURRENT_S), self._wait)
 
     def now(self) -> Held:
-        """The sources of the job as they are: nobody holds it."""
+        """The present state of the job's sources, without a hold."""
         cuts = self._read().snapshot()
         return Held(self._fold.newest_batch, -1, False, cuts, paused_s=0.0)
 
     def hold(self, timeout_s: float) -> Held:
-        """Returns once the job is held. Raises CommandFailed if that takes too long, or somebody resumes the job."""
+        """Returns once the job is held. Raises CommandFailed after the time-out, or if a person resumes the job."""
         self.await_format(timeout_s)
         began_s = time.monotonic()
         until_s = began_s + timeout_s
@@ -132,10 +136,7 @@ class Holding:
         return Held(batch, cuts.control_offset, self._was_paused, cuts, paused_s=began_s)
 
     def states(self, batch: int) -> Iterator[tuple[UnitPlan, Rebuilt]]:
-        """The state of each unit of the job that is held, one after the other.
-
-        Raises CommandFailed if it is not held any more.
-        """
+        """The state of each unit of the held job, in turn. Raises CommandFailed if the hold has ended."""
         for unit in self._plan.units:
             found = self.rebuilt(unit)
             check_batch(unit, found.batch, batch)
@@ -147,7 +148,7 @@ class Holding:
         return self._door.log
 
     def checkpoints(self, unit: UnitPlan) -> Partition:
-        """Its checkpoint log."""
+        """The checkpoint log of a unit."""
         return Partition(self._names.checkpoints, unit.partition)
 
     def rebuilt(self, unit: UnitPlan) -> Rebuilt:
@@ -163,7 +164,7 @@ class Holding:
         raise AssertionError
 
     def release(self) -> None:
-        """Resumes the job, unless it was paused before, or nobody has asked for the pause yet."""
+        """Resumes the job, unless it was paused before, or this object has not paused it."""
         if self._asked >= 0 and not self._was_paused:
             append(self._door, commands.encode(Command("resume", self._plan.job)))
 
@@ -180,11 +181,11 @@ class Holding:
         return self._fold
 
     def _behind(self, batch: int) -> list[str]:
-        """Units whose newest checkpoint is not of that batch. Their progress does not say so of each marker."""
+        """Units whose newest checkpoint is not of that batch. Their progress records do not cover every marker."""
         return [unit.name for unit in self._plan.units if not self._has(unit, batch)]
 
     def _has(self, unit: UnitPlan, batch: int) -> bool:
-        """True if its log ends with such a marker; that it is valid is found out when the state is read."""
+        """True if the unit's log ends with a marker of the batch; the later read of the state checks its validity."""
         with suppress(StateCorrupted):  # it is trimmed right now
             for message in self.log.tail(self.checkpoints(unit)):
                 with suppress(msgspec.DecodeError):

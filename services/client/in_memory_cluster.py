@@ -1,7 +1,7 @@
-"""A cluster in this process for one job: the cores of the services, on a log in memory and a clock of its own.
+"""A cluster in this process for one job: the cores of the services, on a log in memory with its own clock.
 
-One controller, one recovery replica, one worker and, for Spark operators, one driver take turns; nothing waits for time
-to pass, and the clock advances by one millisecond a turn, so the same input always gives the same output. Source: JOBS
+One controller, one recovery replica, one worker and, for Spark operators, one driver take turns. No turn waits for real
+time, and the clock advances by one millisecond a turn, so the same input always gives the same output. Source: JOBS
 `try`.
 """
 
@@ -59,7 +59,7 @@ class InMemoryCluster:
     Args:
         spec: the job, complete.
         allow: modules that Python operators may come from.
-        schemas: by which records were written that name theirs.
+        schemas: schemas of records that name one.
         at: the time of day when it starts; None: the present.
     """
 
@@ -121,7 +121,7 @@ class InMemoryCluster:
         return count
 
     def submit(self) -> None:
-        """The job; what becomes of it, `plan` says. All of the cluster's processes are of this release."""
+        """Submits the job; `plan` returns the outcome. All of the cluster's processes are of this release."""
         record = Assignment("local", self._time_ms(), (), format=formats.NEWEST)
         self._appender.append(Partition(self._cluster.assignments, 0), assignments.encode(record))
         self._submit(commands.encode(self.spec.as_plain()))
@@ -228,7 +228,7 @@ class InMemoryCluster:
     # -- what happened ------------------------------------------------------------------------------------------------
 
     def check_copies(self) -> None:
-        """Raises LocalRunFailed: a copy cannot continue."""
+        """Raises LocalRunFailed if a copy cannot continue."""
         for copy in self._copies():
             if copy.state in ("failed", FAULTED):
                 raise LocalRunFailed(f"{copy.unit.split('/')[1]}: {copy.error}")
@@ -237,7 +237,7 @@ class InMemoryCluster:
         return (plans.decode(m.value() or b"") for m in self.log.scan(Partition(self._cluster.plans, 0)))
 
     def plan(self) -> Plan | None:
-        """The plan of the job; None: it is not decided yet. Raises JobRejected."""
+        """The plan of the job; None until it is decided. Raises JobRejected."""
         for decision in self._decisions():
             if isinstance(decision, Rejection):
                 raise JobRejected(decision.problems)
@@ -246,13 +246,13 @@ class InMemoryCluster:
         return None
 
     def all_are(self, plan: Plan, *states: str) -> bool:
-        """Every unit is in one of these states."""
+        """True if every unit is in one of these states."""
         generation = f"{job_key(plan.job, plan.generation)}/"
         copies = [copy for copy in self._copies() if copy.unit.startswith(generation)]
         return len(copies) == len(plan.units) and all(copy.state in states for copy in copies)
 
     def all_taken(self) -> bool:
-        """Every record that lies in the topics of the sources was processed by a copy that leads."""
+        """True if a leader has processed every record in the topics of the sources."""
         taken: dict[Partition, int] = {}
         of_driver = [] if self._driver is None else self._driver.host.taken()
         for one in of_driver if self.worker is None else [*self.worker.taken(), *of_driver]:
@@ -265,7 +265,7 @@ class InMemoryCluster:
         return all(taken.get(one, 0) >= end for one, end in self.log.offsets(read, "end").items())
 
     def has_ended(self) -> bool:
-        """The controller has ended the job."""
+        """True once the controller has ended the job."""
         return any(isinstance(decision, Ended) for decision in self._decisions())
 
     def topics_of(self, plan: Plan) -> JobTopics:
@@ -299,7 +299,7 @@ class InMemoryCluster:
 
 
 def _asking_here(allow: list[str]) -> Describe:
-    """Asks the Spark session of this process."""
+    """Describes Spark operators with the Spark session of this process."""
     from holdfast.services.controller.spark_analysis import Describer
     from holdfast.services.spark.local.driver import ask
 

@@ -1,4 +1,4 @@
-"""Reading a job where a command names one: a file of YAML or JSON, or a job in Python (`my_jobs.py:flights`).
+"""Reads a job named in a command: a file of YAML or JSON, or a job in Python (`my_jobs.py:flights`).
 
 Source: JOBS "A job file", "Jobs in Python".
 """
@@ -29,7 +29,10 @@ _loaded: dict[Path, ModuleType] = {}
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """raw: as it is written, with fields that the registry knows, which is what is submitted."""
+    """A job that was read.
+
+    raw: the job as written, with fields added from the registry, as it is submitted.
+    """
 
     name: str
     raw: dict[str, Any]
@@ -37,7 +40,7 @@ class JobFile:
 
 
 def file_of(job: Path) -> Path:
-    """The file alone, without the name of a job in it."""
+    """The file's path, without the name of a job in it."""
     file, colon, _ = str(job).rpartition(":")
     return Path(file) if colon and file.endswith(".py") else job
 
@@ -48,10 +51,10 @@ def in_python(job: Path) -> bool:
 
 
 def read_job(job: Path, patience: Callable[[], Patience] | None = None) -> JobFile:
-    """Raises CommandFailed for a file that cannot be read, JobRejected for what is wrong inside.
+    """Reads a job. Raises CommandFailed for a file that cannot be read, JobRejected for errors in its content.
 
     Args:
-        patience: with a Schema Registry, which is asked for fields that the job leaves out; None: they stay out.
+        patience: given if a Schema Registry may be asked for fields that the job leaves out; None: they stay out.
     """
     raw = _in_module(job).as_written() if in_python(job) else read(_text(job), str(job))
     if patience is not None:
@@ -86,10 +89,10 @@ def _jobs(names: Mapping[str, Any]) -> dict[str, JobSpec]:
 
 
 def _module(file: Path) -> ModuleType:
-    """The file as the module of its name, as operators of it are named in the job, too.
+    """The file as a module of its name, by which the job also names its operators.
 
     Raises:
-        JobRejected: what is wrong with a job, with the line that makes it, or with the file.
+        JobRejected: errors of a job, with the line that makes it, or of the file.
     """
     _text(file)
     path = file.resolve()
@@ -118,7 +121,7 @@ def _module(file: Path) -> ModuleType:
 
 
 def _problems(file: Path, path: Path, error: BaseException) -> list[Problem]:
-    """Each begins with the file and the line in it that raised."""
+    """Problems of the error; each begins with the file and the line that raised it."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return [Problem(f"{file}:{error.lineno}", f"not Python: {error.msg}")]
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

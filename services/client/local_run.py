@@ -126,7 +126,9 @@ class LocalRun:
         return Finished(plan, cluster.rows(plan), kept["dead"], kept["progress"], fed=fed)
 
     def _ended(self, plan: Plan, kept: dict[str, Any]) -> bool:
-        """Over; what lies in the job's own topics is kept while every unit has ended and they still exist."""
+        """True once the job is over; keeps the records of its own topics while every unit has ended and the topics
+        exist.
+        """
         cluster = self._cluster
         if cluster.all_are(plan, "ended"):
             topics = cluster.topics_of(plan)

@@ -1,4 +1,4 @@
-"""Dead letters in a file, a JSON object a line: exported to be mended by hand, and read again to be sent back.
+"""Dead letters in a file, a JSON object a line: exported to be corrected by hand, and read again to be resent.
 
 A line names the record by topic, partition and offset, and holds its key and value: as text, or under `key_base64` and
 `value_base64` where they are not UTF-8. A person may change both.

@@ -1,4 +1,4 @@
-"""Moving: asks for a unit to run on another worker, and waits until it does or recovery says why not."""
+"""Moving: requests that a unit run on another worker, and waits until it does or recovery refuses."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ from holdfast.services.view.lines import JobLine
 from holdfast.services.view.reading import Watch, named_job, read_all
 
 LOOK_S = 2.0
-"""Between two looks at `assignments`: events show it sooner, unless the replica that decided died first."""
+"""Seconds between two reads of `assignments`: events show the move sooner, unless the deciding replica died first."""
 ACTIVE_S = 2.0
-"""The new copy says so soon after how long the takeover took."""
+"""Seconds within which the new copy reports the duration of the takeover."""
 ANSWERS = ("move-done", "move-abandoned", "move-refused")
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """took_ms: from the first record to the last. silence_ms: to the first output of the new copy; None: not known."""
+    """Outcome of a move.
+
+    took_ms: milliseconds from the first record to the last.
+    silence_ms: milliseconds to the first output of the new copy; None: not known.
+    """
 
     took_ms: float
     silence_ms: float | None = None
@@ -56,10 +60,10 @@ def placed(door: Door, job: str, unit: str, worker: str) -> tuple[JobLine, str]:
 
 
 def move_unit(door: Door, job: JobLine, unit: str, worker: str, timeout_s: float) -> Moved:
-    """Returns once the unit runs there.
+    """Moves a unit; returns once it runs on the worker.
 
     Raises:
-        CommandFailed: it is refused or given up, or not done in time (it may be later).
+        CommandFailed: the move is refused or abandoned, or not done in time (it may be later).
     """
     key, began = unit_key(job.job, job.generation, unit), time.monotonic()
     with Watch(door.log, door.topics) as watch:

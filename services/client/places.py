@@ -33,9 +33,11 @@ class Place(Protocol):
 
 
 class StorePlace:
-    """A file or folder of an object store. url: as a person wrote it, without a slash at its end.
+    """A file or folder of an object store.
 
-    Raises CommandFailed for a protocol that nobody knows, or whose package is not installed.
+    url: the URL without a slash at its end.
+
+    Raises CommandFailed for an unknown protocol, or one whose package is not installed.
     """
 
     def __init__(self, url: str) -> None:
@@ -70,17 +72,20 @@ class StorePlace:
         self._asked("rm_file")
 
     def remove(self) -> None:
-        """The folder, with all that is below it; nothing happens where there is none."""
+        """Removes the folder with its content, if it exists."""
         if self._asked("exists"):
             self._asked("rm", recursive=True)
 
     def open(self, mode: str) -> IO[bytes]:
-        """mode: rb or wb. What is written is there once the file is closed."""
+        """Opens the file.
+
+        mode: rb or wb. Written bytes are in the store once the file is closed.
+        """
         found: IO[bytes] = self._asked("open", mode=mode)
         return found
 
     def make(self) -> None:
-        """A folder; most stores have none, and make nothing."""
+        """Makes a folder, in a store that has folders."""
         self._asked("makedirs", exist_ok=True)
 
     def iterdir(self) -> Iterator[StorePlace]:
@@ -88,7 +93,7 @@ class StorePlace:
             yield self / str(path).rstrip("/").rpartition("/")[2]
 
     def _asked(self, what: str, **how: Any) -> Any:
-        """Raises OSError whatever the store's client raises, so that a person reads one line."""
+        """The store's answer. Turns every error of the store's client into OSError, so that a person reads one line."""
         try:
             self._files.invalidate_cache()  # others write there, too
             return getattr(self._files, what)(self._path, **how)

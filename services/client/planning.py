@@ -1,4 +1,4 @@
-"""Planning here: what the cluster would make of a job file, for `check`, and for the topics that `submit` creates."""
+"""Plans a job file as the cluster would, for `check`, and for the topics that `submit` creates."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def plan(spec: JobSpec, present: dict[str, int] | None, prefix: str, allow: Sequ
 def missing_topics(
     spec: JobSpec, present: dict[str, int], prefix: str, allow: Sequence[str], partitions: int | None
 ) -> list[TopicSpec]:
-    """The job's topics that do not exist, as they are to be; none for a job with problems.
+    """The job's missing topics, with their settings; none for a job with problems.
 
-    Sources get as many partitions as tasks, sinks as many as the file says, else as their query has tasks;
-    `partitions` goes before the numbers of tasks.
+    Sources get one partition per task, sinks the number in the file, or else one per task of their query; `partitions`
+    takes precedence over the numbers of tasks.
     """
     try:
         tasks = {} if operators(spec) else plan(spec, None, prefix, allow).sink_partitions

@@ -1,4 +1,4 @@
-"""Reaching: whether anybody listens at a Kafka's address, known at once where the client would try for seconds."""
+"""Checks at once that a Kafka's address accepts connections; the client would try for seconds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from holdfast.services.kernel.errors import CommandFailed
 
 CONNECT_S = 3.0
-"""Time-out for all addresses together; a refusal or an unknown name is known much earlier."""
+"""Time-out in seconds for all addresses together; a refusal or an unknown name is found much earlier."""
 _ADDRESS = re.compile(r"(?:\w+://)?(?:\[(?P<ipv6>[^\]]+)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
 _PORT = 9092
 
 
 def reach(bootstrap_servers: str, hint: str) -> None:
-    """Returns if one of the servers takes connections. Raises CommandFailed that says why none does."""
+    """Returns if one of the servers accepts connections. Raises CommandFailed with the reasons otherwise."""
     deadline = time.monotonic() + CONNECT_S
     reasons: dict[str, None] = {}
     for one in filter(None, map(str.strip, bootstrap_servers.split(","))):
@@ -28,7 +28,7 @@ def reach(bootstrap_servers: str, hint: str) -> None:
 
 
 def _reason(address: str, timeout_s: float) -> str:
-    """Empty if it takes a connection."""
+    """Reason why the address accepts no connection; empty if it does."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         return f"'{address}' is no address: write HOST:PORT"

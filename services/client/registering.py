@@ -1,6 +1,6 @@
-"""Schemas of sinks: registered before a job is submitted, and written into the job as the ids that its records name.
+"""Schemas of sinks: registered before a job is submitted; the job gets their ids, which its records then name.
 
-So a worker asks no registry to write, and all copies of a unit write the same bytes. Source: docs/decisions/0180.
+So a worker needs no registry to write, and all copies of a unit write the same bytes. Source: docs/decisions/0180.
 """
 
 from __future__ import annotations
@@ -120,7 +120,10 @@ class _Asking:
 
 
 class _Registered(NamedTuple):
-    """numbers: of the fields; empty: they are in order."""
+    """A registered schema.
+
+    numbers: numbers of the fields; empty: they are in order.
+    """
 
     id: int
     numbers: dict[str, int]
@@ -138,7 +141,7 @@ class _Wanted:
 
 
 def _out_of_order(numbers: dict[str, int], fields: Mapping[str, str]) -> dict[str, int]:
-    """The numbers, if they are others than those of fields in order; else none."""
+    """The numbers, if they differ from those of fields in order; else none."""
     places = dict[str, int]()
     for one in paths(fields):
         message = one.rpartition(".")[0]
@@ -149,7 +152,7 @@ def _out_of_order(numbers: dict[str, int], fields: Mapping[str, str]) -> dict[st
 
 
 def _one_of(query: str, spec: JobSpec) -> str:
-    """A query of the plan that has the columns of this one."""
+    """The name of a query in the plan with the columns of this query, which may have several topics."""
     sink = spec.queries[query].sink
     return next(iter(names(query, sink.topics).values())) if sink is not None and sink.topics else query
 

@@ -1,7 +1,7 @@
-"""Fields that a job leaves out, as the Schema Registry knows them: written into the job before it is submitted.
+"""Fields that a job leaves out, taken from the Schema Registry and written into the job before it is submitted.
 
-So what a job reads stands in the job, and a schema that is registered later changes nothing of it.
-Source: docs/decisions/0166.
+So the job holds all fields that it reads, and a schema that is registered later does not change the job. Source:
+docs/decisions/0166.
 """
 
 from __future__ import annotations

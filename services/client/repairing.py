@@ -48,7 +48,7 @@ class PoisonLine(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Search:
-    """Through the own topics of one job."""
+    """A search for bad records in one job's own topics."""
 
     log: Log
     plan: Plan
@@ -57,7 +57,7 @@ class Search:
     found: list[PoisonLine] = field(default_factory=list)
 
     def lines(self) -> list[PoisonLine]:
-        """The bad records, those first that hold the job up."""
+        """The bad records, those that block the job first."""
         self._cuts()
         self._frames()
         units, own = range(len(self.plan.units)), self.topics

@@ -41,7 +41,7 @@ class Replacing(Protocol):
         ...
 
     def give_up(self, job: str, generation: str) -> None:
-        """Lets the generation go: it is to stand by no longer."""
+        """Gives the generation up, so that it no longer stands by."""
         ...
 
 
@@ -81,7 +81,7 @@ class OnCluster:
         raise CommandFailed(f"the next generation of {raw.get('name')} does not stand by after {timeout_s:g} s")
 
     def _plan(self, generation: str) -> Plan | None:
-        """The plan of the generation; None: it is not decided yet, or a busy broker does not say."""
+        """The plan of the generation; None: it is not decided yet, or a busy broker does not answer."""
         with suppress(Retriable):
             known = read_admitted(self._door.log, self._door.topics)
             if (rejection := known.rejection(generation)) is not None:
@@ -116,5 +116,5 @@ def check_begins(plan: Plan) -> None:
 
 
 def _ready(line: UnitLine) -> bool:
-    """Its leader-to-be has its state."""
+    """True if the unit's next leader has its state."""
     return any(one.role == "primary" and one.batch > 0 for one in line.copies)

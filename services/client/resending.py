@@ -30,8 +30,13 @@ TOGETHER, TOGETHER_BYTES = 500, 8 * 1024 * 1024
 
 @dataclass(slots=True)
 class Resent:
-    """sent: by topic. Not sent: earlier = in an earlier call; again = sent before and refused again; of_operators =
-    rows, not records; gone = records of which neither the topic nor the dead letter has all bytes.
+    """Outcome of a call.
+
+    sent: number of records, by topic.
+    earlier: records not sent, because an earlier call sent them.
+    again: records not sent, because they were sent before and refused again.
+    of_operators: dead letters not sent, because they are rows of operators.
+    gone: records not sent, because neither the topic nor the dead letter has all bytes.
     """
 
     sent: dict[str, int] = field(default_factory=dict)
@@ -51,11 +56,11 @@ Mended = Mapping[Position, tuple[bytes | None, bytes | None]]
 def resend(
     log: Log, topics: JobTopics, present: Mapping[str, int], *, again: bool = False, mended: Mended | None = None
 ) -> Resent:
-    """Sends what has not been sent yet; another one at it is fenced off.
+    """Sends the records that were not sent yet; another process that resends them is fenced.
 
     Args:
-        present: partitions of the topics there are.
-        again: also records that were sent back before and were refused again.
+        present: number of partitions, by existing topic.
+        again: true to include records that were sent back before and were refused again.
         mended: only these records, with these keys and values.
 
     Raises:
@@ -172,7 +177,7 @@ class _Resending:
         self._bytes += len(value or b"")
 
     def _commit(self, mark: Replayed) -> None:
-        """The mark moves only with what it stands for; where nothing is sent it may as well stay."""
+        """Commits the mark together with the sent rows; without rows the mark need not move."""
         if not self._rows:
             return
         rows, self._rows, self._bytes = self._rows, [], 0
@@ -184,7 +189,9 @@ class _Resending:
 
 
 class Originals:
-    """Records as they lie in their topics; those asked for one after the other tend to lie side by side."""
+    """Reads the original records in their topics, in stretches, because consecutive requests
+    are mostly for neighbours.
+    """
 
     def __init__(self, log: Log, present: Mapping[str, int]) -> None:
         self._log, self._present = log, present
@@ -196,7 +203,7 @@ class Originals:
         return letter.partition < self._present.get(letter.topic, 0)
 
     def of(self, letter: DeadLetter) -> Message | None:
-        """None where the topic does not hold it any more."""
+        """The original record of a dead letter; None if the topic no longer holds it."""
         at = Partition(letter.topic, letter.partition)
         if not self.has_topic(letter) or not self._holds(at, letter.offset):
             return None

@@ -50,7 +50,9 @@ def roll_back(door: Door, job: JobLine, unit: str, timeout_s: float) -> list[Rol
 
 
 def _answer(view: ClusterView, job: JobLine, unit: str, offset: int) -> RolledBack | str | None:
-    """None: there is none yet; a text: the unit has ended. Raises CommandFailed."""
+    """The answer to the request; None: there is none yet; a text: the unit has ended. Raises CommandFailed if it is
+    refused.
+    """
     key = unit_key(job.job, job.generation, unit)
     change = view.change(key)
     if change is None or change.rolled < offset:

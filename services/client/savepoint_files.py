@@ -81,7 +81,7 @@ class Directory(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Removes what is not finished."""
+        """Removes an unfinished savepoint."""
 
     @abstractmethod
     def _make(self) -> None: ...
@@ -94,7 +94,7 @@ class Directory(ABC):
 
 
 class LocalDirectory(Directory):
-    """On this machine: under its name it appears at `finish`."""
+    """A savepoint on this machine: its directory gets its name at `finish`."""
 
     path: Path
 
@@ -122,7 +122,7 @@ class LocalDirectory(Directory):
 
 
 class StoreDirectory(Directory):
-    """In an object store, which can rename nothing at once: before its manifest is there it is no savepoint."""
+    """A savepoint in an object store, which cannot rename in one step: the manifest, written last, completes it."""
 
     path: StorePlace
     _finished = False
@@ -143,7 +143,7 @@ class StoreDirectory(Directory):
 
 
 def directory(path: Path | StorePlace) -> Directory:
-    """Begins to write one. Raises CommandFailed."""
+    """Begins to write a savepoint. Raises CommandFailed."""
     return LocalDirectory(path) if isinstance(path, Path) else StoreDirectory(path)
 
 
@@ -165,7 +165,7 @@ def _why(error: OSError) -> str:
 
 
 def read_manifest(path: Path | StorePlace) -> Savepoint:
-    """Raises CommandFailed for a directory that holds none, or one of a later format."""
+    """The manifest of a savepoint. Raises CommandFailed for a directory without one, or with one of a later format."""
     try:
         data = (path / MANIFEST).read_bytes()
     except OSError as error:

@@ -34,7 +34,10 @@ PIECE_ENTRIES, PIECE_BYTES = 2_000, 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A savepoint that was written. silence_s: for so long the job took nothing in; None: it is paused still."""
+    """A savepoint that was written.
+
+    silence_s: seconds during which the job read nothing; None: it is still paused.
+    """
 
     manifest: Savepoint
     entries: int
@@ -68,7 +71,7 @@ def save(door: Door, plan: Plan, path: Path | StorePlace, timeout_s: float, hold
 
 
 def new_id() -> str:
-    """A name that nothing else has."""
+    """A unique name."""
     return uuid.uuid4().hex
 
 
@@ -109,7 +112,10 @@ def _pieces(task: str, found: Rebuilt) -> Iterator[Piece]:
 
 
 def pieces_of_table(task: str, table: str, found: Iterable[Entry], adds: int = 1) -> Iterator[Piece]:
-    """found: with the number of the table in front of each key."""
+    """Pieces of a table.
+
+    found: entries with the number of the table in front of each key.
+    """
     entries, size = list[Entry](), 0
     for key, value in found:
         entries.append((key[2:], value))
@@ -122,9 +128,9 @@ def pieces_of_table(task: str, table: str, found: Iterable[Entry], adds: int = 1
 
 
 def begin_with(door: Door, raw: dict[str, Any], path: Path | StorePlace, how: Start) -> Start:
-    """Brings a savepoint to the cluster. The job file gets the field that says so, and the cluster decides.
+    """Uploads a savepoint to the cluster, and adds the field to the job file that names it; the cluster decides.
 
-    how: what of the savepoint is left behind, and under which names the rest stands in the job file.
+    how: parts of the savepoint that are left out, and names of the other parts in the job file.
     """
     manifest = read_manifest(path)
     await_format(door)

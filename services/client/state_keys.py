@@ -53,7 +53,7 @@ def candidates(text: str) -> list[Key]:
 
 
 def begins(key: Sequence[Any], prefix: Sequence[Any]) -> bool:
-    """True if the first parts of the key are those of the prefix; the last of these may be the beginning of a text."""
+    """True if the key begins with the parts of the prefix, whose last part may be the beginning of a text."""
     if len(prefix) > len(key):
         return False
     *whole, last = prefix
@@ -67,7 +67,7 @@ def _begins(part: Any, last: Any) -> bool:
 
 
 def _fit(part: Any, kind: str) -> Any:
-    """The part as JSON of the type: what is no text may have been written as one."""
+    """The part as JSON of the type; a part of another type than text may have been written as text."""
     if not isinstance(part, str):
         return str(part) if required(kind) == "string" and part is not None else part
     return _parsed(part) if required(kind) in ("int", "float", "bool") else part

@@ -40,7 +40,12 @@ MOST = 100_000
 
 
 class Asked(NamedTuple):
-    """A question. key: the only one that is looked up; prefix: how keys begin; table: the only one that is read."""
+    """A question about state.
+
+    key: the only key to look up.
+    prefix: beginning of the keys.
+    table: the only table to read.
+    """
 
     key: str | None = None
     prefix: str | None = None
@@ -75,7 +80,7 @@ def read_state(door: Door, plan: Plan, operator: str, asked: Asked, limit: int) 
 
 
 class _Reader:
-    """Reads one operator. Raises CommandFailed."""
+    """Reads the state of one operator. Raises CommandFailed."""
 
     def __init__(self, door: Door, plan: Plan, operator: str, asked: Asked) -> None:
         self._door, self._plan, self._asked = door, plan, asked

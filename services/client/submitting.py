@@ -1,4 +1,4 @@
-"""Submitting: writes to `jobs.submit` what a person asks for, and waits until the cluster has done it or says why not.
+"""Submitting: writes requests to `jobs.submit`, and waits until the cluster has done or refused them.
 
 Source: PROTOCOL 1, JOBS "Submitting by Kafka alone works too".
 """
@@ -82,7 +82,7 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[
 
 
 def await_readers(door: Door, raw: dict[str, Any]) -> None:
-    """Returns once every process of the cluster reads what the job asks for. Raises CommandFailed."""
+    """Returns once every process of the cluster supports the features of the job. Raises CommandFailed."""
     if _clocked(raw):
         await_format(door, format=formats.CLOCKED, what="timers by the time of day, or code that awaits answers")
 
@@ -100,9 +100,8 @@ def _of_this_release(operator: object) -> bool:
 
 
 def awaited(record: Decision | Status | Event, generation: str) -> Submitted | None:
-    """The generation that runs, if the record says so; None: it does not say yet.
-
-    Raises JobRejected, CommandFailed: it will not.
+    """The running generation, if the record reports it; None: not yet. Raises JobRejected or CommandFailed if it will
+    not run.
     """
     if isinstance(record, Event) or record.generation != generation:
         return None
@@ -118,7 +117,7 @@ def awaited(record: Decision | Status | Event, generation: str) -> Submitted | N
 
 
 def sink_warnings(door: Door, generation: str) -> list[str]:
-    """Warnings that other jobs write to the same topics: only readers that look at the headers can tell them apart."""
+    """Warnings that other jobs write to the same topics: readers can distinguish the rows only by their headers."""
     return [
         f"job {', '.join(jobs)} writes to topic {topic}, too: the header `job` says whose a row is"
         for topic, jobs in read_jobs(door).shared_sinks(generation).items()
@@ -189,10 +188,10 @@ def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = 
 
 
 def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: float) -> None:
-    """Returns once a valid assignment of the unit says this scheme; copies that this asks for may be on their way.
+    """Returns once a valid assignment of the unit has this scheme; copies that it requires may not be ready yet.
 
     Raises:
-        CommandFailed: it is refused, or nothing has decided it in time.
+        CommandFailed: the change is refused, or not decided in time.
     """
     key = unit_key(job.job, job.generation, unit)
     offset = append(door, commands.encode(Command("scheme", job.job, unit, scheme)))
@@ -242,5 +241,5 @@ def _done(record: object, kind: str, job: JobLine) -> bool:
 
 
 def problem_lines(problems: tuple[Problem, ...]) -> list[dict[str, str]]:
-    """For `--json`, every key always there."""
+    """Problems for `--json`, each with every key."""
     return [msgspec.structs.asdict(one) for one in problems]

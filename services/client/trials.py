@@ -38,7 +38,7 @@ class Tried(dict[str, pl.DataFrame]):
 
 
 def allowed_modules(spec: JobSpec) -> list[str]:
-    """Modules that operators may come from: those of HOLDFAST_PLUGINS, else those that the job names."""
+    """Modules that operators may come from: those of HOLDFAST_PLUGINS, or else those in the job."""
     named = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
     return plugins.modules_of(os.environ.get(plugins.VARIABLE, "")) or named
 
@@ -108,7 +108,7 @@ def frames(plan: Plan, rows: Mapping[str, Sequence[bytes]]) -> dict[str, pl.Data
 
 
 def letters(dead: Sequence[DeadLetter]) -> pl.DataFrame:
-    """Dead letters as rows: where each comes from, and why."""
+    """Dead letters as rows, with origin and reason."""
     columns = {"origin": pl.String, "topic": pl.String, "partition": pl.Int64, "offset": pl.Int64}
     rows = [(one.origin, one.topic, one.partition, one.offset, one.reason, one.row) for one in dead]
     return pl.DataFrame(rows, schema={**columns, "reason": pl.String, "row": pl.String}, orient="row")

@@ -6,7 +6,7 @@ from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 
 class UnusableFile(CommandFailed):
-    """A file that holds no records we can read: what is wrong, and what to do about it."""
+    """A file without readable records; the message names the cause and the fix."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message, hint, USAGE)

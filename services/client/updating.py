@@ -1,9 +1,8 @@
-"""Updating: a job that runs becomes its next generation, with its positions and its state.
+"""Updating: a running job becomes its next generation, with its positions and its state.
 
 Source: JOBS "holdfast update". The next generation stands by, with the state of the job, while the job still runs. Then
-the command holds the job at one batch and brings to the cluster what has changed since. One more record of
-`jobs.submit` says all: from there on controllers end the former generation and have the next one lead, whatever becomes
-of the command.
+    the command holds the job at one batch and uploads the later changes. One more record of `jobs.submit` completes the
+    update: from there on controllers end the former generation and make the next one lead, even if the command ends.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class _Update:
         )
 
     def _stand_by(self, raw: dict[str, Any], begin: Start, timeout_s: float) -> Start:
-        """Has the next generation stand by, unless the job has hardly begun."""
+        """Makes the next generation stand by, unless the job has hardly begun."""
         now = self._hold.now()
         if now.batch <= FEW_BATCHES:
             return begin
@@ -133,7 +132,9 @@ class _Update:
         return self._replacing.take_over(self._plan.job, self._generation, begin, timeout_s)
 
     def _give_up(self, error: BaseException) -> None:
-        """The former job continues. What the cluster was asked for concerns the next one: nothing is taken back."""
+        """Lets the former job continue. Requests made to the cluster concern only the next generation and are not
+        withdrawn.
+        """
         if self._generation and not self._asked:
             self._replacing.give_up(self._plan.job, self._generation)
         self._hold.release()

@@ -27,9 +27,13 @@ KeyOf = Callable[[bytes], bytes | None]
 
 
 class Writer:
-    """Writes to one topic. written: handed over; acknowledged: of these, the ones that are there to stay.
+    """Writes to one topic.
 
-    Without a key record i goes to partition i modulo their number, so that all fill evenly and every run alike.
+    written: number of records handed over.
+    acknowledged: number of records that Kafka has acknowledged.
+
+    Without a key record i goes to partition i modulo their number, so that partitions fill evenly and every run is
+    alike.
     """
 
     def __init__(self, appender: Appender, topic: str, partitions: int, key: str | None = None) -> None:
@@ -42,7 +46,9 @@ class Writer:
 
     @property
     def full(self) -> bool:
-        """More would wait in the queue than it is to hold; the bytes of those that wait are a mean of all."""
+        """True if more records would exceed the queue's limits; the bytes of waiting records are estimated by the mean
+        size.
+        """
         waiting = self.written - self.acknowledged
         return waiting >= MOST_WAITING or waiting * self._bytes >= MOST_WAITING_BYTES * max(1, self.written)
 
@@ -107,7 +113,7 @@ def wait_for_answers(
 
 
 def key_reader(field: str) -> KeyOf:
-    """Reads a field of a JSON object as a key: text as it is, anything else as its JSON; none where there is none."""
+    """Reads a field of a JSON object as a key: text unchanged, other values as their JSON; None if there is none."""
     record = msgspec.defstruct("Record", [("key", msgspec.Raw, msgspec.Raw(b"null"))], rename={"key": field})
     decoder = msgspec.json.Decoder(record)
 
@@ -149,7 +155,7 @@ def paced(
     sleep: Callable[[float], None],
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[list[bytes]]:
-    """The same records in bursts, none of which comes before its time; ends when `stopped`."""
+    """The records in bursts, none before its time; ends when `stopped`."""
     started, given = clock(), 0
     burst = max(1, int(rate_per_s * BURST_S))
     for block in blocks:
