@@ -1,1 +1,1 @@
-"""The adaptive scheme: what a takeover would take under each scheme, what each costs, and which one is chosen."""
+"""The adaptive scheme: the duration of a takeover under each scheme, the cost of each, and the choice."""

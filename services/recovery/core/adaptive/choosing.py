@@ -13,16 +13,20 @@ from holdfast.services.recovery.core.adaptive.estimating import Phases
 from holdfast.services.recovery.core.unit.facts.schemes import FIRST
 
 HEADROOM = 0.9
-"""A scheme is changed to only if it takes at most this share of the promise: the present one may take all of it."""
+"""Largest share of the promise that a new scheme may take; the present scheme may take all of it."""
 SAVES = 0.05
-"""A scheme that keeps the promise is left only for one that costs less by more than this share."""
+"""Share of the cost that another scheme must save before it replaces a scheme that keeps the promise."""
 SHORTER = 0.9
-"""Share of the present scheme's time that another one may take at most where no scheme keeps the promise."""
+"""Largest share of the present scheme's time that another scheme may take if no scheme keeps the promise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimate of one scheme. cost: of its secondary, weighed."""
+    """Estimate of one scheme.
+
+    phases: expected duration of a takeover.
+    cost: weighed cost of its secondary.
+    """
 
     scheme: str
     phases: Phases
@@ -38,9 +42,13 @@ CHOSEN = "chosen"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """promise_ms: the user's. estimates: of every scheme. chosen: one of them. present: where the unit stands.
+    """The choice of a scheme for one unit.
 
-    unsteady: schemes that suit better now, and have not long enough.
+    promise_ms: the user's promise.
+    estimates: of every scheme.
+    chosen: name of the chosen scheme.
+    present: name of the unit's present scheme.
+    unsteady: schemes that suit better now, but not for long enough.
     """
 
     promise_ms: float
@@ -54,13 +62,13 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """The chosen scheme, in a few words."""
+        """The chosen scheme with its time and cost, in a few words."""
         one = self.of(self.chosen)
         takes = "an unknown time" if math.isinf(one.total_ms) else f"{one.total_ms:.0f} ms"
         return f"{one.scheme} takes {takes} of {self.promise_ms:.0f} ms and costs {one.cost:.2f}"
 
     def rejected(self, one: Estimate) -> str:
-        """Why not this one; of the chosen one, what is wrong with it, or that it is chosen."""
+        """Returns the reason against a scheme; for the chosen scheme, its shortcoming or CHOSEN."""
         if one.scheme == self.chosen:
             if one.total_ms <= self.promise_ms:
                 return CHOSEN
@@ -109,7 +117,9 @@ def choose(
 
 
 def better(verdict: Verdict) -> list[Estimate]:
-    """Schemes that suit better than the present one: they keep the promise with headroom, and cost visibly less."""
+    """Returns the schemes that suit better than the present one: they keep the promise with headroom, and cost
+    visibly less.
+    """
     present = next((one for one in verdict.estimates if one.scheme == verdict.present), None)
     if present is None or not keeps(present, verdict):
         return []
@@ -117,9 +127,11 @@ def better(verdict: Verdict) -> list[Estimate]:
 
 
 def _left_for(asked: Verdict, present: Estimate | None) -> str:
-    """In place of a scheme that breaks the promise: the cheapest one that keeps it, with headroom if there is any.
+    """Returns the scheme that replaces one which breaks the promise: the cheapest that keeps it, if possible with
+    headroom.
 
-    Where none keeps it, the shortest takeover, but only if it is visibly shorter: else nothing is gained.
+    If no scheme keeps the promise, the result is the one with the shortest takeover, if it is visibly shorter;
+    otherwise the present scheme stays.
     """
     able = [one for one in asked.estimates if keeps(one, asked)]
     able = able or [one for one in asked.estimates if one.total_ms <= asked.promise_ms]
@@ -137,12 +149,12 @@ def keeps(one: Estimate, verdict: Verdict) -> bool:
 
 
 def unknown(phases: Phases) -> str:
-    """The phases of which nothing is known."""
+    """The names of the phases of unknown duration."""
     return " and ".join(name for name, ms in phases.named().items() if math.isinf(ms)) or "nothing"
 
 
 def _rank(one: Estimate) -> tuple[float, float]:
-    """By cost; ties to the shorter recovery."""
+    """Sort key: cost, then duration of the recovery."""
     return round(one.cost, 3), one.total_ms
 
 

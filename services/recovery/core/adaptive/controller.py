@@ -1,7 +1,7 @@
-"""Controller of adaptive units in one replica: it says when to look at a unit, and judges the unit's schemes.
+"""Controller of adaptive units in one replica: sets the times at which units are judged, and judges their schemes.
 
-Source: MECHANISMS A4. Every replica has one, and each proposes what it holds best; the log decides which record counts,
-and a record of any of them begins the cool-down of all.
+Source: MECHANISMS A4. Every replica has one and proposes the scheme that it finds best. The log decides which record
+counts, and a valid record of any replica begins the cool-down of all.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from holdfast.services.recovery.core.unit.situation import Situation
 from holdfast.services.recovery.core.unit.table.reasons import drilled, follows_failure
 
 PACE_US = 500_000
-"""Between two looks at all adaptive units."""
+"""Time between two passes over all adaptive units."""
 
 
 def detection_ms(misses: int | None, beat_us: int, grace_us: int) -> float:
-    """From the failure of a worker of which nobody gives notice until it is suspected; infinite: it never is.
+    """Returns the time from the failure of a worker without an exit notice to its suspicion; infinite without
+    suspicion.
 
-    A worker whose parent reports its exit is found sooner, but a promise must hold for one that falls silent.
+    A worker whose parent reports its exit is detected sooner, but a promise must also hold for one that falls silent.
     """
     return math.inf if misses is None else (misses * beat_us + grace_us) / 1000
 
@@ -60,13 +61,13 @@ class Adaptive:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def read(self, beat: Heartbeat, now_us: int) -> None:
-        """Takes in the costs that copies report; only of units that somebody has placed."""
+        """Takes the costs that copies report, of placed units only."""
         for costs in beat.costs:
             if costs.unit in self._measured:
                 self._measured[costs.unit].read(beat.worker, beat.incarnation, costs, now_us)
 
     def decided(self, before: Change | None, change: Change, now_us: int) -> None:
-        """A valid change, whoever proposed it."""
+        """Takes a valid change of any replica."""
         self._measured.setdefault(change.unit, Measured()).decided(change, now_us)
         if before is None or before.scheme != change.scheme or before.adaptive != change.adaptive:
             self._changed_us[change.unit] = now_us
@@ -75,28 +76,28 @@ class Adaptive:
             self._steady.pop(change.unit, None)
 
     def forget(self, unit: str) -> None:
-        """Its job has ended."""
+        """Forgets a unit whose job has ended."""
         for known in (
             self._measured, self._changed_us, self._margins, self._steady, self.verdicts, self.foreseen,
         ):  # fmt: skip
             known.pop(unit, None)
 
     def judged(self, unit: str, needed: float) -> None:
-        """A takeover of the unit needed this factor of what was estimated."""
+        """Takes a judgement: a takeover of the unit took this multiple of its estimate."""
         if unit in self._measured:
             self._margins[unit] = corrected(self.margin(unit), needed)
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
     def due(self, now_us: int) -> bool:
-        """True if it is time to look at all units again; called once for each look."""
+        """True if it is time for a pass over all units; called once for each pass."""
         if now_us - self._looked_us < PACE_US:
             return False
         self._looked_us = now_us
         return True
 
     def look(self, situations: Iterable[Situation], now_us: int) -> list[str]:
-        """At units whose scheme is ours to choose; those that may change now and of which enough is known."""
+        """Judges the adaptive units that may change now; returns the units with a verdict."""
         for one in situations:
             change, terms = one.change, one.terms
             if not adaptable(one):
@@ -118,11 +119,14 @@ class Adaptive:
         return self._wanted
 
     def wanted(self, unit: str) -> Verdict | None:
-        """The verdict of the look that is under way."""
+        """Returns the unit's verdict of the present pass."""
         return self._wanted.get(unit)
 
     def looked(self, changed: Collection[str]) -> None:
-        """The look is over. changed: units of which a record was proposed."""
+        """Ends the pass.
+
+        changed: units of which a record was proposed.
+        """
         self.verdicts |= {unit: verdict for unit, verdict in self._wanted.items() if unit in changed}
         self._wanted.clear()
 
@@ -131,13 +135,13 @@ class Adaptive:
         return now_us - self._changed_us.get(unit, now_us) >= terms.promise.cool_down_us
 
     def margin(self, unit: str) -> float:
-        """Factor of what follows detection, as its takeovers have corrected it."""
+        """Returns the factor of the phases after detection, as the unit's takeovers have corrected it."""
         return self._margins.get(unit, MARGIN)
 
     def foresee(self, before: Change | None, after: Change, terms: Terms | None, detector: Detector) -> None:
-        """The takeover that these two records make, if they do, as it is estimated with what the former leader said.
+        """Estimates the takeover that these two records make, if any, from the measurements of the former leader.
 
-        Before what that leader has measured is forgotten. Nothing where too little is known.
+        Call it before these measurements are dropped. If too little is known, no estimate is kept.
         """
         was, leader = None if before is None else before.committer, after.committer
         if before is None or was is None or leader is None or terms is None or before.scheme not in SCHEMES:
@@ -162,10 +166,11 @@ class Adaptive:
         self.foreseen[before.unit] = found
 
     def verdict(self, change: Change, terms: Terms, grace_us: int, now_us: int, lag_batches: int = 0) -> Verdict | None:
-        """On every scheme for the unit as it stands; None: too little is known of its leader.
+        """Returns the verdict on every scheme for the unit; None if too little is known of its leader.
 
         Args:
-            grace_us: that its leader's worker is given. lag_batches: that its secondary is behind, if it processes.
+            grace_us: grace of its leader's worker.
+            lag_batches: batches by which its secondary is behind, if it processes.
         """
         measured = self._measured.get(change.unit)
         if measured is None:

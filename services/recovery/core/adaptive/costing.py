@@ -20,9 +20,9 @@ class Work:
 
     cpu: share of a CPU.
     applied: share of a CPU for applying its runs; None: not known.
-    in_per_s, out_per_s, run_per_s: bytes of its inputs, of its frames, and appended to the checkpoint log.
-    state_bytes: of its state.
-    held_bytes: of the inputs since the newest marker.
+    in_per_s, out_per_s, run_per_s: bytes per second of its inputs, of its frames, and appended to the checkpoint log.
+    state_bytes: size of its state.
+    held_bytes: size of the inputs since the newest marker.
     """
 
     cpu: float = 0.0
@@ -45,7 +45,10 @@ class Usage:
 
 
 def usage(rung: Rung, work: Work) -> Usage:
-    """The runs of checkpoints are written under every scheme, so only who reads them uses the network for them."""
+    """Returns the usage of a secondary on this rung.
+
+    Every scheme writes the runs of checkpoints, so only a copy that reads them uses the network for them.
+    """
     if rung is Rung.ABSENT:
         return Usage()
     loaded = LOADED_BYTES + work.state_bytes

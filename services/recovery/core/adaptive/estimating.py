@@ -13,26 +13,26 @@ from enum import Enum
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
 
 SLACK_MS = 40.0
-"""Time in no phase: recovery's turn, the record's way to the worker, the worker's turn."""
+"""Time outside all phases: recovery's turn, the record's way to the worker, the worker's turn."""
 MARGIN, MAX_MARGIN = 1.0, 4.0
-"""Factor of the phases after detection, as takeovers have corrected it (judging.py): at the start, and at most."""
+"""First and largest factor of the phases after detection; takeovers correct the factor (judging.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Measurements of a unit. None: not yet.
+    """Measurements of a unit; None: not measured yet.
 
-    checkpoint_bytes: that a restore reads.
-    read_per_ms: of these, the lowest rate seen.
+    checkpoint_bytes: bytes that a restore reads.
+    read_per_ms: the lowest measured rate of a restore, in bytes per millisecond.
     seek_ms: time of a restore that does not depend on its size.
-    events: records taken in since the newest valid marker.
-    lag_events: those that a copy which processes is behind the leader.
-    rate_per_ms: records that come.
+    events: records taken since the newest valid marker.
+    lag_events: records by which a processing copy is behind the leader.
+    rate_per_ms: records that arrive per millisecond.
     throughput_per_ms: records processed in a millisecond of processing.
-    deploy_ms: loading and warming the operators.
-    send_ms, receive_ms: until frames are acknowledged, and inputs answer.
-    open_ms: until rows may be delivered; 0 for a unit that delivers nothing.
-    alone: some work is the leader's alone, so that nothing comes out before another copy leads.
+    deploy_ms: time to load and warm the operators.
+    send_ms, receive_ms: time until frames are acknowledged, and until inputs answer.
+    open_ms: time until rows may be delivered; 0 for a unit that delivers nothing.
+    alone: true if some work is the leader's alone, so that no output appears before another copy leads.
     """
 
     checkpoint_bytes: float | None = None
@@ -59,7 +59,7 @@ class Replay(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps that a secondary's flags leave out, so that they remain for a takeover."""
+    """Steps of a takeover that the flags of a secondary have left to do."""
 
     replay: Replay
     send: bool = False
@@ -76,15 +76,15 @@ STEPS: Mapping[Rung, Steps] = {
     Rung.EMPTY: Steps(Replay.EVENTS, send=True, receive=True, read=True),
     Rung.ABSENT: Steps(Replay.EVENTS, send=True, receive=True, read=True, deploy=True),
 }
-"""MECHANISMS A2, by where the secondary stands while all is well."""
+"""Steps left by the rung of the secondary while all is well (MECHANISMS A2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Phases of one takeover.
+    """Phases of one takeover, in milliseconds.
 
     wire: inputs and outputs are connected side by side.
-    opening: beside wire and replay.
+    opening: runs beside wire and replay.
     slack: see SLACK_MS.
     margin: factor of the phases after detection.
     """
@@ -100,7 +100,9 @@ class Phases:
 
     @property
     def work(self) -> float:
-        """From the decision until what had come is processed and rows can be delivered, without the margin."""
+        """Time from the decision until all arrived records are processed and rows can be delivered, without the
+        margin.
+        """
         return self.deploy + self.read + max(self.wire + self.replay, self.opening)
 
     @property
@@ -117,12 +119,14 @@ def takeover(
     rung: Rung, facts: Facts, *, exact: bool = True, detection_ms: float = 0.0, slack_ms: float = 0.0,
     margin: float = MARGIN,
 ) -> Phases:  # fmt: skip
-    """The phases if the leader's worker fails now.
+    """Returns the phases of a takeover if the leader's worker fails now.
 
     Args:
-        rung: where the secondary stands.
-        exact: what has come is replayed; else the copy continues with what comes (gap recovery).
-        detection_ms: from the failure to the decision. slack_ms, margin: see Phases.
+        rung: of the secondary.
+        exact: true if the records that have arrived are replayed; otherwise the copy continues with new ones (gap
+            recovery).
+        detection_ms: time from the failure to the decision.
+        slack_ms, margin: see Phases.
     """
     steps = STEPS[rung]
     if steps.replay is Replay.NOTHING and not facts.alone:
@@ -138,7 +142,9 @@ def takeover(
 
 
 def read_ms(facts: Facts) -> float:
-    """Time to read the checkpoint: its size through the lowest rate seen, and the part that does not depend on size."""
+    """Returns the time to read the checkpoint: its size over the lowest measured rate, and the part without regard
+    to size.
+    """
     size = _known(facts.checkpoint_bytes)
     if not size:
         return _known(facts.seek_ms)
@@ -146,10 +152,10 @@ def read_ms(facts: Facts) -> float:
 
 
 def replay_ms(replay: Replay, facts: Facts, away_ms: float) -> float:
-    """Time to process the records since the newest marker and those that came while nobody processed, as still more
-    come.
+    """Returns the time to process the records since the newest marker and those of the outage, while further ones
+    arrive.
 
-    away_ms: from the failure until the copy begins to process.
+    away_ms: time from the failure until the copy begins to process.
     """
     if replay is Replay.NOTHING:
         return 0.0

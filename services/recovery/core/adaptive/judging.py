@@ -1,8 +1,8 @@
-"""Predicted against actual, for every takeover: whether the promise was kept, and what estimates learn from it. Pure.
+"""Predicted and actual duration of every takeover: a check of the promise, and a correction of estimates. Pure.
 
 Source: MECHANISMS A3 (estimates), P13 (recovered: as far as before the failure). A takeover is foreseen when its record
-is read, and judged when the copy that leads now says how long it took. Every replica folds the same judgements from
-`events`, so all of them correct their estimates alike.
+is read, and judged when the new leader reports its duration. Every replica folds the same judgements from `events`, so
+all replicas correct their estimates alike.
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ from dataclasses import dataclass, field
 from holdfast.services.recovery.core.adaptive.estimating import MARGIN, MAX_MARGIN, Phases
 
 FALLS = 0.25
-"""A takeover that needed less takes so much of the difference from the margin; one that needed more sets it at once."""
+"""Share of the difference by which a shorter takeover lowers the margin; a longer takeover sets the margin at once."""
 WAITS_US = 2_000_000
-"""By then the replica whose record made a takeover has published its judgement; else another one does."""
+"""Time for the replica whose record made a takeover to publish its judgement; then another replica does."""
 GIVEN_UP_US = 120_000_000
-"""A takeover whose end nobody has reported by then was overtaken by another failure, or by the end of its job."""
+"""Time after which an unreported takeover counts as overtaken by another failure or by the end of its job."""
 MOST_UNMATCHED = 64
-"""Reports of copies that are kept until the record that they belong to is read."""
+"""Largest number of reports of copies kept until their record is read."""
 
 RECOVERED = "recovered"
-"""The phase in a copy's report that ends when it is as far as the copy before it was (worker/unit/takeover.py)."""
+"""The phase of a copy's report that ends when the copy is as far as its predecessor was (worker/unit/takeover.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """A takeover as its record is read. epoch, worker: of the record, and of the copy that leads by it. scheme: of the
-    unit then. promise_ms: 0 where nobody was promised anything. phases: as estimated for that scheme.
+    """A takeover as its record is read.
 
-    drilled: nothing had failed, so nothing was detected.
+    epoch, worker: of the record, and of the copy that leads by it.
+    scheme: of the unit then.
+    phases: the estimate for that scheme.
+    promise_ms: the promise; 0: the unit has none.
+    drilled: true if nothing had failed, so that nothing was detected.
     """
 
     epoch: int
@@ -45,8 +48,11 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Times by phase, in milliseconds: detection, activation (until the copy works on its state), catching-up (until it
-    is as far as its predecessor was, and its output is out), total.
+    """A takeover and its estimate.
+
+    actual, predicted: milliseconds by phase: detection, activation (until the copy works on its state), catching-up
+        (until
+        the copy is as far as its predecessor was, and its output is out), total.
     """
 
     foreseen: Foreseen
@@ -77,25 +83,24 @@ class Judgement:
 
 
 def needed(actual: Mapping[str, float], predicted: Mapping[str, float]) -> float:
-    """Factor by which what follows detection took longer than the estimate without a margin."""
+    """Returns the factor by which the phases after detection took longer than the estimate without a margin."""
     if not predicted.keys() >= {*PARTS}:
-        return MARGIN  # something that it needed was not known
+        return MARGIN  # a part of the estimate is unknown
     expected, took = (sum(one.get(part, 0.0) for part in PARTS[1:]) for one in (predicted, actual))
     return took / expected if 0 < expected < math.inf and took >= 0 else MARGIN
 
 
 def rounded(times: Mapping[str, float]) -> dict[str, float]:
-    """For a record: what is infinite is left out."""
+    """Returns the times for a record, without infinite ones."""
     return {name: round(ms, 1) for name, ms in times.items() if math.isfinite(ms)}
 
 
 def judge(foreseen: Foreseen, detection_ms: float, report: Mapping[str, float]) -> Judgement | None:
-    """Compares a copy's report of a takeover with the estimate; None: the report does not say when the copy had
-    recovered.
+    """Compares a copy's report of a takeover with the estimate; None if the report has no time of recovery.
 
     Args:
-    detection_ms: from the last sign of life to the record; of a drill what is estimated.
-    report: the phases of `unit-active`, from the record on.
+        detection_ms: time from the last heartbeat to the record; for a drill, the estimate.
+        report: milliseconds by phase of `unit-active`, from the record on.
     """
     if RECOVERED not in report or "activation" not in report:
         return None
@@ -104,13 +109,13 @@ def judge(foreseen: Foreseen, detection_ms: float, report: Mapping[str, float]) 
 
 
 def cut_short(foreseen: Foreseen, detection_ms: float, led_ms: float) -> Judgement:
-    """Judges a copy that led for so long, reported nothing and leads no more."""
+    """Judges a copy that led for this time, reported nothing and leads no more."""
     return _judgement(foreseen, _whole(detection_ms, led_ms, 0.0))
 
 
 def _judgement(foreseen: Foreseen, actual: dict[str, float]) -> Judgement:
     phases = foreseen.phases
-    if not phases.total:  # the other copy has sent all the time: nobody waited for this takeover
+    if not phases.total:  # the other copy has sent all the time: no output waited for this takeover
         actual["total"] = 0.0
     ahead = phases.slack + phases.deploy + phases.read
     predicted = _whole(phases.detection, ahead, max(phases.wire + phases.replay, phases.opening))
@@ -126,7 +131,7 @@ def _whole(detection: float, activation: float, catching_up: float) -> dict[str,
 
 
 def corrected(margin: float, needed: float) -> float:
-    """The margin after a takeover that needed this factor; between 1 and MAX_MARGIN."""
+    """Returns the margin after a takeover that took this multiple of its estimate; between MARGIN and MAX_MARGIN."""
     wanted = min(max(needed, MARGIN), MAX_MARGIN)
     return wanted if wanted >= margin else margin - FALLS * (margin - wanted)
 
@@ -151,13 +156,16 @@ class _Report:
 
 @dataclass(slots=True)
 class Judging:
-    """Takeovers under way, by unit; of one replica."""
+    """Takeovers under way in one replica, by unit."""
 
     _pending: dict[str, _Pending] = field(default_factory=dict)
     _unmatched: deque[_Report] = field(default_factory=lambda: deque(maxlen=MOST_UNMATCHED))
 
     def began(self, unit: str, foreseen: Foreseen, detection_ms: float, mine: bool, now_us: int) -> None:
-        """The record of a takeover was read. mine: this replica wrote it. One amid another one counts with it."""
+        """Takes the record of a takeover; a takeover that starts during another is judged together with it.
+
+        mine: true if this replica wrote the record.
+        """
         before = self._pending.get(unit)
         if before is not None and before.judgement is None and not before.foreseen.drilled:
             detection_ms += (now_us - before.since_us) / 1000 + before.detection_ms
@@ -166,9 +174,9 @@ class Judging:
             self.active(report.unit, report.epoch, report.worker, report.phases, now_us)
 
     def leads(self, unit: str, worker: str, now_us: int) -> None:
-        """A record without a failure was read: who leads now. A takeover by another one has ended with it unreported.
+        """Takes a record without a failure, which names the leader; it ends an unreported takeover by another worker.
 
-        It is judged only if it had broken its promise by then: how long it would have taken nobody knows.
+        That takeover is judged only if it had broken its promise by then, since its full duration is unknown.
         """
         pending = self._pending.get(unit)
         if pending is None or pending.judgement is not None or pending.foreseen.worker == worker:
@@ -180,7 +188,7 @@ class Judging:
             pending.judgement, pending.judged_us = judgement, now_us
 
     def active(self, unit: str, epoch: int, worker: str, phases: Mapping[str, float], now_us: int) -> None:
-        """A copy says that it leads, and how long it took."""
+        """Takes the report of a copy that leads, with the durations of its takeover."""
         pending = self._pending.get(unit)
         if pending is None or pending.foreseen.worker != worker or epoch < pending.foreseen.epoch:
             self._unmatched.append(_Report(unit, epoch, worker, phases))
@@ -192,17 +200,19 @@ class Judging:
                 del self._pending[unit]
 
     def published(self, unit: str, epoch: int) -> None:
-        """A judgement of this takeover was read: nobody needs to publish another one."""
+        """Takes a judgement of this takeover that was read: no other replica publishes another one."""
         pending = self._pending.get(unit)
         if pending is not None and pending.foreseen.epoch <= epoch:
             del self._pending[unit]
 
     def forget(self, unit: str) -> None:
-        """Its job has ended."""
+        """Forgets a unit whose job has ended."""
         self._pending.pop(unit, None)
 
     def due(self, now_us: int) -> list[tuple[str, Judgement]]:
-        """By unit, what this replica is to publish now: its own takeovers at once, others' if nobody else does."""
+        """Returns the judgements that this replica publishes now: of its own takeovers at once, of others after
+        WAITS_US.
+        """
         found = []
         for unit, pending in list(self._pending.items()):
             if pending.judgement is None:

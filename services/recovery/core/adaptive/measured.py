@@ -1,7 +1,7 @@
 """Recent measurements by the copies of one unit, as facts for estimates and costs. Pure.
 
-Source: MECHANISMS A3. Copies report counters about once a second (schemas/costs.py); a reader keeps those of the last
-seconds. Durations are the longest of the last samples, speeds the slowest.
+Source: MECHANISMS A3. Copies report counters about once a second (schemas/costs.py); a reader keeps the reports of the
+last seconds. Durations are the longest of the last samples, speeds the slowest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from holdfast.services.recovery.core.adaptive.estimating import Facts
 WINDOW_US = 15_000_000
 """Span of means of usage; the rate of records, and the events since the newest marker, are the maximum in it."""
 SPAN_US = 500_000
-"""Over which a rate is taken, at least: what copies report a second apart may be read together."""
+"""Least span of a rate: reports that copies make a second apart may be read together."""
 STALE_US = 5_000_000
-"""Age from which a leader's report says nothing of the present."""
+"""Age from which a leader's report no longer counts."""
 OUTLIER = 5
 """Number of samples from which the longest one does not count: a sample that was taken while everything started at once
 would stand for all later ones.
@@ -28,18 +28,18 @@ would stand for all later ones.
 MOST_SAMPLES = 64
 """Number of samples of one copy within the window."""
 LAST = 16
-"""So many of the last different times count: one that was taken while the broker was away is forgotten at last."""
+"""Number of the last different times that count, so that a sample from an outage of the broker is dropped at last."""
 SMALL_BYTES = 64 * 1024
-"""A restore of less says what a restore takes besides reading; one of more says how fast it reads."""
+"""Size below which a restore measures the time besides reading, and from which it measures the rate of reading."""
 LOG_FACTOR = 4
-"""A checkpoint log holds at most so many times the state: PROTOCOL 6."""
+"""Largest size of a checkpoint log, in sizes of the state: PROTOCOL 6."""
 NEAR = 2
-"""Batches that a copy which processes may be behind, whoever asks."""
+"""Number of batches by which a processing copy may be behind at any time."""
 
 
 @dataclass(slots=True)
 class Longest:
-    """The longest of the last different times, without an outlier. None: none was measured."""
+    """The longest of the last different times, without an outlier; None if no time was measured."""
 
     _last: deque[float] = field(default_factory=lambda: deque(maxlen=LAST))
 
@@ -54,13 +54,13 @@ class Longest:
 
     @property
     def least_ms(self) -> float:
-        """The shortest of them; 0: none was measured."""
+        """The shortest of the last times; 0 if no time was measured."""
         return min(self._last, default=0.0)
 
 
 @dataclass(slots=True)
 class Slowest:
-    """The lowest of the last different rates, in bytes a millisecond. None: none was measured."""
+    """The lowest of the last different rates, in bytes per millisecond; None if no rate was measured."""
 
     _last: deque[float] = field(default_factory=lambda: deque(maxlen=LAST))
 
@@ -97,12 +97,12 @@ class _Heard:
         return (self.samples[-1][0] - self.samples[0][0]) / 1000
 
     def per_ms(self, now: float, before: float) -> float:
-        """Increase of a counter in a millisecond; records are counted again after a reload."""
+        """Returns the increase of a counter per millisecond; after a reload, records are counted again."""
         return max(0.0, now - before) / self.ms if self.ms else 0.0
 
     @property
     def peak_per_ms(self) -> float:
-        """Records processed in a millisecond, when most were: a mean would see a burst when it is over."""
+        """The highest rate of processed records per millisecond: a mean would show a burst only after its end."""
         (since_us, before), found = self.samples[0], 0.0
         for at_us, costs in self.samples:
             if at_us - since_us >= SPAN_US:
@@ -112,7 +112,10 @@ class _Heard:
 
 
 class Measured:
-    """Measurements of one unit by one reader. led_us: since when its present leader leads."""
+    """Measurements of one unit by one reader.
+
+    led_us: time since which its present leader leads.
+    """
 
     def __init__(self) -> None:
         self._heard: dict[tuple[str, str], _Heard] = {}
@@ -125,7 +128,7 @@ class Measured:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def decided(self, change: Change, now_us: int) -> None:
-        """A valid change: copies that it does not name are forgotten, and what another leader said is."""
+        """Takes a valid change: drops the reports of copies that it does not name, and of a former leader."""
         named = {(copy.worker, copy.incarnation) for copy in change.copies}
         self._heard = {run: heard for run, heard in self._heard.items() if run in named}
         leader = ("", "") if change.committer is None else _run(change.committer)
@@ -134,8 +137,9 @@ class Measured:
             self._heard.pop(leader, None)
 
     def read(self, worker: str, incarnation: str, costs: Costs, now_us: int) -> None:
-        """Takes in a report of one copy. Durations and rates count from any copy; the rest as long as the copy is
-        named.
+        """Takes a report of one copy.
+
+        Durations and rates count from any copy; the rest counts as long as the unit's change names the copy.
         """
         heard = self._heard.setdefault((worker, incarnation), _Heard())
         for copies, one in ((self._deploy, costs.deploy_ms), (self._send, costs.send_ms), (self._open, costs.open_ms)):
@@ -159,11 +163,13 @@ class Measured:
     def facts(
         self, change: Change, now_us: int, *, delivers: bool, alone: bool, interval_ms: float, lag_batches: int = 0
     ) -> Facts | None:
-        """None: the present leader has not reported as such, or not lately.
+        """Returns the facts of the unit; None if the present leader has not reported as the leader lately.
 
         Args:
-            delivers: it may write rows to a sink. alone: see Facts.
-            interval_ms: between two batches. lag_batches: that the secondary is behind, if it processes.
+            delivers: true if the unit may write rows to a sink.
+            alone: see Facts.
+            interval_ms: time between two batches.
+            lag_batches: batches by which the secondary is behind, if it processes.
         """
         heard = self.leader(change, now_us)
         if heard is None:
@@ -206,7 +212,7 @@ class Measured:
         )
 
     def leader(self, change: Change, now_us: int) -> _Heard | None:
-        """Reports of the present leader as the leader; None: nothing, or nothing lately."""
+        """Returns the reports of the present leader as the leader; None if there is no recent one."""
         if change.committer is None:
             return None
         heard = self._heard.get(_run(change.committer))
@@ -215,12 +221,12 @@ class Measured:
         return heard if now_us - heard.samples[-1][0] <= STALE_US else None
 
     def heard_us(self, change: Change) -> int | None:
-        """Time of the last report of the leader that a change names; None: there was none."""
+        """Returns the time of the last report of the leader that a change names; None if there was none."""
         heard = None if change.committer is None else self._heard.get(_run(change.committer))
         return heard.samples[-1][0] if heard is not None and heard.samples else None
 
     def _apply_ms(self, change: Change) -> float | None:
-        """Mean of a run at a standby that has applied some."""
+        """Returns the mean time of a run at a standby that has applied some."""
         others: Iterable[Copy] = (copy for copy in change.copies if not copy.flags.commit)
         found = (self._heard[_run(copy)].last for copy in others if _run(copy) in self._heard)
         return next((costs.apply_ms / costs.applies for costs in found if costs.applies), None)
@@ -231,25 +237,27 @@ def _run(copy: Copy) -> tuple[str, str]:
 
 
 def _throughput(last: Costs, first: Costs) -> float | None:
-    """Records in a millisecond of processing, of late; over the life of the process if nothing came of late."""
+    """Returns the records processed in a millisecond of processing, within the window; if none, over the process's
+    life.
+    """
     if last.processed > first.processed and last.process_ms > first.process_ms:
         return (last.processed - first.processed) / (last.process_ms - first.process_ms)
     return last.processed / last.process_ms if last.processed and last.process_ms else None
 
 
 def _without(seek_ms: float, restore_ms: float) -> float:
-    """The part of a restore that was reading: a short one took mostly the time that any restore takes, which counts by
-    itself.
-    """
+    """Returns the part of a restore that was reading; a short restore takes mostly the time of `seek_ms`."""
     return max(restore_ms - seek_ms, restore_ms / 4)
 
 
 def _as_small(seek_ms: float | None, last: Costs) -> float | None:
-    """While the whole checkpoint is small nobody has read much, and what a small restore took holds for all of it."""
+    """Returns a rate of reading for a small checkpoint that no copy has measured yet, from the time of a small
+    restore.
+    """
     small = LOG_FACTOR * last.state_bytes < SMALL_BYTES and seek_ms is not None
     return SMALL_BYTES / max(seek_ms or 0.0, 1.0) if small else None
 
 
 def _inputs(costs: Costs) -> tuple[float, float]:
-    """Bytes and records taken in."""
+    """Returns the bytes and records taken as inputs."""
     return sum(size for _, size in costs.inputs.values()), sum(records for records, _ in costs.inputs.values())

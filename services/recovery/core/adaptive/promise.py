@@ -16,9 +16,12 @@ _DEFAULTS = FaultTolerance()
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """recovery_ms: within which a unit has recovered. exact: what has come is replayed. weights: of what is used.
+    """The promise of a job.
 
-    cool_down_us: between two changes of scheme that nobody asked for.
+    recovery_ms: time within which a unit has recovered.
+    exact: true if the records that have arrived are replayed.
+    weights: of each kind of usage.
+    cool_down_us: least time between two changes of scheme that no user asked for.
     """
 
     recovery_ms: float = float(_DEFAULTS.recovery_time_ms)
@@ -28,7 +31,10 @@ class Promise:
 
 
 def promise(tolerance: Mapping[str, Any], exact: bool = True) -> Promise:
-    """Reads the section `fault_tolerance` of a job. exact: whether the unit replays, see Promise."""
+    """Reads the section `fault_tolerance` of a job.
+
+    exact: true if the unit replays, see Promise.
+    """
     cool_down_s = tolerance.get("cool_down_s")
     return Promise(
         float(tolerance.get("recovery_time_ms") or _DEFAULTS.recovery_time_ms),

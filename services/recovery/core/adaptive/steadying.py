@@ -1,7 +1,7 @@
-"""Since when a scheme has suited a unit better than the present one, in every look. Pure.
+"""Time since which a scheme has suited a unit better than the present scheme in every pass. Pure.
 
-Source: docs/decisions/0101. An estimate moves with the load of the machine, most of all how late heartbeats are: of two
-looks one says that a cheaper scheme keeps the promise, and the next one that it does not.
+Source: docs/decisions/0101. Estimates change with the load of the machine, above all with the lateness of heartbeats:
+in one pass a cheaper scheme keeps the promise, and in the next pass it does not.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 COOL_DOWNS = 2
-"""For so many cool-downs in a row a scheme must have suited better before it is taken."""
+"""Number of cool-downs for which a scheme must have suited better before it is chosen."""
 
 
 @dataclass(slots=True)
 class Steady:
-    """Counts of one unit, its present scheme and its present leader."""
+    """Times for one unit, its present scheme and its present leader."""
 
     _since_us: dict[str, int] = field(default_factory=dict)
 
     def look(self, better: Collection[str], now_us: int) -> None:
-        """better: the schemes that suit better, in a look at this time."""
+        """Takes the schemes that suit better in a pass at this time."""
         self._since_us = {scheme: self._since_us.get(scheme, now_us) for scheme in better}
 
     def found(self, now_us: int, cool_down_us: int) -> frozenset[str]:

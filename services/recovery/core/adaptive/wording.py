@@ -23,7 +23,7 @@ def lines(verdict: Verdict) -> Iterator[str]:
 
 
 def alternatives(verdict: Verdict) -> tuple[Alternative, ...]:
-    """The same as records; what is infinite is null."""
+    """Encodes the estimates of a verdict as records, with null in place of infinite times."""
     return tuple(
         Alternative(
             one.scheme,
@@ -37,5 +37,5 @@ def alternatives(verdict: Verdict) -> tuple[Alternative, ...]:
 
 
 def known(ms: float) -> float | None:
-    """None where it is infinite."""
+    """Returns the time rounded; None if it is infinite."""
     return None if math.isinf(ms) else round(ms, 1)

@@ -1,6 +1,7 @@
-"""Balance: which unit is handed to which worker while all is calm. Pure and deterministic.
+"""Balance: moves of units between workers while all is calm. Pure and deterministic.
 
 Source: PROTOCOL 8. After many failovers one of four workers led all units.
+
 Every move strictly reduces first the copies beyond the workers' slots, then the imbalance of active units (the sum over
 the workers of their squared number per slot). Both are bounded below, so moves end, and none undoes another. All
 replicas compute the same move from the same records, so that at most one of their proposals is valid.
@@ -17,7 +18,10 @@ from holdfast.services.recovery.core.placement.domains import ZONE, Domains
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A worker that takes units. slots: copies that it takes before it counts as full."""
+    """A worker that takes units.
+
+    slots: number of copies from which the worker counts as full.
+    """
 
     worker: str
     zone: str
@@ -29,8 +33,9 @@ class Host:
 class Placement:
     """The workers of one unit's copies.
 
+    active: worker of the copy that leads.
     others: workers of its other copies.
-    fits: workers that may take it over now.
+    fits: workers that may take the unit over now.
     spread: the kind of domain that keeps its copies apart.
     """
 
@@ -62,7 +67,7 @@ class _Load:
         self.copies.update((placement.active, *placement.others))
 
     def overflow(self, left: str, taken: str) -> int:
-        """By how many copies more than the slots allow, if a copy goes from one worker to the other."""
+        """Returns the change of the number of copies beyond slots if a copy goes from one worker to the other."""
         if left == taken:
             return 0
         relieved = self.copies[left] > self.hosts[left].slots if left in self.hosts else False
@@ -70,17 +75,17 @@ class _Load:
         return int(filled) - int(relieved)
 
     def imbalance(self, left: str, taken: str) -> float:
-        """By how much the sum of squares per slot grows, if an active unit goes from one worker to the other."""
+        """Returns the growth of the sum of squares per slot if an active unit goes from one worker to the other."""
         grows = (2 * self.active[taken] + 1) * self.hosts[left].slots
         shrinks = (2 * self.active[left] - 1) * self.hosts[taken].slots
         return (grows - shrinks) / (self.hosts[left].slots * self.hosts[taken].slots)
 
 
 def balance(placements: Iterable[Placement], fleet: Iterable[Host], calm: bool) -> Relief | None:
-    """The next move, or None: nothing is calm, or no move makes it better.
+    """Returns the next move; None if not all is calm, or if no move improves the balance.
 
-    A move that empties an overfull worker comes before one that evens the active units; where both are the same, the
-    standby takes over, which costs least; then the unit goes to the worker with the fewest active units.
+    A move that empties an overfull worker comes before one that evens the active units. Of equal moves, one to the
+    standby comes first, as it costs least; then one to the worker with the fewest active units.
     """
     if not calm:
         return None
@@ -108,7 +113,9 @@ def _moves(placement: Placement, load: _Load) -> Iterator[tuple[int, bool, float
 
 
 def _dropped(placement: Placement, worker: str, load: _Load) -> str | None:
-    """The worker whose copy goes, as recovery will decide it; None: both copies that stay would share a domain."""
+    """Returns the worker whose copy goes, as recovery will decide; None if both remaining copies would share a
+    domain.
+    """
     if worker in placement.others or not placement.others:
         return placement.active
     known = load.hosts.items()

@@ -1,4 +1,4 @@
-"""Failure domains: what the copies of a unit are kept apart by. Pure.
+"""Failure domains that keep the copies of a unit apart. Pure.
 
 Source: JOBS "placement", MECHANISMS H9.
 """
@@ -20,10 +20,10 @@ class Domains:
     hosts: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, worker: str, spread: str = ZONE) -> str:
-        """The worker's zone or host, as the job's `spread_by` says; the worker alone where that is not known."""
+        """Returns the worker's zone or host, as the job's `spread_by` says; the worker alone if that is not known."""
         known = {"zone": self.zones, "host": self.hosts}.get(spread, {}).get(worker, "")
         return f"{spread} {known}" if known else f"worker {worker}"
 
     def all_of(self, worker: str) -> set[str]:
-        """Its domains, by whatever copies are kept apart."""
+        """Returns the worker's domains of every kind."""
         return {self.of(worker, spread) for spread in SPREADS}

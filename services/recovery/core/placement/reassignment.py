@@ -1,8 +1,8 @@
-"""Standbys that are to move to other workers: planned once a rebalance period, and carried out a few at a time.
+"""Moves of standbys to other workers: planned once a rebalance period, and carried out a few at a time.
 
-Source: MECHANISMS C7, docs/decisions/0088. How one of them moves is the matter of the unit's own table
-(unit/switching.py). Several replicas may plan at once: they heard the same heartbeats, and of two records for one
-standby the log counts one. Times are microseconds.
+Source: MECHANISMS C7, docs/decisions/0088. The unit's own table (unit/table/switching.py) carries out each move.
+Several replicas may plan at once: they read the same heartbeats, and of two records for one standby the log counts one.
+Times are microseconds.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from holdfast.services.kernel.protection.reassigning import HALF, LITERAL, Backe
 from holdfast.services.recovery.core.placement.upkeep import Upkeep
 
 SHARES: Mapping[str, float | None] = {"half": HALF, "literal": LITERAL, "off": None}
-"""By the name that a setting gives it; None: no standby moves."""
+"""Share of the difference that moves, by the name in the settings; None: no standby moves."""
 
 LEAST_MS = 50.0
-"""Expected recovery by which two groups must differ: to make a standby is to read a whole checkpoint log."""
+"""Least difference in expected recovery between two groups: a new standby reads a whole checkpoint log."""
 
 MOST = 4
-"""Standbys that are made beside their former ones at once."""
+"""Largest number of standbys that are made beside their former ones at once."""
 
 Survey = Callable[[Upkeep], tuple[Sequence[Backed], Collection[str]]]
 """The units with a standby that follows checkpoints, and the workers that may hold standbys."""
@@ -32,7 +32,8 @@ Survey = Callable[[Upkeep], tuple[Sequence[Backed], Collection[str]]]
 class Reassignment:
     """Reassignment of standbys by one replica.
 
-    share: of the difference between two backup groups that moves; None: nothing ever does.
+    share: share of the difference between two backup groups that moves; None: no standby moves.
+    least_ms: see LEAST_MS.
     """
 
     share: float | None = HALF
@@ -48,22 +49,25 @@ class Reassignment:
             self.upkeep.read(beat.worker, beat.incarnation, beat.costs)
 
     def begin(self, now_us: int) -> None:
-        """A period begins: the replica starts to act, or a standby is moved, by whichever replica."""
+        """Begins a period: the replica starts to act, or some replica has moved a standby."""
         self._began_us = now_us
         self.upkeep.restart()
 
     def proposed(self, change: Change) -> None:
-        """This replica has proposed a record, which may count or not."""
+        """Takes a record that this replica has proposed, valid or not."""
         if change.backing:
             self._under_way.add(change.unit)
 
     def withdrawn(self, unit: str, last: Change | None) -> None:
-        """The proposal was not appended; last: the record of the unit that counts."""
+        """Takes back a proposal that was not appended.
+
+        last: the valid record of the unit.
+        """
         if last is None or not last.backing:
             self._under_way.discard(unit)
 
     def decided(self, change: Change, now_us: int) -> None:
-        """A valid record: whatever was planned for the unit was planned for what it was before."""
+        """Takes a valid record, which makes the plan for the unit out of date."""
         self._wanted.pop(change.unit, None)
         self._under_way.discard(change.unit)
         if change.replacing is not None:
@@ -72,7 +76,7 @@ class Reassignment:
             self.begin(now_us)
 
     def rested(self, unit: str, period_us: int, now_us: int) -> bool:
-        """Its standby has not moved for so long."""
+        """True if the unit's standby has not moved within the period."""
         return now_us - self._moved_us.get(unit, -period_us) >= period_us
 
     def forget(self, unit: str) -> None:
@@ -81,7 +85,7 @@ class Reassignment:
         self._moved_us.pop(unit, None)
 
     def want(self, unit: str, worker: str) -> None:
-        """The unit's standby is to be there."""
+        """Plans a move of the unit's standby to this worker."""
         self._wanted[unit] = worker
 
     @property
@@ -90,12 +94,14 @@ class Reassignment:
         return [unit for unit in self._wanted if self.wanted(unit)]
 
     def wanted(self, unit: str) -> str:
-        """The worker to which the unit's standby is to go; empty: it stays, or as many move already as may at once."""
+        """Returns the worker to which the unit's standby is to move; empty if it stays, or if MOST standbys move
+        already.
+        """
         full = len(self._under_way) >= MOST and unit not in self._under_way
         return "" if full else self._wanted.get(unit, "")
 
     def look(self, now_us: int, period_us: int, survey: Survey) -> None:
-        """Plans, if the period is over."""
+        """Plans moves of standbys if the period is over."""
         if self.share is None or now_us - self._began_us < period_us:
             return
         units, workers = survey(self.upkeep)

@@ -1,6 +1,7 @@
 """Moves one unit at a time off a worker with more than its share, while all is calm. Times are microseconds.
 
-Source: PROTOCOL 8, docs/decisions/0040. Which unit goes where: balancing.py. How it moves: unit/moving.py.
+Source: PROTOCOL 8, docs/decisions/0040. balancing.py chooses unit and worker; unit/rules/moving.py carries out the
+move.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from dataclasses import dataclass, field
 from holdfast.services.recovery.core.placement.balancing import Host, Placement, Relief, balance
 
 LOOK_US = 1_000_000
-"""Between two looks at a calm cluster that needs no balance; only workers and the time of day can change that."""
+"""Time between two searches for a move in a calm cluster that needs none; only workers and time can change that."""
 
 Survey = Callable[[], tuple[Iterable[Placement], Iterable[Host]]]
 
 
 @dataclass(slots=True)
 class Relieving:
-    """Moves for balance by one replica. calm_us: all must have been calm for so long; None: no unit ever moves for
-    balance.
+    """Moves for balance by one replica.
+
+    calm_us: time for which all must have been calm; None: no unit ever moves for balance.
     """
 
     calm_us: int | None = None
@@ -28,11 +30,11 @@ class Relieving:
     _moved_us: dict[str, int] = field(default_factory=dict)
 
     def moved(self, unit: str, now_us: int) -> None:
-        """A valid record moves the unit for balance."""
+        """Takes a valid record that moves the unit for balance."""
         self._moved_us[unit] = now_us
 
     def rested(self, unit: str, period_us: int, now_us: int) -> bool:
-        """True if the unit has not moved for balance for so long."""
+        """True if the unit has not moved for balance within the period."""
         return now_us - self._moved_us.get(unit, -period_us) >= period_us
 
     def forget(self, unit: str) -> None:
@@ -48,9 +50,9 @@ class Relieving:
         return self._relief.worker if self._relief is not None and self._relief.unit == unit else ""
 
     def look(self, now_us: int, calm: Callable[[int], bool], survey: Survey) -> str:
-        """The unit that is to move; empty: none is. calm: asked whether all has been calm for so long.
+        """Returns the unit that is to move; empty if none is. It stays the same until `done`.
 
-        It is wanted until `done`: the next one when all has been calm again.
+        calm: true if all has been calm for the given time.
         """
         if self.calm_us is None or now_us < self._next_us:
             return ""

@@ -21,8 +21,8 @@ from holdfast.services.recovery.core.placement.domains import ZONE, Domains
 class Candidate:
     """A worker that may take units.
 
-    standbys: of them it takes at most; -1: as many as are given. shown: its versions have shown equal bytes: a copy
-    there may lead at once.
+    standbys: largest number of standbys that it takes; -1: no limit.
+    shown: true if its versions have shown equal bytes, so that a copy there may lead at once.
     """
 
     worker: str
@@ -72,7 +72,7 @@ class Room:
         self._taken: Counter[tuple[str, str]] = Counter()
 
     def enter(self, change: Change) -> None:
-        """The unit has these copies."""
+        """Adds the unit's copies."""
         for index, copy in enumerate(change.copies):
             self.hold(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
         self._standbys.update(standbys(change))
@@ -80,7 +80,7 @@ class Room:
         self._taken.update((copy.worker, copy.incarnation) for copy in change.copies)
 
     def leave(self, change: Change) -> None:
-        """Frees the places of the unit's copies."""
+        """Removes the unit's copies."""
         for index, copy in enumerate(change.copies):
             self.release(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
         self._standbys.subtract(standbys(change))
@@ -94,7 +94,7 @@ class Room:
 
     @property
     def slots(self) -> int:
-        """Free ones, for copies that lead at once. What a former incarnation of a worker held takes none."""
+        """Number of free slots for copies that lead at once; copies of a worker's former incarnation take none."""
         return sum(self._free(candidate) for candidate in self._candidates if candidate.shown)
 
     def has_slot(self, worker: str, incarnation: str) -> bool:
@@ -103,18 +103,21 @@ class Room:
         return any(one.shown and self._free(one) for one in found)
 
     def promise(self, worker: str, incarnation: str) -> None:
-        """A slot there is another unit's."""
+        """Reserves a slot of the worker for another unit."""
         self._taken[worker, incarnation] += 1
 
     def _free(self, candidate: Candidate) -> int:
         return max(0, candidate.slots - self._taken[candidate.worker, candidate.incarnation])
 
     def hold(self, unit: str, worker: str, backs: str = "") -> None:
-        """The worker holds a copy; backs: where the unit's primary is, if the copy is its secondary."""
+        """Adds a copy to the worker.
+
+        backs: the worker of the unit's primary, if the copy is its secondary.
+        """
         self._count(unit, worker, backs, 1)
 
     def release(self, unit: str, worker: str, backs: str = "") -> None:
-        """The worker no longer holds the copy."""
+        """Removes a copy from the worker."""
         self._count(unit, worker, backs, -1)
 
     def _count(self, unit: str, worker: str, backs: str, copies: int) -> None:
@@ -127,29 +130,29 @@ class Room:
             self._backed[worker, domain] += copies
 
     def backed(self, primary: str, worker: str) -> int:
-        """The backup group (i, j): units of worker i whose standbys lie on worker j."""
+        """Returns the size of the backup group (i, j): units of worker i whose standbys are on worker j."""
         return self._backed[worker, self._domains.of(primary, "none")]
 
     def for_primary(
         self, unit: str, without: Collection[str] = (), *, slots: bool = False, unshown: bool = False
     ) -> Candidate | None:
-        """A place for the unit's only copy, not on the workers named; whoever takes it calls `hold`.
+        """Returns a place for the unit's only copy, not on the workers named; the caller takes it with `hold`.
 
         Args:
-            slots: only on a worker with a free slot.
-            unshown: a worker whose versions have not shown equal bytes, for a copy that does not lead at once.
+            slots: true: only a worker with a free slot.
+            unshown: true: a worker whose versions have not shown equal bytes, for a copy that does not lead at once.
         """
         allowed = (one for one in self._candidates if one.worker not in without and one.shown is not unshown)
         fitting = (candidate for candidate in allowed if not slots or self._free(candidate))
         return min(fitting, key=lambda candidate: self._as_primary(unit, candidate), default=None)
 
     def for_secondary(self, unit: str, primary: str, spread: str = ZONE) -> Candidate | None:
-        """A place for the unit's secondary, never on the worker of its primary; whoever takes it calls `hold`.
+        """Returns a place for the unit's secondary, not on its primary's worker; the caller takes it with `hold`.
 
-        None: no worker can take it, or each holds as many standbys as it may.
+        None if no worker can take it, or each holds as many standbys as it may.
 
         Args:
-            spread: what the unit's copies are kept apart by.
+            spread: the kind of domain that keeps the unit's copies apart.
         """
         fitting = (one for one in self.for_standbys(primary, spread) if self.takes_standby(one.worker))
         return next(fitting, None)
@@ -164,12 +167,14 @@ class Room:
         return any(one.worker == worker and self._standbys[worker] < _most(one) for one in self._candidates)
 
     def overfull(self) -> list[str]:
-        """Workers that hold more standbys than they may, those left out that are about to go."""
+        """Workers that hold more standbys than they may, not counting standbys that are about to go."""
         staying = self._standbys - self._departing
         return [one.worker for one in self._candidates if staying[one.worker] > _most(one)]
 
     def _as_primary(self, unit: str, candidate: Candidate) -> tuple[float, int, int, str]:
-        """Share of its slots in use, units of the same job in its zone and on it, name."""
+        """Sort key: share of slots in use, units of the same job in the zone, units of the same job on the worker,
+        name.
+        """
         job = job_key_of(unit)
         return (
             self._load[candidate.worker] / candidate.slots,
@@ -181,10 +186,11 @@ class Room:
     def _as_secondary(
         self, primary: str, candidate: Candidate, spread: str
     ) -> tuple[bool, bool, bool, int, int, float, str]:
-        """May not lead yet, in the primary's domain, full, how many units of the primary's worker it backs, and of the
-        whole domain, share of slots in use, name.
+        """Sort key of a place for a secondary.
 
-        So the standbys of one worker lie on as many peers as there are, and come back in parallel (MECHANISMS C4).
+        The parts: may not lead yet, in the primary's domain, full, units of the primary's worker that it backs, units
+        of the primary's domain that it backs, share of slots in use, name. So the standbys of one worker spread over as
+        many peers as there are, and come back in parallel (MECHANISMS C4).
         """
         domain = self._domains.of(primary, spread)
         return (
@@ -199,7 +205,7 @@ class Room:
 
 
 def standbys(change: Change) -> list[str]:
-    """The workers that hold a standby of the unit, also one that leads for a while; a copy that is to lead is none."""
+    """The workers that hold a standby of the unit, also one that leads for a while, but not a copy that is to lead."""
     return [copy.worker for copy in change.copies[1:] if copy.worker != change.moving]
 
 

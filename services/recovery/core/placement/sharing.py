@@ -1,4 +1,4 @@
-"""Shares of units in standbys where not every unit can have one: several units share a worker, up to its capacity.
+"""Allotment of standbys if not every unit can have one: several units share a worker, up to its capacity.
 
 Source: MECHANISMS H9, docs/decisions/0089. Pure and deterministic: every replica finds the same from the same records.
 """
@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A unit that is to have a standby, and for which no worker has a place. workers: that could take it, in order."""
+    """A unit that is to have a standby, and for which no worker has a place.
+
+    workers: workers that could take it, best first.
+    """
 
     unit: str
     priority: int
@@ -23,7 +26,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class HeldStandby:
-    """A standby that lies on a worker. at_rest: nothing is under way with its unit."""
+    """A standby on a worker.
+
+    at_rest: true if nothing is under way for its unit.
+    """
 
     unit: str
     priority: int
@@ -33,7 +39,10 @@ class HeldStandby:
 
 @dataclass(frozen=True, slots=True)
 class Outranked:
-    """A standby that goes. by: the unit that gets its place; empty: its worker holds more standbys than it may."""
+    """A standby that goes.
+
+    by: the unit that gets its place; empty: its worker holds more standbys than it may.
+    """
 
     unit: str
     worker: str
@@ -44,10 +53,10 @@ class Outranked:
 
 
 def outranked(claims: Iterable[Claim], held: Collection[HeldStandby], overfull: Collection[str]) -> Outranked | None:
-    """The next standby that goes; None: nobody is outranked.
+    """Returns the next standby that goes; None if all stay.
 
-    The least important one on a worker that holds too many, or else the least important one in whose place a more
-    important unit could have its own. One at a time: the next one once this one has gone.
+    It is the least important one on a worker that holds too many, or else the least important one in whose place a more
+    important unit could have its own. The next one follows once this one has gone.
     """
     resting = [one for one in held if one.at_rest]
     excess = [one for one in resting if one.worker in overfull]
@@ -73,13 +82,16 @@ def _places(claim: Claim, held: Iterable[HeldStandby]) -> list[HeldStandby]:
 
 @dataclass(slots=True)
 class Sharing:
-    """Standbys as of the last look of one replica. unserved: reasons by unit that stays without a standby."""
+    """Standbys as of the last sweep of one replica.
+
+    unserved: by unit that stays without a standby, the reason.
+    """
 
     unserved: dict[str, str] = field(default_factory=dict)
     _next: Outranked | None = None
 
     def look(self, claims: Sequence[Claim], held: Sequence[HeldStandby], overfull: Collection[str]) -> None:
-        """Finds the next standby that goes, and the units that nobody gives a place."""
+        """Finds the next standby that goes, and the units without a place."""
         self._next = outranked(claims, held, overfull)
         of = {claim.unit: claim for claim in claims}
         self.unserved = {unit: str(of[unit]) for unit in hopeless(claims, held)}
@@ -90,7 +102,7 @@ class Sharing:
         return () if self._next is None else (self._next.unit,)
 
     def outranked(self, unit: str) -> Outranked | None:
-        """Why the unit's standby goes now; None: it stays."""
+        """Returns why the unit's standby goes now; None if it stays."""
         return self._next if self._next is not None and self._next.unit == unit else None
 
     @property

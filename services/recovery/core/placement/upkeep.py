@@ -1,7 +1,7 @@
 """Cost of a failure of each unit, and of its standby: sums over the present rebalance period.
 
-Source: MECHANISMS C5 and C7, docs/decisions/0083. Each copy knows a part of R_u and says it in some heartbeats; what
-the standby has spent on applying runs is a counter, so it needs two of them.
+Source: MECHANISMS C5 and C7, docs/decisions/0083. Each copy measures a part of R_u and reports it in some heartbeats.
+The time that a standby spends on applying runs is a counter, so it takes two heartbeats.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from holdfast.schemas.costs import Costs
 
 @dataclass(slots=True)
 class _Sum:
-    """Sums of one copy in one period. first_ms, last_ms: its counter of time spent on applying."""
+    """Sums of one copy in one period.
+
+    first_ms, last_ms: first and last value of its counter of time spent on applying.
+    """
 
     first_ms: float
     last_ms: float
@@ -35,12 +38,12 @@ class _Sum:
 
 @dataclass(slots=True)
 class Upkeep:
-    """By copy. What was said by copies that say nothing more is forgotten with the next period."""
+    """Sums by copy; a copy that reports nothing in a period is dropped with the next one."""
 
     _sums: dict[tuple[str, str, str], _Sum] = field(default_factory=dict)
 
     def read(self, worker: str, incarnation: str, costs: Iterable[Costs]) -> None:
-        """Takes what a heartbeat says of some copies."""
+        """Takes the costs that a heartbeat reports of some copies."""
         for one in costs:
             key = worker, incarnation, one.unit
             if key not in self._sums:
@@ -48,12 +51,14 @@ class Upkeep:
             self._sums[key].add(one)
 
     def restart(self) -> None:
-        """A period begins; counters continue from their last values."""
+        """Begins a period; counters continue from their last values."""
         known = {key: one for key, one in self._sums.items() if one.samples}
         self._sums = {key: _Sum(one.last_ms, one.last_ms) for key, one in known.items()}
 
     def of(self, change: Change) -> tuple[float, float] | None:
-        """R_u averaged over the period and h_u, both in ms; None: not known of the leader and the first standby."""
+        """Returns R_u averaged over the period and h_u, both in ms; None without reports of the leader and the first
+        standby.
+        """
         if len(change.copies) < 2 or not change.copies[0].flags.commit:
             return None
         leader, standby = (self._of(change.unit, copy) for copy in change.copies[:2])

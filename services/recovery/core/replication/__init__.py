@@ -1,4 +1,5 @@
-"""Units of a job with a replication budget that get a replica that processes, and changes of that choice. Pure.
+"""Choice of the units with a replica that processes, for jobs with a replication budget, and changes of that choice.
+Pure.
 
 Source: MECHANISMS P14, docs/decisions/0146.
 """

@@ -17,28 +17,28 @@ from holdfast.services.kernel.fidelity.planners.structured import structure_awar
 from holdfast.services.kernel.fidelity.topology import Topology
 
 KEPT = 0.01
-"""So much output fidelity may go so that a unit of the present plan keeps its replica."""
+"""Largest loss of output fidelity so that units of the present plan keep their replicas."""
 STEADY = 0.05
-"""A plan that keeps so much less than the best one at the newest rates comes too early: the rates still move."""
+"""Loss of fidelity against the best plan at the newest rates from which a plan is too early: rates still move."""
 MOST_SWAPS = 400
-"""Pairs of a unit that would go and one that would come, of which it is asked whether they may stay."""
+"""Largest number of pairs (unit that loses its replica, unit that gains one) that are tried for a reversal."""
 
 
 class Measurement(Protocol):
-    """Measurement: rates of a job's streams, computed when the answer needs them."""
+    """Rates of a job's streams, computed when the answer needs them."""
 
     def rates(self, recent: bool = False) -> Rates: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question: the units that are worth a replica.
+    """A question to the planner: the best units for a replica within the budget.
 
-    number: of the plan in force, 0: there is none.
-    present: its units.
+    number: of the plan in force; 0: there is none.
+    present: units of that plan.
     share: the budget.
-    without: units that have a scheme of their own by now.
-    measured: rates of the job's streams, and the newest ones; None: even ones.
+    without: units that have a scheme of their own now.
+    measured: the rates of the job's streams, over the window and the newest ones; None: even rates.
     """
 
     job: str
@@ -52,10 +52,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """units: of the best plan found. fidelity: of that one, before: of the present one, at the same rates.
+    """The answer of the planner.
 
-    Of a present plan that is too large by now, as units have left it, those count that have room: the first by name.
-    moving: by the newest rates another plan would be much better still.
+    units: of the best plan found.
+    fidelity, before: output fidelity of that plan and of the present one, at the same rates. If units have left the
+        present
+        plan so that it is too large, the first ones by name count.
+    moving: true if at the newest rates another plan would be much better still.
     """
 
     question: Question
@@ -66,7 +69,9 @@ class Answer:
 
 
 def answer(question: Question) -> Answer:
-    """The best plan found within the budget, which keeps of the present one what costs hardly any fidelity."""
+    """Returns the best plan found within the budget; it keeps units of the present plan that cost hardly any
+    fidelity.
+    """
     rates = None if question.measured is None else question.measured.rates()
     of = planned(question.plan, rates, question.without)
     topology, budget = of.topology, of.budget(question.share)
@@ -87,7 +92,7 @@ def _moving(question: Question, units: Sequence[int], budget: int) -> bool:
 
 
 def _with_kept(topology: Topology, best: Sequence[int], now: Sequence[int]) -> list[int]:
-    """A unit that would go stays in place of one that would come, as long as that costs no more than KEPT at all."""
+    """Keeps units of the present plan in place of new ones, as long as all of that costs at most KEPT."""
     kept, least = set(best), value(topology, best) - KEPT
     swaps = [(goes, comes) for goes in now if goes not in kept for comes in best if comes not in now]
     for goes, comes in swaps[:MOST_SWAPS]:

@@ -1,4 +1,4 @@
-"""The rates of a job's streams over the last minute, from what the leaders of its units count.
+"""The rates of a job's streams over the last minute, from the counts that the leaders of its units report.
 
 Source: MECHANISMS P1 and P14.
 """
@@ -17,7 +17,7 @@ from holdfast.services.kernel.fidelity.of_job import Rates, edge_rates
 
 WINDOW_US, APART_US = 60_000_000, 5_000_000
 LEAST_US = 20_000_000
-"""A rate is a mean over at least so long, and over at most the window."""
+"""Least span of the mean that is a rate; the longest is the window."""
 
 
 class Sample(NamedTuple):
@@ -32,8 +32,8 @@ class Span(NamedTuple):
     """Counts of one unit over time.
 
     oldest: at the beginning of the window.
-    recent: the least time before the newest ones.
-    newest: the last ones.
+    recent: LEAST_US or more before the newest counts.
+    newest: the last counts.
     """
 
     oldest: Sample
@@ -41,7 +41,10 @@ class Span(NamedTuple):
     newest: Sample
 
     def rates(self, recent: bool) -> tuple[dict[str, float], dict[str, float]]:
-        """Records per second by edge, in and out. recent: over the least time only."""
+        """Returns records per second by edge, in and out.
+
+        recent: true: over LEAST_US only.
+        """
         since, now = self.recent if recent else self.oldest, self.newest
         span_s = (now.at_us - since.at_us) / 1_000_000
         return _rates(since.inputs, now.inputs, span_s), _rates(since.outputs, now.outputs, span_s)
@@ -49,13 +52,16 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Counts of all units of a job, of one moment: rates are computed from them beside the turns of recovery."""
+    """Counts of all units of a job at one moment; rates are computed from them beside the turns of recovery."""
 
     plan: Plan
     of: Mapping[str, Span]
 
     def rates(self, recent: bool = False) -> Rates:
-        """Rates of the job's streams. recent: over the least time only."""
+        """Returns the rates of the job's streams.
+
+        recent: true: over LEAST_US only.
+        """
         inputs: dict[tuple[str, str], float] = {}
         outputs: dict[tuple[str, str], float] = {}
         for unit, span in self.of.items():
@@ -67,7 +73,7 @@ class Spans:
 
 @dataclass(slots=True)
 class Counted:
-    """Counts by the leader of one unit. Counts of records continue from leader to leader."""
+    """Counts by the leader of one unit; counts of records continue from leader to leader."""
 
     _samples: deque[Sample] = field(default_factory=deque)
 
@@ -80,7 +86,7 @@ class Counted:
             self._samples.popleft()
 
     def span(self) -> Span | None:
-        """None: too little was heard."""
+        """Returns the counts over time; None if too few were reported."""
         if not self._samples:
             return None
         newest = self._samples[-1]
@@ -100,7 +106,7 @@ class Measured:
             self._counted.setdefault(costs.unit, Counted()).read(costs, now_us)
 
     def spans(self) -> Spans | None:
-        """None: not every unit's leader has been heard for long enough."""
+        """Returns the counts of all units; None if some unit's leader has not reported for long enough."""
         found: dict[str, Span] = {}
         for unit in (one for one in self.plan.units if not one.host):
             counted = self._counted.get(unit_key(self.plan.job, self.plan.generation, unit.name))
@@ -111,7 +117,7 @@ class Measured:
         return Spans(self.plan, found)
 
     def rates(self) -> Rates | None:
-        """None: not every unit's leader has been heard for long enough."""
+        """Returns the rates of the job's streams; None if some unit's leader has not reported for long enough."""
         spans = self.spans()
         return None if spans is None else spans.rates()
 

@@ -1,11 +1,11 @@
-"""Replanning: it asks the planner of replicas, takes its answer as the plan or not, and says which units follow it now.
+"""Replanning: asks the planner of replicas, proposes its answer as the plan or drops it, and directs units to the plan.
 
-The first plan goes by even rates, and none is made before every process of the cluster reads plans. From then on the
-planner is asked every few seconds, with the rates of the last minute, and only in calm: no copy is missing, nothing
-changes or moves, no incident is open, the job does not stop. Its plan is proposed once it was better by a margin in
-several answers in a row, and the cool-down since the last plan is over. While rates move, the mean of a minute lags
-behind, and a plan by it would soon be replaced: it waits until it is about as good as any at the newest rates. Of a
-plan that is too large by now, since units have left it, the first ones by name count.
+The first plan uses even rates, and is made only once every process of the cluster reads plans. From then on the planner
+is asked every few seconds, with the rates of the last minute, and only in calm: no copy is missing, nothing changes or
+moves, no incident is open, the job does not stop. Its plan is proposed once it was better by a margin in several
+answers in a row, and the cool-down since the last plan is over. While rates move, the mean of a minute lags behind, and
+a plan by that mean would soon be replaced, so a plan waits until it is about as good as any at the newest rates. If
+units have left a plan so that it is too large, its first units by name count.
 
 The units that follow the newest plan are a function of the log alone. Units that lose their replica go first; units
 that gain one wait, in order of their names, until the budget has room; a unit without copies keeps its room. So two
@@ -36,14 +36,18 @@ COOL_DOWN_US = 60_000_000
 MARGIN = 0.05
 """Output fidelity by which another plan must be better."""
 LOOKS = 3
-"""So often in a row."""
+"""Number of answers in a row in which another plan must be better."""
 REPLICA = "active-standby"
 _ACTIVE = (REPLICA, "active-replication")
 
 
 @dataclass(slots=True)
 class _Job:
-    """A job with a budget. units: planned ones by key. base: the scheme of a unit without a replica."""
+    """A job with a budget.
+
+    units: names of the planned units, by key.
+    base: the scheme of a unit without a replica.
+    """
 
     plan: Plan
     measured: Measured
@@ -61,7 +65,8 @@ class _Job:
 class Replication:
     """Replication plans as one replica of recovery sees them.
 
-    questions: to the planner, until the shell takes them. records: plans to append to `assignments`, likewise.
+    questions: questions to the planner, until the shell takes them.
+    records: plans to append to `assignments`, until the shell takes them.
     """
 
     def __init__(self) -> None:
@@ -73,7 +78,9 @@ class Replication:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def admit(self, plan: Plan, now_us: int) -> None:
-        """A job. Of a plan that was made before this replica began, nobody knows when: the cool-down begins now."""
+        """Takes a job; its cool-down begins now, since the time of a plan from before this replica's start is
+        unknown.
+        """
         share, key = budget_share(plan), job_key(plan.job, plan.generation)
         planned = [unit for unit in plan.units if unit.planned]
         if share is None or not planned or planned[0].scheme in _ACTIVE:
@@ -101,7 +108,7 @@ class Replication:
                 known.measured.read(costs, now_us)
 
     def decided(self, record: ReplicationPlan, valid: bool, now_us: int) -> None:
-        """A record was read. An invalid one of ours was overtaken."""
+        """Takes a record as read; an invalid record of this replica was overtaken."""
         known = self._jobs.get(record.job_key)
         if known is None:
             return
@@ -111,13 +118,16 @@ class Replication:
             known.proposed = None
 
     def withdrawn(self, record: ReplicationPlan) -> None:
-        """Takes back a record that was not appended, as far as anybody knows."""
+        """Drops a proposed record that was, as far as is known, not appended."""
         known = self._jobs.get(record.job_key)
         if known is not None and known.proposed == record:
             known.proposed = None
 
     def answered(self, answer: Answer, assigned: Assigned, calm: Callable[[], bool], now_us: int) -> None:
-        """Proposes the answer's plan if it is worth a change. calm: whether all is well now."""
+        """Proposes the answer's plan if it is worth a change.
+
+        calm: true if all units are at rest now.
+        """
         question = answer.question
         known = self._jobs.get(question.job)
         if known is None or known.asking is not question:
@@ -151,10 +161,10 @@ class Replication:
     def look(
         self, assigned: Assigned, asked_of: Callable[[str], int], calm: Callable[[], bool | None], now_us: int
     ) -> None:
-        """In every sweep: asks the planner where it is time, and says which units follow the plans now.
+        """Asks the planner if that is due, and directs the units that follow the plans now; called in every sweep.
 
-        asked_of: by unit, the offset at which its scheme was asked for last. calm: whether all is well now; None: that
-        is known in a later sweep.
+        asked_of: by unit, the offset of the last request for its scheme.
+        calm: true if all units are at rest now; None: a later sweep has the result.
         """
         for key, known in self._jobs.items():
             own = frozenset(name for unit, name in known.units.items() if asked_of(unit) > known.asked)
@@ -167,7 +177,7 @@ class Replication:
         return self._directed
 
     def directed(self, unit: str) -> Directed | None:
-        """The plan's wish for a unit whose turn it is; None: nothing."""
+        """Returns the scheme that the plan directs for a unit whose turn it is; None if there is none."""
         return self._directed.get(unit)
 
     def _ask(
@@ -186,7 +196,7 @@ class Replication:
         present, quiet = assigned.replication(key), None
         if present is not None and (quiet := _placed(known, assigned) and calm()) is None:
             return
-        known.asked_us = now_us  # also if nothing is asked: to look whether all units are at rest takes a while
+        known.asked_us = now_us  # also without a question: the check that all units are at rest takes a while
         measured = None
         if present is not None:
             if not quiet:
@@ -224,12 +234,12 @@ class Replication:
 
 
 def _placed(known: _Job, assigned: Assigned) -> bool:
-    """Every planned unit has copies: none of them waits for a place, and the job does not stop."""
+    """True if every planned unit has copies: none of them waits for a place, and the job does not stop."""
     return all((change := assigned.of(unit)) is not None and bool(change.copies) for unit in known.units)
 
 
 def holders(plan: Plan, assigned: Assigned) -> Mapping[str, bool]:
-    """By planned unit, whether it has the scheme of a replica that processes, for checkers and people."""
+    """Returns, by planned unit, true if it has the scheme of a replica that processes; for checkers and people."""
     keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units if unit.planned}
     changes = {name: assigned.of(key) for name, key in keys.items()}
     return {name: change is not None and change.scheme in _ACTIVE for name, change in changes.items()}
