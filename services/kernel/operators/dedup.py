@@ -68,8 +68,8 @@ class DedupKind(OperatorKind):
         return True
 
     def split_by(self, params: Params) -> Mapping[str, int] | None:
-        """See OperatorKind.split_by. Waiting rows of all keys share one blob a batch, so their state cannot be
-        split.
+        """See OperatorKind.split_by. With `emit: final` the waiting rows of all keys share one blob a batch: it cannot
+        be split.
         """
         return {"times": 8, "live": EVERY_TASK} if params.get("emit", "final") == "each" else None
 

@@ -1,6 +1,6 @@
-"""The interface every operator has.
+"""The interface of every operator.
 
-Source: PROTOCOL 0.2 and 4. A batch comes in as one polars DataFrame per input slot, already merged in writer order.
+Source: PROTOCOL 0.2 and 4. A batch arrives as one polars DataFrame per input slot, already merged in writer order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ __all__ = ["TIME", "BatchContext", "Operator", "Outcome", "Refused"]
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """The batch as the clock sees it.
+    """The times of a batch, and the decisions of the cut log about it.
 
-    watermark_before: after batch - 1; what it has closed is closed for the rows of this batch. watermark: after this
-    batch; END_WATERMARK at the end of the stream. Both are microseconds, minima over the operator's inputs.
-    raised: where a user's code raised in the batch, as the cut log says; None: it says nothing yet, the task finds out.
-    clock_us: the latest time at which a source cut the batch, by the clock of the leader that did; 0: nobody asks.
-    answer: what a user's code awaited, as the cut log says; None: it awaits nothing.
+    batch: the batch number.
+    watermark_before: the watermark after batch - 1, microseconds; closed windows are closed for this batch.
+    watermark: the watermark after this batch, microseconds; END_WATERMARK at the end of the stream. Both are minima
+    over the operator's inputs.
+    raised: the rows at which users' code raised, by the cut log; None: not decided yet, the task finds them.
+    clock_us: the latest time at which a source cut the batch, by the clock of its leader; 0: no operator uses it.
+    answer: the results that users' code awaited, by the cut log; None: it awaits nothing.
     """
 
     batch: int
@@ -52,10 +54,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """rows: the output, canonical in order and content. late: number of late rows; refused: for the dead letters.
+    """The outcome of a batch.
 
-    watermark: no older row follows these; None where that is the watermark of the inputs. dropped: event times of the
-    late rows that are not refused, by slot. raised: where a user's code raised; None: nowhere.
+    rows: the output, canonical in order and content.
+    late: the number of late rows.
+    refused: rows for the dead letters.
+    watermark: no later row is older; None: the watermark of the inputs.
+    dropped: by slot, the event times of late rows that are not refused.
+    raised: the rows at which users' code raised; None: nowhere.
     """
 
     rows: pl.DataFrame

@@ -1,8 +1,8 @@
-"""pace: of rows that replace each other, the newest of each key, once a while of event time.
+"""pace: passes on only the newest of rows that replace each other, once per period of event time.
 
-A row is held until the watermark reaches a multiple of the pace; then the newest row of each key that came since is
-passed on, in the order of the keys. Rows of one batch count before its watermark does. What is held follows from the
-batches and their watermarks alone. The last row of each key is the same as without a pace.
+A row is held until the watermark reaches a multiple of the pace. Then the newest row of each key is passed on, in the
+order of the keys. Rows of a batch count before its watermark. The held rows follow from the batches and their
+watermarks alone. The last row of each key is the same as without a pace.
 Source: JOBS "pace", PROTOCOL 4.
 """
 
@@ -27,7 +27,7 @@ _SECOND_US = 1_000_000
 
 
 class PaceKind(OperatorKind):
-    """The stream stays what it was, with fewer rows. Rows of one key must meet in one task."""
+    """The kind of operators that pass on fewer rows of the same stream. Rows of one key must reach one task."""
 
     model = PaceSpec
     made = "rows of earlier batches, too"
@@ -88,7 +88,7 @@ class Pace:
         return Outcome(found.with_columns(pl.max_horizontal(TIME, pl.lit(context.watermark_before)).alias(TIME)))
 
     def _hold(self, rows: pl.DataFrame) -> None:
-        """Keeps the newest row of each key: of a batch the last one."""
+        """Holds the last row of each key of the batch."""
         named = rows.with_columns(canonical_keys.canonical_floats(rows[name]) for name in self._key)
         newest = named.unique(self._key, keep="last", maintain_order=True).select(self._schema.names())
         self._table.put_many(canonical_keys.encode(newest, self._key), self._rows.encode(newest))

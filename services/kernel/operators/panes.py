@@ -1,8 +1,8 @@
-"""Panes of windows that have closed, column by column, and one made of several.
+"""Panes of closed windows, column by column, and sums of several panes.
 
-Source: JOBS "window", MECHANISMS C10. A pane is in as many windows as slides fit into a window's size: it is taken from
-the state once for all of them. A row that is late for one of these windows may still change the pane for the others:
-then it is forgotten, and taken from the state again.
+Source: JOBS "window", MECHANISMS C10. A pane is part of as many windows as slides fit into a window's size: it is read
+from the state once for all of them. A row that is late for one of these windows may still change the pane for the
+others; then the pane is forgotten and read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ class Pane(NamedTuple):
 
 
 class Panes:
-    """Keeps settled panes until they are forgotten. load: takes one from the state."""
+    """A cache of panes.
+
+    Args:
+        load: reads a pane from the state.
+    """
 
     def __init__(self, load: Callable[[int], Pane]) -> None:
         self._load = load
@@ -56,7 +60,7 @@ class GrowingPane:
         self._begin, self._panes, self._sum = 0, list[int](), Pane([], [])
 
     def get(self, begin: int, panes: list[int]) -> Pane:
-        """The sum of these panes, of a window that begins there."""
+        """The sum of the panes of a window that begins at `begin`."""
         known = len(self._panes)
         if begin != self._begin or panes[:known] != self._panes:
             known, self._sum = 0, Pane([], [])
@@ -71,10 +75,9 @@ class GrowingPane:
 
 
 def merged(panes: Iterable[Pane], grouping: Grouping) -> Pane:
-    """Merges several panes into one, added in the order given; where they have the same keys that is an addition of
-    columns.
+    """Merges several panes into one, added in the given order; panes with the same keys are added column by column.
 
-    Keys come in the order in which they were first seen.
+    Keys are in the order of their first occurrence.
     """
     keys: list[bytes] = []
     columns: Columns = [[] for _ in range(grouping.width)]

@@ -16,7 +16,7 @@ PICKS = ("max_by", "min_by")
 
 
 def ranked(by: pl.Series, value: pl.Series, largest: bool) -> pl.Series:
-    """The place of each row in the order in which the last one is taken; null where one of both is."""
+    """The rank of each row, in an order whose last row is taken; null if one of both values is null."""
     order = pl.DataFrame([by.alias("by"), value.alias("value")]).select(
         pl.arg_sort_by("by", "value", descending=[not largest, True])
     )
@@ -35,7 +35,7 @@ def taken(places: pl.Series, taken_places: pl.Series, column: pl.Series) -> pl.S
 
 
 def merged(largest: bool, old: Sequence[Any], new: Sequence[Any]) -> list[Any]:
-    """The memory that is taken of two, a column of what decides and one of values each."""
+    """Merges two memories, each a column of deciding values and one of results."""
     kept = [_is_kept(largest, *both) for both in zip(*old, *new, strict=True)]
     return [[a if keep else b for keep, a, b in zip(kept, x, y, strict=True)] for x, y in zip(old, new, strict=True)]
 

@@ -1,4 +1,4 @@
-"""python: an operator whose code the user brings. What a user imports is in the package `holdfast`.
+"""python: an operator with the user's code. Users import from the package `holdfast`.
 
 Source: JOBS "Python operators", PROTOCOL 4 (batch time and a batch-seeded generator instead of clock and `random`).
 """
@@ -52,7 +52,7 @@ _allowed: list[Sequence[str] | None] = [None]
 
 
 def restrict(modules: Sequence[str] | None) -> None:
-    """From here on this process loads user code from these modules alone; None: from any, the caller has checked."""
+    """Restricts this process to user code from these modules; None: no restriction, because the caller has checked."""
     _allowed[0] = modules
 
 
@@ -66,7 +66,7 @@ def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str
 
 
 class PythonKind(OperatorKind):
-    """Python operators: only the user's code knows its output, and what its rows replace."""
+    """The kind of Python operators: only the user's code knows its output, and which rows replace which."""
 
     model = Python
     made = "rows that its code makes"
@@ -146,15 +146,18 @@ class _Run:
 class PythonTask:
     """A task of a Python operator.
 
-    Its plan's `on_error` says what becomes of what the user's code raises: `dead-letter` (the default) finds the rows
-    at fault by halving and refuses them, `fail` stops the job, `retry` runs the batch again. What on_watermark and
-    on_timer raise is no row's fault: it stops the job, or is tried again.
+    The plan's `on_error` decides about errors of the user's code: `dead-letter` (the default) finds the rows at fault
+    by halving and refuses them, `fail` stops the job, `retry` runs the batch again. An error of on_watermark or
+    on_timer is not the fault of a row: it stops the job, or the batch runs again.
 
-    Where the cut log says at which rows the code raises, these are refused without a try; if the code raises at others,
-    it is not the same on all copies: Divergence.
+    If the cut log names the rows at which the code raises, these are refused without a call; if the code raises at
+    other rows, the copies differ: Divergence.
 
     Args:
-    fields: of the input. task: seeds the random generator; default: the operator's name.
+        plan: the operator as planned.
+        fields: the fields of the input.
+        tables: the state of the task.
+        task: seeds the random generator; default: the operator's name.
 
     output: the columns that the code declares.
     """
@@ -240,7 +243,7 @@ class PythonTask:
         return Divergence(_DISAGREES.format(code=self._reference, batch=run.context.batch, what=what))
 
     def _advance(self, run: _Run) -> pl.DataFrame:
-        """At the end of the stream there is no watermark to go by: the newest time known is the rows' time."""
+        """Calls on_watermark. At the end of the stream there is no watermark: rows get the newest known time."""
         watermark = run.context.watermark
         time = self._known(run, 0) if watermark == END_WATERMARK else watermark
         ctx = self._context(run, time, "watermark")

@@ -30,7 +30,7 @@ Memory = tuple[int, bytes, bytes]
 
 
 def prepared(column: pl.Series) -> pl.Series:
-    """Floats as whole numbers in the same order; null and NaN are null."""
+    """Floats as whole numbers in the same order; null and NaN become null."""
     floats = canonical_floats(column.cast(pl.Float64)).fill_nan(None)
     bits = floats.fill_null(0.0).to_numpy().view(np.int64)
     return pl.Series(column.name, np.where(bits < 0, -(bits & _MAGNITUDE), bits)).set(floats.is_null(), None)
@@ -100,7 +100,7 @@ def _coarser(values: np.ndarray, counts: np.ndarray, dropped: int) -> tuple[np.n
 
 
 def _as_float(value: int, dropped: int) -> float:
-    """The middle of what has become one value."""
+    """The middle of the values that were rounded to `value`."""
     magnitude = abs(value)
     if dropped and 0 < magnitude < _INFINITE:
         magnitude += 1 << (dropped - 1)

@@ -20,14 +20,14 @@ NOTHING = TaskRaised()
 
 
 class Places:
-    """The ranges of one batch, to be asked."""
+    """The rows of one batch at which code raised, for look-up."""
 
     def __init__(self, raised: TaskRaised) -> None:
         self._raised = raised
         self._stops = [rows.stop for rows in raised.rows]
 
     def within(self, start: int, stop: int) -> bool:
-        """True if the code raised when it was called with these rows."""
+        """True if the code raised in the call with these rows."""
         found = self._at(start)
         if found is None or found.start >= stop:
             return False
@@ -48,7 +48,7 @@ class Places:
 
 @dataclass(slots=True)
 class Found:
-    """Places that one batch has shown, in the order of its rows."""
+    """The rows of one batch at which the code raised so far, in order."""
 
     _places: list[tuple[int, int, str | None]] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class Found:
         return len(self._places)
 
     def row(self, place: int, reason: str) -> None:
-        """The code raised at a single row."""
+        """Adds a single row at which the code raised."""
         self._places.append((place, place + 1, reason))
 
     def together(self, start: int, stop: int) -> None:
@@ -64,7 +64,7 @@ class Found:
         self._places.append((start, stop, None))
 
     def raised(self) -> TaskRaised:
-        """Rows beside each other that have one reason are one range."""
+        """The rows as ranges; adjacent rows with the same reason form one range."""
         most = self._most()
         reasons: dict[str, int] = {}
         ranges: list[RaisedRows] = []

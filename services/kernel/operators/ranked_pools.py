@@ -1,7 +1,7 @@
-"""Pools of ranked rows in memory: those of many groups lie side by side in a few frames.
+"""Pools of ranked rows in memory: the pools of many groups are joined in a few frames.
 
-A batch touches hundreds of groups, so nothing is done group by group but to look up where a pool lies: with a frame for
-each pool, what polars does at the beginning of each call was most of the time of `top` with a key.
+A batch touches hundreds of groups, so the only work per group is the look-up of a pool's position. With a frame for
+each pool, the fixed cost of each polars call was most of the time of `top` with a key.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Pools:
         self._places: dict[bytes, _Place] = {}
 
     def missing(self, groups: Sequence[bytes]) -> list[bytes]:
-        """The groups whose pools are not here."""
+        """The groups without a pool in memory."""
         return [group for group in groups if group not in self._places]
 
     def whole(self, groups: Sequence[bytes]) -> np.ndarray:
@@ -55,7 +55,10 @@ class Pools:
         return self._rows(segments, np.where(self.whole(groups), stop, np.maximum(start, stop - 1)), stop)
 
     def enter(self, groups: Sequence[bytes], rows: pl.DataFrame, whole: np.ndarray) -> None:
-        """Takes new pools of these groups. rows: of all of them, group by group, with the numbers of the groups."""
+        """Adds new pools of these groups.
+
+        rows: the rows of all pools, group by group, with the group numbers.
+        """
         bounds = np.searchsorted(rows[GROUP].to_numpy(), np.arange(len(groups) + 1)).tolist()
         at = len(self._segments)
         self._segments.append(rows.select(self._columns))
@@ -75,7 +78,7 @@ class Pools:
             self._merge()
 
     def _merge(self) -> None:
-        """All pools in one segment, without rows that belong to none any more."""
+        """Merges all pools into one segment, without rows that belong to no pool."""
         groups, whole = list(self._places), self.whole(list(self._places))
         rows = self.first(groups, None)
         self._segments = []

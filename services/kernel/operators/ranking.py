@@ -37,7 +37,9 @@ class Order:
         self._descending = [not ascending] + [False] * len(others) + [not ascending]
 
     def sort(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """Best first, `within` groups that themselves come in ascending order; equal rows stay as they are."""
+        """Sorts rows, best first, inside groups of the columns `within` in ascending order; equal rows keep their
+        order.
+        """
         descending = [False] * len(within) + self._descending
         return rows.sort([*within, *self._by], descending=descending, nulls_last=True, maintain_order=True)
 
@@ -53,10 +55,14 @@ class Ranking(Protocol):
 
 
 class Kept:
-    """Rows in a table, and in memory those of them that may be among the best.
+    """Rows in a table, and in memory those that may be among the best.
 
     Args:
-        keyed: there is more than one group.
+        k: the number of best rows per group.
+        order: the order of the rows.
+        columns: the columns of the rows.
+        keyed: True if there is more than one group.
+        table: the table of the rows.
     """
 
     def __init__(self, k: int, order: Order, columns: pl.Schema, keyed: bool, table: Table) -> None:
@@ -71,12 +77,12 @@ class Kept:
         return self._pools.first(groups, self.k).select(*self._columns, GROUP)
 
     def all(self, groups: Sequence[bytes]) -> pl.DataFrame:
-        """The pools of these groups, one behind the other."""
+        """The pools of these groups, group by group."""
         self._load(groups)
         return self._pools.first(groups, None)
 
     def put(self, groups: Sequence[bytes], rows: pl.DataFrame, keys: Sequence[bytes]) -> None:
-        """Adds rows, in place of those with the same keys."""
+        """Adds rows; a row replaces the one with the same key."""
         keyed = rows.with_columns(pl.Series(_KEY, keys, dtype=pl.Binary))
         pool = self.all(groups)
         self.table.put_many(keys, self.rows.encode(rows))
@@ -88,7 +94,10 @@ class Kept:
         self._enter(groups, self.order.sort(pl.concat(parts), [GROUP]))
 
     def _enter(self, groups: Sequence[bytes], ranked: pl.DataFrame) -> None:
-        """ranked: what the pools have become, with the former last row of each that was not whole."""
+        """Stores changed pools.
+
+        ranked: the rows of the changed pools, with the former last row of each pool that was not whole.
+        """
         numbers, floors = ranked[GROUP].to_numpy(), ranked[_FLOOR].to_numpy()
         bounds = np.searchsorted(numbers, np.arange(len(groups) + 1))
         whole, heights = self._pools.whole(groups), np.diff(bounds)
@@ -103,7 +112,9 @@ class Kept:
         self._pools.forget(groups)
 
     def replace(self, groups: Sequence[bytes], best: pl.DataFrame) -> None:
-        """Holds these rows of the groups, best first, and no others; the table gets what entered, loses what left."""
+        """Makes these rows, best first, the only rows of the groups; the table gets the new ones and loses the
+        others.
+        """
         pool = self.all(groups)
         entered = best.join(pool.select(_KEY), on=_KEY, how="anti", maintain_order="left")
         self.table.put_many(entered[_KEY].to_list(), self.rows.encode(entered.select(self._columns)))
@@ -138,7 +149,7 @@ class Kept:
 
 
 class Replacing:
-    """Rows replace earlier ones of the same key; all stay, for a row may fall."""
+    """The ranking of rows that replace earlier ones of the same key; all are kept, because a row may get worse."""
 
     def __init__(self, kept: Kept, row_key: Sequence[str]) -> None:
         self._kept, self._row_key = kept, list(row_key)
@@ -173,7 +184,7 @@ class Growing:
 
 
 def _places(numbers: np.ndarray) -> np.ndarray:
-    """The place of each row in its group, from 0; rows stand group by group."""
+    """The position of each row in its group, from 0; rows are in the order of groups."""
     found: np.ndarray = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
     return found
 
@@ -184,12 +195,12 @@ def _first(rows: pl.DataFrame, k: int) -> pl.DataFrame:
 
 
 def ranked(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """With the rank of each row in its group, from 1."""
+    """The rows with their rank in the group, from 1."""
     return rows.with_columns(pl.Series(name, _places(rows[GROUP].to_numpy()) + 1, dtype=pl.Int64))
 
 
 def changed(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `after` that differ from those `before` at their place in their group."""
+    """The rows of `after` that differ from the row of `before` at the same position of their group."""
     if not before.height:
         return after
     width = max(before.height, after.height) + 1

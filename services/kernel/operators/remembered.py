@@ -35,12 +35,16 @@ class Remembering(Protocol):
     """An operator whose state can be read."""
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """watermark: of its inputs, as of the batch of the state."""
+        """Yields the state.
+
+        watermark: the watermark of its inputs at the batch of the state.
+        wanted: the encoded keys to read; None: all.
+        """
         ...
 
 
 def stored(table: Table, wanted: Wanted) -> Iterator[list[tuple[bytes, Value]]]:
-    """Entries of a table whose keys are those of the operator, in pieces."""
+    """Yields the entries of a table with the operator's keys, in pieces."""
     if wanted is None:
         entries = iter(table.scan(b""))
         while piece := list(islice(entries, PIECE)):
@@ -50,7 +54,7 @@ def stored(table: Table, wanted: Wanted) -> Iterator[list[tuple[bytes, Value]]]:
 
 
 def of_rows(table: str, rows: pl.DataFrame, key: Sequence[str], wanted: Wanted) -> Iterator[Remembered]:
-    """Rows that lie in the state whatever their keys, with their event times."""
+    """Yields rows of the state that are not stored by key, with their event times."""
     if wanted is not None and rows.height:
         rows = rows.filter(pl.Series(_among(canonical_keys.encode(rows, key), set(wanted))))
     for start in range(0, rows.height, PIECE):

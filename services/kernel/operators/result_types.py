@@ -57,7 +57,7 @@ def _of_collected(function: str, kind: pl.DataType, text: str) -> pl.DataType:
 
 
 def _taken_out(text: str, kind: pl.DataType) -> str:
-    """The hint that takes a plain value out of a nested one."""
+    """A hint on how to take a plain value from a nested one."""
     if isinstance(kind, pl.List):
         return f": take one element, `{text}[1]`"
     return f": take one field, `{text}.{kind.fields[0].name}`" if isinstance(kind, pl.Struct) and kind.fields else ""

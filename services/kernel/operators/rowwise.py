@@ -44,7 +44,10 @@ class Rowwise:
         return Outcome(self._computed(rows, 0, refused), refused=tuple(refused))
 
     def _computed(self, rows: pl.DataFrame, start: int, refused: list[Refused]) -> pl.DataFrame:
-        """start: the place of the first of these rows in the batch."""
+        """Computes rows; refuses rows at which the expression fails.
+
+        start: the position of the first row in the batch.
+        """
         try:
             return self._compute(rows)
         except (PolarsError, PanicException) as error:
@@ -61,7 +64,7 @@ class Rowwise:
 
 
 def _reason(error: str) -> str:
-    """The first line, and of a text that is no regular expression what is wrong with it."""
+    """The first line of the error, and for an invalid regular expression its mistake."""
     first, said = error.splitlines()[0], what_is_wrong(error)
     return first if said == first else f"{first} {said}"
 

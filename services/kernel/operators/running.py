@@ -1,7 +1,7 @@
-"""Running values: what the aggregates of a key are after each of its rows.
+"""Running values: the aggregates of a key after each of its rows.
 
-Rows are put in order of their groups, each group behind what is stored of it, and one pass over all of them does the
-rest. Sums of floats are exact up to each row. Source: JOBS "emit: each", PROTOCOL 4.
+Rows are sorted by group, each group after its stored values, and one pass over all of them computes the values. Sums of
+floats are exact up to each row. Source: JOBS "emit: each", PROTOCOL 4.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SMALL = 2**16
 
 
 class Segments:
-    """The order of rows by group. Sequences hold an item a group (what is stored), then one a row."""
+    """The order of rows by group. A sequence has one item for each group (its stored value), then one for each row."""
 
     def __init__(self, group: np.ndarray, groups: int) -> None:
         self._groups = groups
@@ -36,7 +36,10 @@ class Segments:
         return self._by_row(sums - (sums - ordered)[self._heads][self._group])
 
     def float_totals(self, stored: Memories, values: np.ndarray) -> Memories:
-        """Exact sums of floats up to each row; stored: those of the groups."""
+        """Exact sums of floats up to each row.
+
+        stored: the stored sum of each group.
+        """
         cut = exact_sums.levels(values)
         sums = [self._level_totals(level) for level in cut.columns]
         before = exact_sums.chosen(stored, self._by_row(self._group))
@@ -57,7 +60,7 @@ class Segments:
         return self._by_row(self._order[at])
 
     def _by_row(self, ordered: np.ndarray) -> np.ndarray:
-        """In the order in which the rows came."""
+        """The values in the order of the rows' arrival."""
         back = np.empty_like(ordered)
         back[self._order] = ordered
         return back[self._groups :]
@@ -119,7 +122,9 @@ def _extremes(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Column
 
 
 def _by_time(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
-    """first: the oldest time, of equal ones the first that came; last: the newest, the last that came."""
+    """first: the value of the oldest row, for equal times the first to arrive; last: of the newest, the last to
+    arrive.
+    """
     value, time = columns
     times = pl.concat([pl.Series(time.name, stored[0], dtype=time.dtype), time])
     values = _sequence(aggregate, stored[1], value)
@@ -150,7 +155,7 @@ def _or_zero(values: Column, kind: type[np.generic]) -> np.ndarray:
 
 
 def _whole_numbers(aggregate: Aggregate, values: pl.Series, old: Column) -> np.ndarray:
-    """In 64 bits, or as Python's own where a total might not fit."""
+    """The stored values and the new ones as 64-bit integers, or as Python integers if a total may not fit."""
     stored = [value or 0 for value in old]
     if values.dtype == pl.Int64:
         numbers = values.fill_null(0).to_numpy()

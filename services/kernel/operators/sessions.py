@@ -119,7 +119,7 @@ class Sessions:
         return found
 
     def _touching(self, parts: Sequence[Open]) -> list[list[Open]]:
-        """Parts that make one session each, in the order given, which is that in which rows came."""
+        """The groups of parts that form one session each; inside a group parts keep the given order of arrival."""
         found: list[list[int]] = []
         end = 0
         for at in sorted(range(len(parts)), key=lambda one: parts[one][0]):
@@ -133,7 +133,9 @@ class Sessions:
         return [[parts[at] for at in sorted(some)] for some in found]
 
     def _merged(self, parts: Sequence[Sequence[Open]]) -> list[Open]:
-        """Sessions, one of each; the second parts of all are added at once, then the third ones."""
+        """Merges each group of parts into one session; the second parts of all groups are added at once, then the third
+        ones.
+        """
         columns: Columns = [as_list(column) for column in self._grouping.columns_of([one[0][2] for one in parts])]
         left, nth = [at for at, one in enumerate(parts) if len(one) > 1], 1
         while left:
@@ -187,7 +189,13 @@ class Sessions:
 
 
 class _Segments(NamedTuple):
-    """Sessions of one batch. of_row: which one each row is in; of each: which key has it, its first and last time."""
+    """The sessions of one batch.
+
+    of_row: the session of each row.
+    owner: the key of each session.
+    first: the first time of each session.
+    last: the last time of each session.
+    """
 
     of_row: np.ndarray
     owner: np.ndarray

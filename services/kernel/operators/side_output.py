@@ -1,7 +1,7 @@
-"""output: the rows of one of the outputs of an operator that has several.
+"""output: the rows of one output of an operator with several outputs.
 
-Such an operator puts out rows of all its outputs in one frame: a column with the name of the output, and the columns of
-each, under names that begin with it and null in the rows of the others. Source: JOBS "Python operators".
+Such an operator puts the rows of all its outputs into one frame: a column with the name of the output, and the columns
+of each output, prefixed with its name and null in rows of other outputs. Source: JOBS "Python operators".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def together(outputs: Mapping[str, Fields]) -> Fields:
 
 
 class SideOutputKind(OperatorKind):
-    """Its rows are those that the code gave for the output."""
+    """The kind of operators that pass on the rows given to one output."""
 
     model = Output
     row_by_row = True

@@ -56,13 +56,13 @@ def taken(rows: pl.DataFrame, positions: Numbers) -> pl.DataFrame:
 
 
 def _hashes(rows: pl.DataFrame, key: Sequence[str]) -> Numbers:
-    """Only their equality counts, within one process."""
+    """A hash of each row's key; only equality within one process is meaningful."""
     hashed = rows[key[0]].hash() if len(key) == 1 else rows.select(key).hash_rows()
     return hashed.to_numpy()
 
 
 class SortedRuns:
-    """Rows of one side of a join."""
+    """The rows of one side of a join, in sorted runs."""
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
@@ -72,7 +72,7 @@ class SortedRuns:
         return sum(len(run) for run in self._runs)
 
     def add(self, run: Run) -> None:
-        """Takes rows in; runs of like size are merged, and lose what has expired."""
+        """Adds rows; merges runs of similar size and drops expired rows from them."""
         if not len(run):
             return
         self._runs.append(run)
@@ -108,7 +108,7 @@ class SortedRuns:
                 yield probed[near], run, found[near]
 
     def _merge(self, count: int) -> None:
-        """The last runs become one."""
+        """Merges the last `count` runs into one."""
         runs = self._runs[-count:]
         del self._runs[-count:]
         times = np.concatenate([run.times for run in runs])

@@ -1,4 +1,4 @@
-"""spark: what Spark's Structured Streaming computes. A Spark driver runs it (services/spark); nothing here does.
+"""spark: a query of Spark's Structured Streaming. A Spark driver runs it (services/spark); this file only describes it.
 
 Source: PROTOCOL 12.
 """
@@ -16,14 +16,16 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class SparkKind(OperatorKind):
-    """Its rows come back by one task, which reads what the driver committed."""
+    """The kind of Spark operators: one task reads the rows that the driver committed."""
 
     model = Spark
     computed = False
     warms_up = False
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        """Only Spark can say; where it is at hand, the controller asks it instead."""
+        """Raises JobRejected: only Spark knows the output. Where Spark is available, the controller asks Spark
+        instead.
+        """
         message, hint = "only Spark can say what it makes of its input", "`holdfast check` asks it"
         raise JobRejected([Problem("spark", message, hint)])
 

@@ -57,7 +57,7 @@ def _spread(function: str, memories: Sequence[Exact | None], count: int) -> floa
 
 
 def _parts(memory: Exact | None) -> tuple[float, ...]:
-    """Floats that add up to a sum; of one that is no float, an infinity."""
+    """Floats that add up to a sum; an infinity for a sum beyond the floats."""
     if memory is None:
         return ()
     if isinstance(memory, int):

@@ -14,14 +14,14 @@ from holdfast.services.kernel.state.table import Value
 
 
 class StoredRows:
-    """Rows of one schema."""
+    """An encoder of rows of one schema into state values."""
 
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
         self._nested = {name: RowCodec(pl.Schema({name: kind})) for name, kind in schema.items() if kind.is_nested()}
 
     def encode(self, rows: pl.DataFrame) -> list[Value]:
-        """Rows as one tuple each."""
+        """Encodes each row as a tuple."""
         return list(zip(*[self._values(rows, name) for name in self._schema], strict=True))
 
     def decode(self, values: Sequence[Value]) -> pl.DataFrame:

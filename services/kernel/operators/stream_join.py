@@ -1,11 +1,11 @@
 """join of two streams on equal keys and near event times.
 
-New right rows meet the old left ones, new left rows meet all right ones. A row is held as long as the watermark lets
-rows of the other side come that it may meet: a row before that is late, and one that is merely behind the watermark
-meets what is still held. What is held follows from the watermark alone, not from what the state has not yet forgotten.
+New right rows are matched with old left rows, new left rows with all right rows. A row is held while the watermark
+permits matching rows of the other side: an older row is late, and a row that is only behind the watermark is matched
+with rows still held. The held rows follow from the watermark alone, not from the rows that the state still holds.
 
-Which rows come out depends on the kind: pairs, rows of a side that meet none, once none can come any more, or each left
-row that meets one, when it first does. A left row that comes out alone or for its partner keeps its own time.
+The output depends on the kind: pairs, rows of a side without a match (once none can arrive any more), or each left row
+with a match, at its first match. A left row that is output alone, without or for its partner, keeps its time.
 Source: JOBS "join", PROTOCOL 3 and 4.
 """
 
@@ -36,13 +36,17 @@ _ALONE = {"left": (True, False), "right": (False, True), "full": (True, True), "
 
 
 class Join:
-    """inner: every pair; left, right, full: also rows of that side, or of both, without a partner.
+    """A task of a join of two streams.
 
-    semi: left rows that have a partner; anti: those that have none. Pairs are ordered by the left row, then the right
-    one, as they came; what has no partner follows.
+    inner: every pair; left, right, full: also rows of that side, or of both, without a partner; semi: left rows that
+    have a partner; anti: left rows that have none. Pairs are ordered by the left row, then the right row, in order of
+    arrival; rows without a partner follow.
 
     Args:
+        sides: the columns of both sides.
+        range: the range of event times that match.
         keep_late: late rows are refused (to the dead letters) instead of dropped.
+        tables: the state of the task.
     """
 
     def __init__(self, sides: Sides, range: Range, keep_late: bool, tables: Tables) -> None:
@@ -135,7 +139,10 @@ class Join:
     # -- what has no partner, what is too old -------------------------------------------------------------------------
 
     def _alone(self, since: Sequence[int], watermark: int) -> list[pl.DataFrame]:
-        """Rows for which the watermark says that no partner can come any more; since: those before have been out."""
+        """The rows for which the watermark permits no partner any more.
+
+        since: by side, the time before which such rows were already output.
+        """
         until, found = [self._range.open_us(slot, watermark) for slot in (0, 1)], []
         if self._left_alone:
             found += [self._with_nulls(rows, self._left_names) for rows in self._left.unmatched(since[0], until[0])]
@@ -163,7 +170,7 @@ class Join:
 
 
 def _gathered(halves: Sequence[Half]) -> pl.DataFrame:
-    """Rows by one look-up a run: a probe stands in several halves, one behind the other."""
+    """The rows of all halves, with one look-up per run: the rows of a run are in several halves."""
     parts = []
     for _, some in groupby(halves, key=lambda half: id(half[0])):
         same = list(some)

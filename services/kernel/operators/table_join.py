@@ -1,7 +1,7 @@
-"""join with a table: each row of a stream meets the row that its key has in the table as of the batch.
+"""join with a table: each row of a stream is matched with the table's row of its key as of the batch.
 
-Changes of the same batch count first; a later change sends nothing again. Source: JOBS "join", PROTOCOL 6 (state access
-per distinct key of a batch). That the table is there before the first left row comes is seen to by the cuts
+Changes of the same batch count first; a later change outputs nothing again. Source: JOBS "join", PROTOCOL 6 (state
+access per distinct key of a batch). The cuts ensure that the table is loaded before the first left row arrives
 (services/worker/sources/cutter.py).
 """
 
@@ -23,12 +23,14 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class TableJoin:
-    """inner: left rows whose key has a row; left: the others as well, with nulls. In the order of the left rows.
+    """A task of a join with a table.
 
-    semi and anti: left rows as they are, whose key has a row, or has none.
+    inner: left rows whose key has a row; left: all left rows, with nulls; semi and anti: unchanged left rows whose key
+    has a row, or has none. Order: that of the left rows.
 
     Args:
         sides: the right side has DELETED; its columns of `on` are the table's key.
+        tables: the state of the task.
     """
 
     def __init__(self, sides: Sides, tables: Tables) -> None:
@@ -36,7 +38,7 @@ class TableJoin:
         self._kind, self._right_names = sides.kind, dict(sides.names)
         self._left_names, self._right = list(sides.left), sides.right
         self._table = tables.table("rows")
-        # of a table that is nothing but its key, a row must hold something, too
+        # a stored row needs a column, even if the table has only its key
         self._stored = list(sides.names) or self._right_on[:1]
         self._rows = StoredRows(pl.Schema({name: sides.right[name] for name in self._stored}))
         self._nothing = with_time(sides.output).to_frame()
@@ -58,7 +60,7 @@ class TableJoin:
             yield Remembered("table", found, values.select(list(self._right_names)))
 
     def _change(self, changes: pl.DataFrame) -> None:
-        """Takes in changes; the last change of each key counts; null is no key."""
+        """Applies changes; the last change of each key counts; a null is not a key."""
         on = self._right_on
         floats = [keys.canonical_floats(changes[name]) for name in on]
         newest = changes.with_columns(floats).drop_nulls(on).unique(on, keep="last", maintain_order=True)

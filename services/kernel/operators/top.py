@@ -1,7 +1,7 @@
-"""top: the k largest rows, or the smallest ones, of each window or of all that came so far, and of each key.
+"""top: the k largest or smallest rows, of each window or of all rows so far, and of each key.
 
-By one column, nulls and NaN last; ties by the other columns, ascending, in their order: the ranking is a function of
-the rows alone. Source: JOBS "operators", PROTOCOL 4 and 6.
+Rows are ranked by one column, nulls and NaN last; ties by the other columns, ascending, in their order: the ranking
+depends only on the rows. Source: JOBS "operators", PROTOCOL 4 and 6.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ MOST_OF_A_KEY = 1_000
 
 
 class TopKind(OperatorKind):
-    """A rank identifies a row, in its window or among all. Rows that are compared must meet in one task."""
+    """The kind of ranking operators. A rank identifies a row, in its window or among all. Compared rows must reach one
+    task.
+    """
 
     model = TopSpec
     made = "rows of earlier batches, too"
@@ -163,7 +165,7 @@ class Top:
         return found.with_columns(time).select(*_typed(self._nothing.schema))
 
     def _living(self, rows: pl.DataFrame, lifespans: Lifespans, batch: int) -> pl.DataFrame:
-        """Changes of rankings of which some begin again within the batch."""
+        """The changes of rankings, if some begin again within the batch."""
         found = list[pl.DataFrame]()
         for part in lifespans.parts(rows):
             self._kept.end([self._group(key) for key in part.begin])

@@ -108,7 +108,7 @@ def decoder(layout: Layout) -> Callable[[bytes], Any]:
 
 
 def layout_of(form: str, type: str, ttl_s: float | None, key: str = "") -> Layout:
-    """Raises ValueError for a type that there is not, and a time to live that is none."""
+    """The layout of a declared state. Raises ValueError for an unknown type or an invalid time to live."""
     dtype(type)
     if key and key not in _KEYS:
         raise ValueError(f"keys of a map's items are {' or '.join(_KEYS)}, not {key}")
@@ -136,7 +136,10 @@ class Clock:
 
 
 class TypedState:
-    """Entries of one declared state. recorded: the declaration is in the state of the task."""
+    """The entries of one declared state.
+
+    recorded: True once the declaration is in the state of the task.
+    """
 
     def __init__(self, name: str, layout: Layout, table: KeyedTable, clock: Clock) -> None:
         self._name, self.layout, self._table, self._clock = name, layout, table, clock
@@ -146,11 +149,11 @@ class TypedState:
         self.recorded = False
 
     def delete(self, key: Key) -> None:
-        """Nothing happens where there is none."""
+        """Deletes the entry of a key, if there is one."""
         self._table.write(key, None)
 
     def apply(self) -> None:
-        """From now on the writes count."""
+        """Applies the writes since the last call."""
         self._table.apply()
         if self._ends is not None:
             for key, end in self._written.items():
@@ -185,7 +188,7 @@ class TypedState:
         return newest + (self.layout.ttl_us or 0) > max(at, self._clock.watermark_us)
 
     def _read(self, keys: Sequence[Key]) -> list[Any]:
-        """Contents as they are stored; UNSET where there is none."""
+        """The stored contents; UNSET for a key without one."""
         return [msgspec.UNSET if data is None else self._decode(data) for data in self._table.read(keys)]
 
     def _write(self, key: Key, content: Any) -> None:
@@ -194,7 +197,7 @@ class TypedState:
             self._written[packed] = self._end(content)
 
     def _checked(self, value: Any) -> Any:
-        """Raises TypeError for a value of another type."""
+        """The value, converted if needed. Raises TypeError for a value of another type."""
         if hasattr(value, "item") and not isinstance(value, list | dict):
             value = value.item()  # a number of numpy or polars
         try:
@@ -222,7 +225,10 @@ class ValueState(TypedState):
         return [default if one is msgspec.UNSET or not self._lives(one[0], time) else one[1] for one in found]
 
     def put(self, key: Key, value: Any, at: int | datetime | None = None) -> None:
-        """at: time of the write; the value lives so long after the newest one."""
+        """Writes a value.
+
+        at: the time of the write; the time to live counts from the newest write.
+        """
         self.put_many({key: value}, at)
 
     def put_many(
@@ -286,7 +292,7 @@ class MapState(TypedState):
         self.put_many(key, {item: value}, at)
 
     def put_many(self, key: Key, items: Mapping[Any, Any], at: int | datetime | None = None) -> None:
-        """Raises ValueError if the map has more than `limit` items then."""
+        """Writes items. Raises ValueError if the map would have more than `limit` items."""
         content, time = self._living(key, NO_WATERMARK), self._at(at)
         for item, value in items.items():
             if type(item) is not self._item_key:
@@ -319,7 +325,7 @@ def other_layout(name: str, held: Layout, asked: Layout) -> InvalidRecord:
 
 
 def _check_digits(text: str, value: Any) -> None:
-    """Raises TypeError for a decimal with more digits than its type has."""
+    """Raises TypeError for a decimal with more digits than its type."""
     for kind, decimal in _decimals(text, value):
         wanted = dtype(kind)
         precision, scale = wanted.precision, wanted.scale  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""union: all rows of several streams, with the same columns or with null where a stream lacks one."""
+"""union: all rows of several streams, with the same columns or with null for a column that a stream lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""unnest: a row for each item of a list, with the other columns of its row and its event time.
+"""unnest: a row for each item of a list, with the other columns and the event time of its row.
 
 Source: JOBS "operators".
 """
@@ -19,7 +19,9 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class UnnestKind(OperatorKind):
-    """Its rows have no key: a list that replaces another may be shorter, and items of the older one would stay."""
+    """The kind of unnest operators. Output rows have no key: a newer list may be shorter, and old items would
+    remain.
+    """
 
     model = UnnestSpec
     made = "items of lists"

@@ -1,4 +1,4 @@
-"""Updates of a join: when its rows replace each other, and what they look like.
+"""Updates of a join: the condition under which its rows replace each other, and their form.
 
 Source: JOBS "join".
 """

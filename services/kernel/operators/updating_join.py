@@ -1,10 +1,11 @@
-"""join of a table with rows that replace each other: each change of either side sends the rows that it changes.
+"""join of a table with rows that replace each other: a change of either side outputs all rows that it changes.
 
-The left side is a table, a running total, or another such join; the right side a table, which is looked up by its key.
-A row that comes out replaces the one of its left key; `op` says whether it is there (`u`) or gone (`d`, with the values
-that it had). So a change of the right side corrects every row that was joined with it.
+The left side is a table, a running total, or another such join; the right side is a table, looked up by its key. An
+output row replaces the one of its left key; `op` marks it as present (`u`) or deleted (`d`, with its last values). So a
+change of the right side corrects every row joined with it.
 
-What is kept: both sides, and for a left key that says nothing of the right one, which left rows name a right row.
+The state holds both sides, and, for a left key that does not determine the right key, the left rows that name each
+right row.
 Source: JOBS "join", PROTOCOL 6 (state access per distinct key of a batch).
 """
 
@@ -40,12 +41,14 @@ class _Pairs(NamedTuple):
 
 
 class UpdatingJoin:
-    """Rows that replace each other, in the order of their keys, at the newest time of the batch.
+    """A task of such a join. Output rows replace each other; they are in the order of their keys, at the newest time of
+    the batch.
 
     Args:
         sides: the right side has DELETED; its columns of `on` are the table's key.
-        row_key: left columns by which left rows, and those that come out, replace each other.
-        changes: the left side is such a join itself, whose `op` says which rows are gone.
+        row_key: the left columns by which left rows and output rows replace each other.
+        changes: True if the left side is such a join itself, whose `op` marks deleted rows.
+        tables: the state of the task.
     """
 
     def __init__(self, sides: Sides, row_key: Sequence[str], changes: bool, tables: Tables) -> None:
@@ -74,7 +77,7 @@ class UpdatingJoin:
         return Outcome(self._changed(left, right, self._time(inputs, context)), watermark=watermark)
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """The newest rows of both sides. A left row stands under the key by which it names a right one."""
+        """Yields the newest rows of both sides. A left row is listed under the key by which it names a right row."""
         others = [name for name in self._key if name not in self._on]
         for entries in stored(self._left, wanted if self._naming is None else None):
             rows = self._left_rows.decode([row for _, row in entries])
@@ -86,7 +89,7 @@ class UpdatingJoin:
 
     @staticmethod
     def _time(inputs: Sequence[pl.DataFrame], context: BatchContext) -> int:
-        """The newest time of the batch; no row is behind what was promised."""
+        """The newest time of the batch, at least the watermark before it."""
         known = context.watermark_before if context.watermark_before < LOADED_WATERMARK else NO_WATERMARK
         times = [rows[TIME].to_numpy().max() for rows in inputs if rows.height]
         return int(max(known, *times))
@@ -107,7 +110,9 @@ class UpdatingJoin:
     def _newest(
         self, rows: pl.DataFrame, key: Sequence[str], columns: Sequence[str], codec: StoredRows
     ) -> tuple[list[bytes], list[Value | None]]:
-        """Keys of a side in a batch, and the last row of each; None: it is gone. In a table null is no key."""
+        """The keys of a side in a batch, and the last row of each; None: the row is deleted. In a table a null is not a
+        key.
+        """
         if not rows.height:
             return [], []
         rows = rows.with_columns(keys.canonical_floats(rows[name]) for name in key)
@@ -127,7 +132,7 @@ class UpdatingJoin:
         return pl.Series([True]).new_from_index(0, rows.height)
 
     def _named_by(self, changes: Iterable[bytes]) -> Iterable[bytes]:
-        """Keys of rows that a change of these right keys may change."""
+        """The keys of left rows that a change of these right keys may change."""
         if self._naming is None:
             return changes
         found = list[bytes]()
@@ -160,7 +165,7 @@ class UpdatingJoin:
         return found
 
     def _point(self, touched: Sequence[bytes], before: _Pairs, after: _Pairs) -> None:
-        """Keeps which left keys name a right key, for those that name another one than before."""
+        """Updates the index from right keys to left keys, for left keys that now name another right key."""
         if self._naming is None:
             return
         moved = [one for one in zip(touched, before.names, after.names, strict=True) if one[1] != one[2]]
@@ -169,7 +174,7 @@ class UpdatingJoin:
         self._naming.put_many(now, [(1,)] * len(now))
 
     def _differences(self, touched: Sequence[bytes], before: _Pairs, after: _Pairs, time: int) -> pl.DataFrame:
-        """Rows that are new or have other values, and those that are gone."""
+        """The rows that are new or changed, and the deleted ones."""
         if not touched:
             return self._nothing
         was, now = self._joined(before), self._joined(after)
@@ -208,7 +213,7 @@ class UpdatingJoin:
 
     @staticmethod
     def _gathered(codec: StoredRows, values: Sequence[Value | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """The rows, with nulls where there is none, and where there is one."""
+        """The rows, with nulls for missing ones, and a column that is true for rows that exist."""
         has = pl.Series([value is not None for value in values], dtype=pl.Boolean)
         rows = codec.decode([value for value in values if value is not None])
         places = pl.select(pl.when(has).then(has.cum_sum().cast(pl.Int64) - 1)).to_series()

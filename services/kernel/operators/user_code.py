@@ -25,7 +25,7 @@ Returned = pl.DataFrame | Mapping[str, pl.DataFrame | None] | None
 
 
 class CodeUnavailable(HoldfastError, ValueError):
-    """User code that cannot be had, or is not what it must be: the user must know."""
+    """An error for user code that cannot be loaded or does not have the required form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,9 @@ class Context:
 
     @property
     def clock(self) -> datetime:
-        """The time of day at which the batch was cut, by the clock of the worker that cut it. It never goes back, and
-        is the same on every copy and in every replay. The job file asks for it by `clock: true`.
+        """The time of day at which the batch was cut, by the clock of the worker that cut it.
+
+        It never decreases, and is equal on every copy and in every replay. The job file enables it by `clock: true`.
         """
         return moment(max(0, self._by_clock().newest))
 
@@ -64,7 +65,7 @@ class Context:
         self._timers(clock).set(key, when)
 
     def cancel_timer(self, key: Key, when: int | datetime, clock: bool = False) -> None:
-        """Takes back the timer that a key has for this time, if it has one."""
+        """Cancels the timer of a key for this time, if there is one."""
         self._timers(clock).cancel(key, when)
 
     def _timers(self, clock: bool) -> Timers:

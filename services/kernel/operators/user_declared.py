@@ -1,4 +1,4 @@
-"""Outputs that a Python operator declares: one, or several by name.
+"""The declared outputs of a Python operator: one, or several by name.
 
 Source: JOBS "Python operators".
 """
@@ -28,10 +28,12 @@ class Declared:
 
     @classmethod
     def of(cls, code: PythonOperator, reference: str, given: Mapping[str, str]) -> Declared:
-        """The declaration of an operator. given: columns of its input.
+        """The declaration of an operator.
+
+        given: the columns of its input.
 
         Raises:
-            CodeUnavailable: there is none, or it is not what it must be.
+            CodeUnavailable: the declaration is missing or invalid.
         """
         several: Any = _value(code, "outputs", reference, given)
         if several is None:
@@ -65,7 +67,7 @@ class Declared:
 
 
 def _value(code: PythonOperator, name: str, reference: str, given: Mapping[str, str]) -> Any:
-    """An attribute, or what a method of its name returns."""
+    """The value of an attribute, or the result of a method with this name."""
     declared: Any = getattr(code, name, None)
     if not callable(declared):
         return declared

@@ -19,7 +19,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def text_of(error: Exception) -> str:
-    """The same on every copy: without addresses in memory and without folders; it ends with the lines of the code."""
+    """The text of an error, equal on every copy: without memory addresses and folders; it ends with the lines of the
+    code.
+    """
     said = _ADDRESS.sub("", f"{type(error).__name__}: {error}")
     where = _lines_of(error)
     return f"{said[: MAX_REASON - len(where)]}{where}"

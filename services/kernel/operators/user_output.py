@@ -17,14 +17,17 @@ from holdfast.services.kernel.plurals import with_article
 
 
 class OutputError(Exception):
-    """The rows are not what `output` says."""
+    """The error of rows that do not match `output`."""
 
 
 class OutputShape:
-    """Declared columns. nothing: no rows of them.
+    """Declared columns.
 
     Args:
-        name: of the output, for messages.
+        fields: the type text of each column.
+        name: the name of the output, for messages.
+
+    nothing: an empty frame with these columns.
     """
 
     def __init__(self, fields: Mapping[str, str], name: str = "output") -> None:
@@ -32,10 +35,10 @@ class OutputShape:
         self.nothing = with_time(schema(fields)).to_frame()
 
     def checked(self, rows: object, time: int) -> pl.DataFrame:
-        """The declared columns and the event time, `time` where the rows have none.
+        """The declared columns and the event time; `time` for rows without one.
 
         Raises:
-            OutputError: naming the column at fault.
+            OutputError: the rows do not match the declared columns.
         """
         if rows is None:
             return self.nothing

@@ -31,7 +31,7 @@ class UserEntry(NamedTuple):
 
 
 def user_entries(tables: Tables, names: Sequence[str], keys: Keys) -> Iterator[UserEntry]:
-    """Entries of these tables of a task, table by table, in the order of their encoded keys."""
+    """Yields the entries of these tables of a task, table by table, in the order of their encoded keys."""
     declared = _layouts(tables) if LAYOUTS in names else {}
     for name in names:
         if name in PREFIX_BYTES:
@@ -66,6 +66,6 @@ def _timers(tables: Tables, name: str, keys: Keys) -> Iterator[UserEntry]:
 
 
 def moment(time_us: int) -> Any:
-    """A time as text; one outside the calendar as its microseconds."""
+    """A time as text; as microseconds if it is outside the years 1 to 9999."""
     found = plain_values(moments(pl.Series([time_us], dtype=pl.Int64)))[0]
     return time_us if found is None else found

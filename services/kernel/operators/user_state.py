@@ -89,7 +89,7 @@ class KeyedTable:
         self._written[encode_key(key)] = _encode(value)
 
     def delete(self, key: Key) -> None:
-        """Nothing happens where there is none."""
+        """Deletes the value of a key, if there is one."""
         self._written[encode_key(key)] = None
 
     def get_many(self, keys: Iterable[Key], default: Any = None) -> list[Any]:
@@ -109,7 +109,7 @@ class KeyedTable:
         return iter([(decode_key(key), _decode(data)) for key, data in sorted(found.items()) if data is not None])
 
     def apply(self) -> None:
-        """Writes what was put and deleted."""
+        """Applies the writes and deletions to the state."""
         put = {key: data for key, data in self._written.items() if data is not None}
         gone = [key for key, data in self._written.items() if data is None]
         if put:
@@ -159,7 +159,7 @@ class State:
         self._clock = Clock()
 
     def table(self, name: str) -> KeyedTable:
-        """The same name gives the same table."""
+        """The table of this name; the same name gives the same table."""
         if name not in self._known or name == LAYOUTS:
             if name in self._typed:
                 raise ValueError(f"state '{name}' is {self._typed[name].layout}, and no table")
@@ -167,11 +167,11 @@ class State:
         return self._known[name]
 
     def value(self, name: str, type: str, ttl_s: float | None = None) -> ValueState:
-        """A value for each key. The same name gives the same state.
+        """A state with one value for each key. The same name gives the same state.
 
         Args:
             type: a field type, such as `int` or `timestamp?`.
-            ttl_s: a value is gone so long after its newest write, by event time.
+            ttl_s: the seconds of event time that a value lives after its newest write.
         """
         layout = layout_of("value", type, ttl_s)
         found = self._declared(name, layout, lambda table: ValueState(name, layout, table, self._clock))
@@ -179,7 +179,7 @@ class State:
         return found
 
     def list(self, name: str, type: str, ttl_s: float | None = None, limit: int = MAX_ITEMS) -> ListState:
-        """A list for each key, of at most `limit` items: more of them push the oldest out."""
+        """A state with a list for each key, of at most `limit` items: further items push the oldest out."""
         layout = layout_of("list", type, ttl_s)
         found = self._declared(name, layout, lambda table: ListState(name, layout, table, self._clock, limit=limit))
         assert isinstance(found, ListState)
@@ -197,7 +197,7 @@ class State:
         self._clock.now_us, self._clock.watermark_us = now_us, watermark_us
 
     def expire(self, watermark_us: int) -> None:
-        """Deletes what has come to its end, once all calls of a batch are done."""
+        """Deletes expired entries, after all calls of a batch."""
         for typed in self._typed.values():
             typed.expire(watermark_us)
 
@@ -217,7 +217,7 @@ class State:
             typed.forget()
 
     def _declared(self, name: str, layout: Layout, make: Callable[[KeyedTable], TypedState]) -> TypedState:
-        """Raises InvalidRecord where the state of the task holds it otherwise."""
+        """The declared state. Raises InvalidRecord if the state of the task has it in another form."""
         known = self._typed.get(name)
         if known is None:
             if name in self._known:

@@ -32,12 +32,17 @@ _NEWEST = b""
 
 
 def entry(key: bytes) -> tuple[int, Any] | None:
-    """Time and key of a timer, from a key of the table; None: it is no timer."""
+    """The time and key of a timer, from a key of the table; None if the entry is not a timer."""
     return (time_of(key[:_WIDTH]), decode_key(key[_WIDTH:])) if key != _NEWEST else None
 
 
 class Timers:
-    """Timers of one task. table: TABLE or BY_CLOCK."""
+    """The timers of one task.
+
+    Args:
+        tables: the state of the task.
+        table: TABLE or BY_CLOCK.
+    """
 
     def __init__(self, tables: Tables, table: str = TABLE) -> None:
         self._tables, self._name = tables, table
@@ -49,7 +54,9 @@ class Timers:
         self._after, self._open = NO_WATERMARK, True
 
     def set(self, key: Key, when: int | datetime) -> None:
-        """Raises ValueError in a call for a time that is not before `when`: it would never end."""
+        """Sets a timer. Raises ValueError in a call for a time that is not before `when`: such calls would never
+        end.
+        """
         time = micros(when)
         if not -(2**63) < time < END_WATERMARK:
             raise ValueError(f"a timer's time is an int of 64 bits, not {time}")
@@ -59,7 +66,7 @@ class Timers:
             self._written[time, encode_key(key)] = True
 
     def cancel(self, key: Key, when: int | datetime) -> None:
-        """Nothing happens where there is none."""
+        """Cancels the timer of a key for this time, if there is one."""
         self._written[micros(when), encode_key(key)] = False
 
     @property
@@ -69,7 +76,7 @@ class Timers:
         return self._newest
 
     def note(self, newest: int) -> None:
-        """The largest event time of a batch's rows, or when it was cut. One before the newest changes nothing."""
+        """Notes the largest event time of a batch's rows, or the time of its cut. An older time changes nothing."""
         table = self._read()
         if newest > self._newest:
             self._newest = newest
@@ -83,8 +90,9 @@ class Timers:
         return self._times[0] if self._times and self._times[0] <= watermark else None
 
     def take(self, time: int, watermark: int) -> list[Any]:
-        """Begins the call for a time: the keys of its timers, in the order of their encoded keys. They are gone if the
-        call succeeds.
+        """Begins the call for a time; returns the keys of its timers, in the order of their encoded keys.
+
+        The timers are removed if the call succeeds.
         """
         keys = sorted(self._pending[time])
         self._written.update(((time, key), False) for key in keys)
@@ -96,7 +104,7 @@ class Timers:
         self._open = False
 
     def apply(self) -> None:
-        """Writes what was set and cancelled."""
+        """Applies the timers set and cancelled."""
         written = self._written
         if written:
             table = self._read()
@@ -111,7 +119,7 @@ class Timers:
         self.forget()
 
     def forget(self) -> None:
-        """Forgets what was set and cancelled, and the call."""
+        """Forgets the timers set and cancelled, and the call."""
         self._written, self._after, self._open = {}, NO_WATERMARK, True
 
     def _index(self, time: int, key: bytes) -> None:

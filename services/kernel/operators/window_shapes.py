@@ -1,7 +1,7 @@
-"""The shapes of windows that a job file may ask for, and what each says of time.
+"""The shapes of windows in a job file, and their times.
 
-A window is made of panes, which do not overlap: a row is counted in one pane, and a pane in each window that holds it.
-Source: JOBS "window", PROTOCOL 3 (late).
+A window is made of panes, which do not overlap: a row is counted in one pane, and a pane in each window that contains
+it. Source: JOBS "window", PROTOCOL 3 (late).
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Grid(Shape, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Windows of one size: tumbling, or hopping by less than their size. One begins `offset_us` after 1970."""
+    """Windows of one size: tumbling, or hopping by less than their size. One window begins `offset_us` after 1970."""
 
     size_us: int
     slide_us: int
     offset_us: int = 0
 
     def closed_us(self, watermark: int) -> int:
-        """Every window of a row before this time has closed; of a later row the last window is still open."""
+        """The time before which all windows of a row have closed; the last window of a later row is still open."""
         if watermark < NO_WATERMARK + self.size_us + abs(self.offset_us):
             return NO_WATERMARK
         return self._begun(watermark - self.size_us) + self.slide_us
@@ -119,14 +119,14 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Cumulative:
-    """Windows that begin together, each a step longer than the one before, up to a size."""
+    """Windows with a common begin, each a step longer than the one before, up to a size."""
 
     size_us: int
     step_us: int
     offset_us: int = 0
 
     def closed_us(self, watermark: int) -> int:
-        """The longest window of a row is the last that it counts in."""
+        """The time before which rows are late: the longest window of a row is the last that counts it."""
         return Fixed(self.size_us, self.size_us, self.offset_us).closed_us(watermark)
 
     @property
@@ -175,13 +175,16 @@ class Session:
 
 
 def shape_of(window: Mapping[str, Any]) -> Fixed | Cumulative | Calendar | Session:
-    """window: the section of the job file, defaults filled in. Plans of before know size_s and slide_s alone."""
+    """The shape of a window.
+
+    window: the section of the job file with defaults. Plans of former versions have only size_s and slide_s.
+    """
     return _shape(tuple(window.items()))
 
 
 @lru_cache(256)
 def _shape(settings: tuple[tuple[str, Any], ...]) -> Fixed | Cumulative | Calendar | Session:
-    """The same one again for the same settings: it is asked for time and again."""
+    """The shape for these settings, cached because it is requested often."""
     window = dict(settings)
     offset = _us(window.get("offset_s") or 0)
     if window.get("gap_s") is not None:
@@ -196,7 +199,7 @@ def _shape(settings: tuple[tuple[str, Any], ...]) -> Fixed | Cumulative | Calend
 
 
 def _floored(times: np.ndarray, offset_us: int, width: int) -> np.ndarray:
-    """The begin of the pane of each time, where panes of one width begin `offset_us` after 1970."""
+    """The begin of the pane of each time, for panes of one width that begin `offset_us` after 1970."""
     found: np.ndarray = times - (times - offset_us) % width
     return found
 

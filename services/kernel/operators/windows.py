@@ -118,7 +118,10 @@ class Windows:
         return [(end, sorted(by_end[end])) for end in sorted(by_end)]
 
     def _merged(self, end: int, keys: list[bytes] | None) -> pl.DataFrame | None:
-        """The rows of one window; keys: those that were touched, None: all, and the window has closed."""
+        """The rows of one window.
+
+        keys: the touched keys; None: all keys, and the window has closed.
+        """
         found = self._total(end, keys)
         if not found.keys:
             return None
@@ -128,7 +131,7 @@ class Windows:
         return rows.sort(self._key, maintain_order=True) if self._key else rows
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """Open windows as they are so far, in the order of their ends."""
+        """Yields the present rows of open windows, in the order of their ends."""
         panes, names = self._known_panes(), [*self._key, *BOUNDS]
         for end in sorted({end for pane in panes for end in self._shape.ends(pane, watermark, END_WATERMARK)}):
             rows = self._merged(end, None if wanted is None else list(wanted))
@@ -152,7 +155,10 @@ class Windows:
         return [one.new_from_index(0, count) for one in (start, stop, time)]
 
     def _pane(self, pane: int, keys: list[bytes] | None = None) -> Pane:
-        """keys: those that are wanted, None: all."""
+        """A pane from the state.
+
+        keys: the keys to read; None: all.
+        """
         prefix = prefix_of(pane)
         if keys is None:
             entries = [(key[8:], state) for key, state in self._totals.scan(prefix)]
