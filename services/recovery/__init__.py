@@ -1,1 +1,1 @@
-"""Detects what fails and decides who takes over."""
+"""Detects failures and decides on takeovers."""

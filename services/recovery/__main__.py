@@ -1,6 +1,6 @@
 """A recovery replica as a Faust app: `python -m holdfast.services.recovery`, configured by HOLDFAST_* variables.
 
-Source: PROTOCOL 1 and 8. Any number of them run at once; each acts only on what it reads back as valid.
+Source: PROTOCOL 1 and 8. Any number of replicas run at once; each follows only the records that it reads back as valid.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ TURN_S = 0.01
 LOOK_AGAIN_S = 1.0
 STOP_S = 0.5
 HISTORY_MS = 10_000
-"""A replica that starts reads no older heartbeats: a worker that still matters has sent one since, or its silence
-counts from now."""
+"""Age of the oldest heartbeat that a starting replica reads: a live worker has sent one since, and the silence of
+others counts from the start."""
 LEARNT_MS = 600_000
-"""A replica that starts learns from takeovers of so long ago how far estimates were off."""
+"""Age of the oldest takeover from which a starting replica corrects its estimates."""
 
 _log = get_logger()
 
@@ -136,5 +136,5 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     close_service_log()
-    # Client threads may be waiting for a broker that does not answer: nobody waits for them.
+    # Client threads may wait for a broker that does not answer; the exit does not wait for these threads.
     os._exit(status)

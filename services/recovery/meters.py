@@ -59,9 +59,9 @@ class Meters:
     """Metrics of one replica.
 
     Args:
-        known: asked for its gauges whenever somebody looks.
-        since_ms: earlier takeovers are history, and counted by nobody again.
-        refused: records by topic; each from a reader of its own.
+        known: state from which the gauges are computed at each scrape.
+        since_ms: time of day from which events count; earlier takeovers are history.
+        refused: functions that return refused records by topic, one for each reader.
         name: of the replica.
     """
 
@@ -90,7 +90,7 @@ class Meters:
             self._phases.labels(phase).observe(took_ms / 1000)
 
     def _judged(self, event: Event) -> None:
-        """A takeover beside what was predicted; its phases have been counted as they were reported."""
+        """Counts a judged takeover beside its prediction; its phases have been counted when they were reported."""
         for of, times in (("predicted", event.predicted_ms), ("actual", event.phases_ms)):
             if "total" in times:
                 self._recovery.labels(of).observe(times["total"] / 1000)
@@ -98,12 +98,15 @@ class Meters:
             self._promises.labels(event.job, "false" if event.kind == "promise-broken" else "true").inc()
 
     def serve(self, port: int, address: str = "127.0.0.1", health: Health | None = None) -> None:
-        """Answers there; if the port is taken, a warning is logged, and nobody answers. health: of the replica."""
+        """Serves the metrics at this address; if the port is taken, logs a warning and serves nothing.
+
+        health: of the replica.
+        """
         serve(self.registry, port, address, health)
 
 
 def _standing(known: ReplicaView) -> Read:
-    """Gauges, read when they are asked for."""
+    """Returns a function that computes the gauges when they are read."""
 
     def read() -> Iterator[Sample]:
         placed = Count(change.scheme for change in known.assigned.units().values() if change.copies)

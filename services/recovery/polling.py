@@ -22,10 +22,10 @@ class Polling:
     """A replica, and its readers.
 
     Args:
-    name: never used twice.
-    beat_ms: interval of the workers' heartbeats.
-    now_us: monotonic; `turn` is to be called at least every 50 ms of it.
-    calm_ms, snapshot_every, safe_s: as of the replica.
+        name: never used twice.
+        beat_ms: interval of the workers' heartbeats.
+        now_us: monotonic clock; `turn` is to be called at least every 50 ms of it.
+        calm_ms, snapshot_every, safe_s: as of the replica.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Polling:
         self._echoed_us = now_us()
 
     def turn(self) -> bool:
-        """Reads what is there, carries out what follows; True if anything was read."""
+        """Reads the records that are there and acts on them; True if any record was read."""
         if self._now_us() - self._echoed_us >= ECHO_MS * 1000:
             self._echoed_us = self._now_us()
             self.replica.echo()

@@ -1,6 +1,6 @@
 """Events and log lines of a replica's decisions, for people. Source: PROTOCOL 13.
 
-Each decision is published by one replica: the author of the record that says so.
+Each decision is published by one replica: the author of the record that states it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from holdfast.services.recovery.core.unit.table.reasons import BEGINS, chosen_fo
 _log = get_logger()
 
 INSTABILITY_PHASE = "instability"
-"""The phase of an event that tells how long a failure left units unprotected."""
+"""The phase of an event whose duration is the time for which a failure left units unprotected."""
 
 
 class Publishing:
     """The publisher of one replica.
 
     Args:
-    name: of the replica. events: where to.
-    now_us: monotonic. now_ms: the time of day.
+        name: of the replica.
+        events: partition for events.
+        now_us: monotonic clock.
+        now_ms: time of day.
     """
 
     def __init__(
@@ -49,16 +51,17 @@ class Publishing:
         self._now_us, self._now_ms = now_us, now_ms
         self._judging = Judging()
         self._signs_ms: dict[str, int] = {}
-        """By worker, its last sign of life."""
+        """Time of the last heartbeat, by worker."""
         self._moves_ms: dict[str, int] = {}
-        """Time when the unit, or its standby, began to move."""
+        """Time at which the unit, or its standby, began to move, by unit."""
         self._last_author = ""
         self._unserved: frozenset[str] = frozenset()
 
     def event(self, event: Event) -> None:
-        """Publishes an event. Events of records met in the log before the start were published by another replica, or
-        by this one
-        in its last life.
+        """Publishes an event.
+
+        Refusals of records from before the start are dropped: another replica, or this one in its last life, published
+        them.
         """
         if event.kind == REFUSED and not self._known.acting:
             return
@@ -67,7 +70,7 @@ class Publishing:
     # -- what is read -------------------------------------------------------------------------------------------------
 
     def heard(self, record: HeartbeatRecord) -> None:
-        """Two workers that have one name retire the older one: their people must know."""
+        """Takes a heartbeat; if two workers have one name, reports that the newer has taken the place of the older."""
         self._signs_ms[record.worker] = record.time_ms
         clash = self._known.detector.clashes.pop(record.worker, None)
         if clash is None:
@@ -78,7 +81,10 @@ class Publishing:
         self.event(Event(self._now_ms(), "name-clash", worker=record.worker, detail=detail))
 
     def decided(self, record: Assignment, before: Mapping[str, Change | None]) -> None:
-        """before: of each unit that the record names, its last change."""
+        """Publishes the valid changes of a record.
+
+        before: the last change of each unit that the record names.
+        """
         for change in record.changes:
             if self._known.assigned.of(change.unit) is change:
                 self._counts(record, before[change.unit], change)
@@ -91,7 +97,7 @@ class Publishing:
         if mine:
             self._decided(before, change, detection_ms)
         if foreseen is not None:
-            if detection_ms is None:  # of a drill, or nobody has heard the failed worker
+            if detection_ms is None:  # a drill, or the failed worker never sent a heartbeat here
                 detection_ms = foreseen.phases.detection
             self._judging.began(change.unit, foreseen, detection_ms, mine, self._now_us())
         elif change.committer is not None:
@@ -102,7 +108,7 @@ class Publishing:
             self._moves_ms.pop(change.unit, None)
 
     def took_over(self, unit: str, event: Event) -> float | None:
-        """An event about the unit; the factor of its estimate that a takeover needed, if somebody has judged one."""
+        """Takes an event about the unit; returns the factor of the estimate that a judged takeover took, or None."""
         if event.kind == "unit-active":
             self._judging.active(unit, event.epoch, event.worker, event.phases_ms, self._now_us())
         elif event.predicted_ms:
@@ -113,14 +119,16 @@ class Publishing:
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def _detection_ms(self, before: Change | None, change: Change) -> float | None:
-        """From the last sign of life of the leader that has failed; None: none has, or it was never heard."""
+        """Returns the time since the last heartbeat of the failed leader; None if none failed, or it was never
+        heard.
+        """
         failed = None if before is None or not follows_failure(change) else before.committer
         if failed is None or failed.worker not in self._signs_ms:
             return None
         return float(max(self._now_ms() - self._signs_ms[failed.worker], 0))
 
     def _decided(self, before: Change | None, change: Change, detection_ms: float | None) -> None:
-        """Our proposal counts."""
+        """Publishes a change of this replica that is valid."""
         job, _, unit = split_unit_key(change.unit)
         copies = ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
         detail = f"{change.scheme}: {change.reason} ({copies})"
@@ -149,7 +157,7 @@ class Publishing:
             )
 
     def _choice(self, change: Change) -> None:
-        """Why the unit has another scheme, which nobody asked for, and what every other one would take and cost."""
+        """Publishes the controller's choice of another scheme, with the time and cost of every scheme."""
         verdict = self._known.adaptive.verdicts.pop(change.unit, None)
         if verdict is None or not chosen_for_promise(change) or verdict.chosen != change.scheme:
             return
@@ -163,7 +171,7 @@ class Publishing:
         )  # fmt: skip
 
     def unexplained(self, found: list[tuple[Change, str]]) -> None:
-        """Records that no row of a unit's table makes are another version's, or somebody's mistake. Empties `found`."""
+        """Publishes records that no row of a unit's table makes: another version's, or a mistake. Empties `found`."""
         for change, why in found:
             job, _, unit = split_unit_key(change.unit)
             _log.warning("unexplained", unit=change.unit, epoch=change.epoch, why=why, reason=change.reason)
@@ -172,7 +180,7 @@ class Publishing:
         found.clear()
 
     def incidents(self, author: str) -> None:
-        """Publishes decisions on incidents, by the replica that proposed them."""
+        """Publishes decisions on incidents, at the replica that proposed them."""
         news = self._known.incidents.news
         for incident in news if author == self._name and self._known.acting else ():
             detail = story_line(incident)
@@ -181,7 +189,7 @@ class Publishing:
         news.clear()
 
     def outages(self, author: str) -> None:
-        """Publishes units that are out, and units that no longer are, by the replica that proposed it."""
+        """Publishes the beginnings and ends of outages, at the replica that proposed them."""
         news = self._known.outages.news
         for one in news if author == self._name and self._known.acting else ():
             shares = ", ".join(f"{query} {fidelity:.0%}" for query, fidelity in one.fidelity.items())
@@ -191,10 +199,13 @@ class Publishing:
             self.event(Event(self._now_ms(), kind, one.job, one.unit, epoch=one.epoch, detail=detail, batch=one.upto))
         news.clear()
 
-    # -- what a turn finds --------------------------------------------------------------------------------------------
+    # -- results of a turn --------------------------------------------------------------------------------------------
 
     def stable_again(self, found: list[Period]) -> None:
-        """Every replica measures the period; the one whose record was the last publishes it. Empties `found`."""
+        """Publishes periods of instability, which every replica measures, at the author of the last record.
+
+        Empties `found`.
+        """
         for period in found:
             _log.info("protected-again", workers=period.workers, units=len(period.units), ms=period.lasted_us / 1000)
             if self._last_author == self._name:
@@ -204,7 +215,7 @@ class Publishing:
         found.clear()
 
     def unserved(self) -> None:
-        """Units without a place for their standbys, and those that have one again. By the same replica as above."""
+        """Publishes units whose standbys have no place, or have one again, at the author of the last record."""
         unserved = self._known.sharing.unserved
         changed = self._unserved.symmetric_difference(unserved)
         self._unserved = frozenset(unserved)
@@ -214,7 +225,7 @@ class Publishing:
             self.event(Event(self._now_ms(), kind, job, unit, detail=unserved.get(key, "")))
 
     def judged(self, now_us: int) -> None:
-        """Publishes durations of takeovers beside what was predicted and promised."""
+        """Publishes durations of takeovers beside the predictions and promises."""
         for key, judgement in self._judging.due(now_us):
             self._judged(key, judgement)
 

@@ -1,7 +1,7 @@
-"""A recovery replica: records in, proposals out. The core decides; this module reads and appends.
+"""A recovery replica: reads records, appends proposals. The core decides; this module reads and appends.
 
-Source: PROTOCOL 0.1, 5 and 8. Events for people are in publishing.py, snapshots in snapshotting.py. Nothing here waits:
-appends are answered later, and proposals that were not appended are given back.
+Source: PROTOCOL 0.1, 5 and 8. Events for people are in publishing.py, snapshots in snapshotting.py. No call here
+blocks: appends are answered later, and proposals that were not appended are given back to the core.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from holdfast.services.recovery.publishing import Publishing
 from holdfast.services.recovery.snapshotting import Snapshotting
 
 ECHO_MS = 50
-"""Between two heartbeats that a replica sends itself: late ones say that the broker or this process is slow."""
+"""Time between two heartbeats that a replica sends itself: a late one shows that the broker or this process is slow."""
 
 if TYPE_CHECKING:
     from holdfast.services.recovery.meters import Meters
@@ -72,20 +72,20 @@ def _now_ms() -> int:
 
 
 class Replica:
-    """Between the log and the core.
+    """The shell between the log and the core.
 
     Args:
         name: never used twice.
-        begun: how units stood where it begins to read `assignments`; None: it reads all of it.
-        now_us: monotonic.
-        calm_ms: all must have been calm for so long before a unit moves for balance; None: none does.
-        snapshot_every: records of `assignments` between two snapshots. safe_s: age of a snapshot that the topic is
-            trimmed to; None: it never is. trims: up to where; the shell asks, and trims.
-        unsealed: records by topic that the log refuses, for want of the cluster's seal.
-        reassignment: of standbys; None: as by default.
-        proof: so many batches must be equal before a copy with other versions may lead.
-        fixed_grace_us: of heartbeats; None: it follows them.
-        aside: where the planner of replicas runs; None: in a thread of its own, made when it is first asked.
+        begun: standings at the offset from which it reads `assignments`; None: it reads all of it.
+        now_us: monotonic clock.
+        calm_ms: time for which all must have been calm before a unit moves for balance; None: no such moves.
+        snapshot_every: number of records of `assignments` between two snapshots.
+        safe_s: age of a snapshot that the topic is trimmed to; None: never. The shell trims to `trims`.
+        unsealed: records by topic that the log refuses because they lack the cluster's seal.
+        reassignment: of standbys; None: the default.
+        proof: number of equal batches after which a copy with other versions may lead.
+        fixed_grace_us: grace of every heartbeat; None: it follows the heartbeats.
+        aside: executor of the planner of replicas; None: a thread of its own, made at the first question.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Replica:
         }
 
     def meters(self) -> Meters:
-        """Counts what happens from now on, for Prometheus, whose client is loaded for nothing else."""
+        """Returns the Prometheus metrics, which count from the first call on; only this call loads the client."""
         from holdfast.services.recovery.meters import Meters
 
         if self._meters is None:
@@ -154,26 +154,26 @@ class Replica:
         return list(self._readers)
 
     def feed(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """Takes a record; one that cannot be read is reported and skipped."""
+        """Takes a record; an unreadable record is reported and skipped."""
         try:
             self._readers[partition](offset, value or b"")
         except msgspec.DecodeError as error:
             self.refusals.refuse(partition, offset, error)
 
     def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """Takes a record, and begins to act behind the last one of the backlog."""
+        """Takes a record; after the last record of the backlog, the replica begins to act."""
         self.feed(partition, offset, timestamp_ms, value)
         self._backlog.read(partition, offset)
         self._begin()
         self.turn()
 
     def passed(self, partition: Partition, offset: int) -> None:
-        """A record that does not count."""
+        """Takes the offset of a record that does not count."""
         self._backlog.read(partition, offset)
         self._begin()
 
     def turn(self) -> None:
-        """Does what is due by time alone."""
+        """Does the work that time alone makes due."""
         self._appender.poll()
         now = self._now_us()
         if now >= self.core.next_deadline():
@@ -185,18 +185,18 @@ class Replica:
             self._replan()
 
     def echo(self) -> None:
-        """Sends itself a heartbeat."""
+        """Sends a heartbeat to the replica itself."""
         echo = heartbeats.encode(Echo(self._name, formats.NEWEST))
         self._appender.append(Partition(self._topics.heartbeats, 0), echo)
 
     def trimmed(self, starts: Mapping[Partition, int]) -> None:
-        """Heartbeats of the backlog may have gone by age."""
+        """Takes the new start offsets of partitions: heartbeats of the backlog may have been deleted by age."""
         self._backlog.trimmed(starts)
         self._begin()
 
     @property
     def behind(self) -> list[Partition]:
-        """Partitions that have not been read to their end as it was at the start."""
+        """Partitions that have not been read up to the end that they had at the start."""
         return self._backlog.left
 
     # -- records ------------------------------------------------------------------------------------------------------
@@ -226,11 +226,11 @@ class Replica:
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)
         if isinstance(decision, Skip | plans.Snapshot):
-            return  # concerns those who read the job's own topics, or begin late
+            return  # concerns readers of the job's own topics, or readers that begin late
         if isinstance(decision, Plan):
             self._generations[decision.job] = decision.generation
         elif isinstance(decision, Ended) and self._generations.get(decision.job) == decision.generation:
-            del self._generations[decision.job]  # else another one has taken its place
+            del self._generations[decision.job]  # otherwise another generation has taken its place
         self._observe(DecisionRead(decision))
 
     def _command(self, offset: int, value: bytes) -> None:
@@ -262,7 +262,7 @@ class Replica:
             self._observe(TakeoverJudged(key, needed))
 
     def _replan(self) -> None:
-        """Hands questions to the planner of replicas, and takes answers that are there; it waits for none."""
+        """Hands questions to the planner of replicas, and takes finished answers; it waits for none."""
         done = [one for one in self._thinking if one.done()]
         self._thinking = [one for one in self._thinking if one not in done]
         for one in done:
@@ -274,7 +274,7 @@ class Replica:
             self._thinking.append(self._aside.submit(answer, questions.pop(0)))
 
     def _raise_format(self) -> None:
-        """Every process that lives reads a newer format than is written."""
+        """Proposes the newer format once every live process reads it."""
         due = self.core.format_due
         if due <= self._format_asked:
             return

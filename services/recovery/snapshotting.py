@@ -1,4 +1,4 @@
-"""Snapshots of `assignments`: when this replica writes one, and whether those that are read say what the log does.
+"""Snapshots of `assignments`: the times at which this replica writes one, and a check of each against the log.
 
 Source: PROTOCOL 1.
 """
@@ -24,9 +24,13 @@ class Snapshotting:
     """The snapshots of one replica.
 
     Args:
-    name: of the replica. partition: of `assignments`. trims: up to where that is trimmed once snapshots agree.
-    every: so many records lie between two snapshots.
-    publish: for people. now_us: monotonic. now_ms: the time of day.
+        name: of the replica.
+        partition: of `assignments`.
+        trims: offsets to which the partition is trimmed once snapshots agree.
+        every: number of records between two snapshots.
+        publish: publishes an event for people.
+        now_us: monotonic clock.
+        now_ms: time of day.
     """
 
     def __init__(
@@ -46,8 +50,8 @@ class Snapshotting:
         self._pace = Pace(name, every, MANY)
 
     def read(self, record: Assignment, offset: int) -> None:
-        """A record of `assignments`."""
-        if record.snapshot is not None:  # none follows from another: replicas would answer each other for ever
+        """Takes a record of `assignments`; checks its snapshot, or writes a snapshot if one is due."""
+        if record.snapshot is not None:  # never answered by another snapshot: replicas would answer each other for ever
             self._check(record.snapshot, offset)
         elif self._known.acting and self._due():
             self._write()
@@ -57,7 +61,7 @@ class Snapshotting:
         return self._pace.due(standings.next, standings.snapshotted, len(standings))
 
     def _check(self, snapshot: Snapshot, offset: int) -> None:
-        """A snapshot that says something else than the log is nobody's to believe, and a bug or a stranger's doing."""
+        """Trims to a snapshot that agrees with the log; reports one that differs, which is a bug or foul play."""
         agrees = self._known.standings.check(offset, snapshot)
         if agrees:
             self._trims.agreed({self._partition: snapshot.upto}, self._now_us())

@@ -1,1 +1,1 @@
-"""A whole job: what it wants of its units, and in which order they go."""
+"""A whole job: its goals for its units, and their order."""

@@ -210,7 +210,7 @@ def standbys(change: Change) -> list[str]:
 
 
 def _departing(change: Change) -> list[str]:
-    """The worker whose standby goes once another one is complete."""
+    """The worker of the standby that goes once its replacement is complete."""
     return [] if change.replacing is None else [change.copies[1].worker]
 
 

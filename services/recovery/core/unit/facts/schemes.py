@@ -1,4 +1,4 @@
-"""The fault-tolerance schemes: what the secondary of a unit does while all is well, and what a silent primary means.
+"""The fault-tolerance schemes: the state of a unit's secondary while all is well, and the reaction to a silent primary.
 
 Source: MECHANISMS section 4, PROTOCOL 8. To change a scheme or add one, change one row of SCHEMES.
 """
