@@ -1,4 +1,4 @@
-"""Actions of a viewer: the same as the commands, by the same library. A console that is read-only does none of them."""
+"""Actions of a viewer, made by the library of the commands. A read-only console makes none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ STALL_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The cluster on this machine. kill: ends a worker without warning. stall: stops one for so many seconds."""
+    """The cluster on this machine.
+
+    kill: ends a worker without warning.
+    stall: stops a worker for a number of seconds.
+    """
 
     kill: Callable[[str], object]
     stall: Callable[[str, float], None]
@@ -56,7 +60,10 @@ class Actions:
         return self._machine is not None and not self.read_only
 
     def command(self, kind: str, name: str) -> str:
-        """kind: pause, resume, drain or cancel."""
+        """Runs a command on a job; returns the outcome as text. Raises CommandFailed.
+
+        kind: pause, resume, drain or cancel.
+        """
         self._check()
         if kind not in PATIENCE_S:
             raise CommandFailed(f"there is no action '{kind}'", f"one of {', '.join(PATIENCE_S)}", USAGE)
@@ -92,7 +99,10 @@ class Actions:
         return f"{unit} is under {wanted}."
 
     def checkpoint(self, name: str, policy: str, interval_ms: int | None = None) -> str:
-        """Changes the checkpoint policy of a job. interval_ms: None: as it is."""
+        """Changes the checkpoint policy of a job; returns the outcome as text. Raises CommandFailed.
+
+        interval_ms: None leaves the interval unchanged.
+        """
         self._check()
         if policy not in POLICY_NAMES:
             raise CommandFailed(f"there is no policy '{policy}'", f"one of {', '.join(POLICY_NAMES)}", USAGE)
@@ -113,7 +123,10 @@ class Actions:
         return f"Sent {' and '.join(sent) or 'nothing'}{rest}."
 
     def strike(self, kind: str, worker: str) -> str:
-        """kind: kill or stall."""
+        """Kills or stalls a worker; returns the outcome as text. Raises CommandFailed.
+
+        kind: kill or stall.
+        """
         self._check()
         if self._machine is None:
             raise CommandFailed("the cluster does not run on this machine")

@@ -46,7 +46,11 @@ SAMPLE = """\
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """problems: each with its line, from 1; None: not known. plan: None while there are problems."""
+    """Result of a check.
+
+    problems: each with its line, from 1; None: not known.
+    plan: None while there are problems.
+    """
 
     problems: tuple[tuple[int | None, Problem], ...]
     plan: Plan | None = None
@@ -55,7 +59,12 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """rows: JSON, a row each. said: counts, dead letters and errors, as `holdfast try` prints them."""
+    """Result of a try.
+
+    rows: rows as JSON.
+    said: counts, dead letters and errors, as `holdfast try` prints them.
+    well: true if the try succeeded.
+    """
 
     rows: tuple[str, ...]
     said: str
@@ -63,7 +72,10 @@ class Tried:
 
 
 def check(written: str, present: dict[str, int] | None, prefix: str, allow: list[str]) -> Draft:
-    """present: partitions by topic of the cluster; None: topics are taken to be there."""
+    """Checks a job file.
+
+    present: number of partitions, by topic of the cluster; None: all topics are assumed to exist.
+    """
     try:
         spec = interpret(read(written, NAME), NAME)
         plan = planning.plan(spec, present, prefix, allow)
@@ -91,7 +103,7 @@ def try_on(written: str, source: str, sample: str) -> Tried:
 
 
 def pretty(row: str) -> str:
-    """JSON with spaces, as people read it; anything else as it is."""
+    """JSON with spaces between its parts, for people; other text unchanged."""
     try:
         return json.dumps(json.loads(row), ensure_ascii=False)
     except ValueError:

@@ -1,7 +1,7 @@
 """The feed: one thread that keeps a picture of the cluster, for every viewer of this process.
 
-It reads only while somebody looks: a page or a request wakes it, and it rests `REST_S` after the last look. A console
-that nobody looks at takes 0.2 % of a core, and a hundred viewers cost one fold.
+The thread reads only while a viewer needs it: a page or a request wakes it, and it rests `REST_S` after the last
+request. A console without viewers takes 0.2 % of a core, and a hundred viewers cost one fold.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ AGAIN_S = 2.0
 
 
 class Feed:
-    """broken: why the newest picture is old, for people; empty: it is not."""
+    """Keeps the newest picture.
+
+    broken: reason, for people, why the newest picture is old; empty: it is current.
+    """
 
     def __init__(self, door: Door, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._door, self._clock_s = door, clock_s
@@ -75,7 +78,7 @@ class Feed:
         return self._picture
 
     def wait(self, timeout_s: float) -> Picture | None:
-        """The same, after a wait for a first picture."""
+        """The newest picture, after a wait of at most timeout_s for the first one."""
         if (found := self.look()) is None:
             self._fresh.wait(timeout_s)
             found = self._picture
@@ -98,7 +101,7 @@ class Feed:
                 self._close_live()
 
     def _follow(self) -> None:
-        """Until nobody looks."""
+        """Follows the cluster until no viewer has asked for REST_S."""
         self._live = live = LiveView(self._door)
         while live.behind and not self._ended.is_set():
             live.turn(LOOK_S)

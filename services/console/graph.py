@@ -19,10 +19,10 @@ LARGER = 1.25
 
 
 def graph(plan: Plan, units: Sequence[UnitLine] = (), costs: JobCosts | None = None) -> Node:
-    """Both pictures of it, of which a style sheet shows one by the width of the page.
+    """Both pictures of a job's graph; a style sheet shows one by the width of the page.
 
     Args:
-        units, costs: without them the plan alone.
+        units, costs: without them the plan alone is drawn.
     """
     lines = {one.unit: one for one in units}
     wide, tall = across(plan), down(plan)

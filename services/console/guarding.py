@@ -99,7 +99,7 @@ class Guard:
                 raise
 
     def _foreign(self, scope: Message, headers: dict[str, str]) -> str:
-        """Why the request is not one of ours; empty if it is."""
+        """Reason for which a request may not come from another site or host; empty if the request is allowed."""
         host = headers.get("host", "")
         if host.rpartition(":")[0] not in self._hosts and host not in self._hosts:
             return f"This console has no name {host!r}.\n"

@@ -39,7 +39,7 @@ def _heights(columns: Sequence[Sequence[str]]) -> dict[str, float]:
 def _by_neighbours(
     column: list[str], neighbours: Mapping[str, Sequence[str]], heights: Mapping[str, float]
 ) -> list[str]:
-    """By the mean height of the neighbours; one without any stays where it is."""
+    """The column sorted by the mean height of the neighbours; a name without neighbours keeps its height."""
 
     def wanted(name: str) -> float:
         near = neighbours[name]

@@ -31,7 +31,7 @@ def text(value: object) -> Node:
 
 
 def coded(value: str) -> Node:
-    """The same, with each command that stands between two backticks as code."""
+    """Text in which each command between two backticks is marked as code."""
     return "".join(element("code", text(one)) if at % 2 else text(one) for at, one in enumerate(value.split("`")))
 
 
@@ -98,7 +98,7 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[Node]], *, empty: str, l
 
 
 def nothing(said: str, command: str = "") -> Node:
-    """An empty state, and what to do next."""
+    """An empty state, and the next step for the person."""
     hint = element("code", text(command)) if command else ""
     return element("div", element("p", text(said)), hint, class_="empty")
 
@@ -144,7 +144,7 @@ def number(value: str, unit: str) -> Node:
 
 
 def milliseconds(value: float | None) -> Node:
-    """In seconds where it is long."""
+    """Milliseconds as text; long times in seconds."""
     if value is None:
         return unknown()
     return number(f"{value:,.0f}", " ms") if value < 10_000 else seconds(value / 1000)

@@ -24,7 +24,7 @@ MOST_TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Box of one operator."""
+    """Place of one operator in the drawing, in pixels."""
 
     operator: OperatorPlan
     x: int
@@ -56,7 +56,7 @@ class Placement:
 
 
 def across(plan: Plan) -> Placement:
-    """From left to right, each operator to the right of all that feed it."""
+    """Places operators from left to right, each to the right of all operators that feed it."""
     operators, heights, columns = _sorted(plan)
     totals = [sum(heights[name] for name in column) + GAP_Y * (len(column) - 1) for column in columns]
     tallest = max(totals, default=0)
@@ -79,7 +79,9 @@ def _across(one: Edge, boxes: dict[str, Box]) -> Line:
 
 
 def down(plan: Plan) -> Placement:
-    """From top to bottom. A line to the next box goes straight, any other in a lane beside the boxes between."""
+    """Places operators from top to bottom. A line to the next box is straight; other lines run in lanes beside the
+    boxes.
+    """
     operators, heights, columns = _sorted(plan)
     names = [name for column in columns for name in column]
     boxes, y = dict[str, Box](), MARGIN
@@ -110,7 +112,7 @@ def _beside(one: Edge, y1: int, y2: int, lane: int) -> Line:
 
 
 def _lanes(spans: Iterable[tuple[int, int]]) -> list[int]:
-    """A lane for each, from 0: those that lie beside the same box have lanes of their own."""
+    """A lane for each line, from 0; lines beside the same box have different lanes."""
     free: list[int] = []
     found = []
     for start, end in spans:

@@ -28,7 +28,11 @@ _ICON = Path(__file__).parent / "static" / "icon.svg"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """names: by which browsers reach it, beside the address. allow: modules that operators may come from."""
+    """Settings of the served console.
+
+    names: names by which browsers reach it, beside the address.
+    allow: modules that operators may come from.
+    """
 
     port: int
     address: str
@@ -39,7 +43,7 @@ class Served:
     bound_to: socket.socket | None = None
 
     def bound(self) -> Served:
-        """With its socket and port. Raises CommandFailed if the port is taken."""
+        """The settings with an open socket and its port. Raises CommandFailed if the port is taken."""
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         made = socket.socket(family, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,7 +58,7 @@ class Served:
         return replace(self, bound_to=made, port=made.getsockname()[1])
 
     def adopted(self, number: int) -> Served:
-        """With a socket that another process has opened and this one inherits, by its descriptor."""
+        """The settings with a socket that this process inherits from another one, by its descriptor."""
         taken = socket.socket(fileno=number)
         return replace(self, bound_to=taken, port=taken.getsockname()[1])
 

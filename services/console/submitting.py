@@ -1,4 +1,4 @@
-"""The form that submits a job: an editor, what is wrong at which line while one types, a try on a pasted sample."""
+"""The form that submits a job: an editor, the problems with their lines during typing, and a try on a pasted sample."""
 
 from __future__ import annotations
 

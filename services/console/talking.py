@@ -1,4 +1,4 @@
-"""Talking: what a person is asked before an action, and told after it."""
+"""Talking: the questions to a person before an action, and the report after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HARSH = ("cancel", "kill")
 
 
 class Talking:
-    """Conversation of one page."""
+    """Dialogs and messages of one page."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions, self._page = actions, ui.context.slot.parent
@@ -40,10 +40,10 @@ class Talking:
         harsh: bool = False,
         chooses: Callable[[], None] | None = None,
     ) -> None:
-        """Shows a dialog; the action runs once the person says so.
+        """Shows a dialog; the action runs once the person confirms it.
 
         Args:
-            chooses: makes what is chosen in the dialog.
+            chooses: adds the elements for a choice to the dialog.
         """
         with ui.dialog(value=True) as dialog, ui.card().style("max-width:440px"):
             dialog.props["role"], dialog.props["aria-label"] = "alertdialog", title
@@ -62,8 +62,8 @@ class Talking:
         dialog.on("hide", dialog.delete)
 
     async def do(self, label: str, act: Callable[[], str]) -> bool:
-        """Runs it beside the page; whether it is done."""
-        with self._page:  # what asked for it may be gone: a dialog that has closed
+        """Runs an action beside the page, and shows its result; true if it succeeded."""
+        with self._page:  # the dialog that asked for the action may be closed
             waits = ui.notification(f"{label} …", spinner=True, timeout=None)
             try:
                 said = await run.io_bound(act)
@@ -145,7 +145,7 @@ class Talking:
         self, title: str, words: str, label: str, job: str, feed: Feed, what: str, choices: list[str],
         act: Callable[[str, str, str], str],
     ) -> None:  # fmt: skip
-        """Asks for a unit of the job and for one of the choices."""
+        """Shows a dialog for a unit of the job and one of the choices."""
         picture = feed.look()
         found = None if picture is None else picture.job(job)
         chosen = {"unit": "", "choice": ""}

@@ -1,1 +1,1 @@
-"""The processes of a cluster on one machine: supervisor, embedded brokers, and what they need."""
+"""The processes of a cluster on one machine: supervisor, embedded brokers, and their requirements."""

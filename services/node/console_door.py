@@ -46,7 +46,7 @@ class ConsoleDoor:
 
     @staticmethod
     def available() -> bool:
-        """True if what the console needs is installed."""
+        """True if the console's packages are installed."""
         return importlib.util.find_spec(LIBRARY) is not None
 
     def open(self) -> None:
@@ -58,7 +58,7 @@ class ConsoleDoor:
 
     @property
     def pid(self) -> int | None:
-        """Process of the console; None: nobody has looked yet."""
+        """Id of the console's process; None while no viewer has asked for it."""
         child = self._child
         return child.pid if child is not None and child.running else None
 

@@ -19,7 +19,7 @@ from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """To the command: the cluster is ready, or why not."""
+    """The answer to the command: the ready cluster, or the error."""
 
     cluster: Cluster | None = None
     error: str = ""

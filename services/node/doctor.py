@@ -1,4 +1,4 @@
-"""Doctor: what this machine needs for a cluster, each need checked by itself and with what to do if it is not met."""
+"""Doctor: the requirements of a cluster on this machine, each checked by itself, with advice if it is not met."""
 
 from __future__ import annotations
 
@@ -41,7 +41,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """name: the need; found: what is there; advice: what to do, empty if all is well."""
+    """Result of a check.
+
+    name: the requirement.
+    found: the present state.
+    advice: the fix; empty if the requirement is met.
+    """
 
     name: str
     verdict: Verdict
@@ -89,7 +94,7 @@ def broker_jars(_: Settings) -> Finding:
 
 
 def spark(_: Settings) -> Finding:
-    """Only jobs with Spark operators need it."""
+    """Checks the requirements of jobs with Spark operators."""
     if absent := spark_installation.missing():
         return Finding("Spark", Verdict.WARN, absent, f"for jobs with Spark operators: {spark_installation.COMMAND}")
     try:

@@ -36,7 +36,10 @@ print("\\n" + json.dumps(found))
 
 
 def check_plugins(plugins: str, timeout_s: float = TIMEOUT_S) -> None:
-    """plugins: names, comma separated. Raises CommandFailed for the first one that cannot be imported."""
+    """Raises CommandFailed for the first plugin that cannot be imported.
+
+    plugins: names, comma separated.
+    """
     modules = modules_of(plugins)
     if not modules:
         return
@@ -48,7 +51,7 @@ def check_plugins(plugins: str, timeout_s: float = TIMEOUT_S) -> None:
 
 
 def _troubles(modules: Sequence[str], timeout_s: float) -> dict[str, str]:
-    """By module, why it cannot be imported."""
+    """The reason why a module cannot be imported, by module."""
     command = [sys.executable, "-P", "-c", _LOOK, json.dumps(modules)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL)

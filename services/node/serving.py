@@ -47,7 +47,7 @@ def serve(service: Service, settings: Settings, unreached: Callable[[], str]) ->
 
 
 def _await(unreached: Callable[[], str], supervisor: Supervisor) -> None:
-    """Says now and then what it waits for. Raises Stopped."""
+    """Waits until the services are reached, and logs the reason of the wait now and then. Raises Stopped."""
     said_s = -SAID_AGAIN_S
     while why := unreached():
         if time.monotonic() - said_s > SAID_AGAIN_S:

@@ -72,7 +72,7 @@ class StartFailed(HoldfastError):
 
 
 class Stopped(Exception):
-    """Asked to stop before it was ready."""
+    """The supervisor was asked to stop before it was ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Supervisor:
         self._queue.put(None)
 
     def asked_to_stop(self, timeout_s: float) -> bool:
-        """Waits so long for the request."""
+        """Waits up to timeout_s for a request to stop; true if there is one."""
         return self._stopping.wait(timeout_s)
 
     def start(self, timeout_s: float = READY_S) -> None:
@@ -169,7 +169,9 @@ class Supervisor:
             raise
 
     def _require_room(self) -> None:
-        """Without it a broker starts, and ends at the first segments. Raises OSError, which names the folder."""
+        """Raises OSError, which names the folder, if the disk is too full for a broker, which would fail at its first
+        segments.
+        """
         if self.brokers is not None and shortage(self.files.data_dir):
             self.files.release()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.files.data_dir))
@@ -254,7 +256,7 @@ class Supervisor:
 
     @property
     def _shares_names(self) -> bool:
-        """Somebody else on this Kafka could use the names of the workers or Spark drivers that run here."""
+        """True if other supervisors on this Kafka could use the names of the workers or Spark drivers here."""
         return bool(self.settings.kafka) and self._service in (None, Service.WORKER, Service.SPARK)
 
     @property
@@ -364,7 +366,7 @@ class Supervisor:
     # -- keeping it running -------------------------------------------------------------------------------------------
 
     def _turn(self, timeout_s: float) -> None:
-        """Takes what has ended, starts what is due, and waits for the next of either."""
+        """Handles ended processes, starts those that are due, and waits for the next event."""
         self._drivers.provide()
         if self._spares is not None and self.state == "ready":
             self._spares.provide()
@@ -383,7 +385,9 @@ class Supervisor:
 
     @staticmethod
     def _start_member(member: Member) -> None:
-        """A process that cannot be started, for want of memory or descriptors, is retried like one that ended."""
+        """Starts a member; a start that fails, for lack of memory or descriptors, is retried like the restart of an
+        ended process.
+        """
         try:
             member.start()
         except OSError as error:
@@ -400,7 +404,7 @@ class Supervisor:
         self._publish()
 
     def _broker_returned(self, happened: BrokerReturned, keeper: BrokerKeeper) -> None:
-        """If its port was taken meanwhile, every process is restarted."""
+        """Reports the restart of a broker; if its port was taken meanwhile, every process is restarted."""
         keeper.returned(happened.broker)
         if self._notices is not None:
             which = keeper.which(happened.broker)
@@ -412,7 +416,9 @@ class Supervisor:
                 member.ask_to_stop()
 
     def _dying(self, member: Member, run: str) -> None:
-        """From a thread that waits for this: the notice need not wait until the process is gone and has a status."""
+        """Sends the exit notice early, from a thread that waits for the process's last moments, before it is gone and
+        has a status.
+        """
         self._noticed[member.name] = run
         status = member.dying_status
         if status is None:

@@ -1,4 +1,4 @@
-"""The checkpoints of a job: age and size by unit, what they cost, and what a recovery from them would take."""
+"""The checkpoints of a job: age and size by unit, their cost, and the expected recovery from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incidents: workers that failed together, the plan by which their units are restored, and what waits for what."""
+"""Incidents: workers that failed together, the plan by which their units are restored, and the units that wait."""
 
 from __future__ import annotations
 

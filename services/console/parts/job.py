@@ -37,7 +37,11 @@ NOT_TIMES = ("end", "loaded")
 
 
 def job_page(job: LiveJob, rates: Sequence[float], now_ms: int, page: int = 1) -> Node:
-    """now_ms: time of day. page: of the units of a large job."""
+    """The page of a job.
+
+    now_ms: time of day, milliseconds since 1970.
+    page: page of the units of a large job.
+    """
     return element(
         "div",
         *_notices(job),
@@ -53,7 +57,7 @@ def job_page(job: LiveJob, rates: Sequence[float], now_ms: int, page: int = 1) -
 
 
 def _notices(job: LiveJob) -> list[Node]:
-    """Notices of the job for a person, as `status` says them."""
+    """Notices of the job for a person, as `status` prints them."""
     status = job.status
     lines = [("bad", f"failed: {status.error}")] if status.state == "failed" else []
     lines += [("warn", status.error)] if status.error and status.state != "failed" else []
@@ -69,7 +73,7 @@ def _notices(job: LiveJob) -> list[Node]:
 
 
 def _incident(job: LiveJob, now_ms: int) -> Node:
-    """The incident of the job while it is under way; its page has also one that is over."""
+    """The incident of the job while it is under way; the page of incidents also has the last one that is over."""
     line = job.incident
     return "" if line is None or line.state == incidents.OVER else incidents.incident(line, now_ms)
 
@@ -130,7 +134,9 @@ def _sources(job: LiveJob) -> Node:
 
 
 def _by_partition(parts: Mapping[str, int]) -> Node:
-    """Partitions that are behind, the worst first; all of them on hover. Empty: there is one, or none is behind."""
+    """Partitions with a lag, the largest first; all of them on hover. Empty with a single
+    partition, or without a lag.
+    """
     late = sorted(((lag, of) for of, lag in parts.items() if lag), reverse=True)
     if len(parts) < 2 or not late:
         return ""

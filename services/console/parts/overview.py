@@ -62,7 +62,7 @@ class Wrong(NamedTuple):
 
 
 def health(picture: Picture) -> tuple[str, list[Wrong]]:
-    """A tone, and what is wrong in words; nothing: all is well."""
+    """A tone, and the present problems in words; without a problem the list is empty."""
     bad, warn = [], []
     for job in picture.jobs:
         name, state = job.line.job, job.line.state
@@ -259,7 +259,10 @@ def _lately(happenings: Sequence[Happening]) -> Node:
 
 
 def story(happenings: Sequence[Happening], empty: str, *, short: bool = False) -> Node:
-    """Lines as `holdfast events` tells them, the newest first. short: the beginning of long ones, the rest on hover."""
+    """Lines as `holdfast events` prints them, newest first.
+
+    short: true to cut long lines, with the whole text on hover.
+    """
     if not happenings:
         return nothing(empty)
     lines = [

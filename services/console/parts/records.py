@@ -31,7 +31,10 @@ MOST_FIELDS = 12
 
 
 def results(job: LiveJob, query: str, rows: Sequence[Record]) -> Node:
-    """rows: as `results --meta` prints them, the newest first."""
+    """The page of a query's newest rows.
+
+    rows: rows as `results --meta` prints them, newest first.
+    """
     names = [str(one.params["query"]) for one in job.plan.operators if one.kind == "sink"]
     others = [
         element(
@@ -73,7 +76,7 @@ def _columns(rows: Sequence[str]) -> tuple[list[str], list[list[Node]], str]:
 
 
 def _fields(row: str) -> dict[str, Any] | None:
-    """Fields of a JSON object; None: it is none."""
+    """Fields of a JSON object; None for other text."""
     try:
         found = json.loads(row)
     except ValueError:
@@ -96,7 +99,10 @@ def _cell(fields: Mapping[str, Any], name: str) -> Node:
 
 
 def dead_letters(job: str, letters: Sequence[Record]) -> Node:
-    """letters: as `dead-letters --json` prints them, the newest first."""
+    """The page of a job's newest dead letters.
+
+    letters: dead letters as `dead-letters --json` prints them, newest first.
+    """
     shown = [
         [
             element("span", text(one["reason"]), class_="reason"),

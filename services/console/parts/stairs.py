@@ -12,7 +12,10 @@ LEAST_MS = 1_000
 
 
 def stairs(found: Stairs, now_ms: int) -> Node:
-    """now_ms: time of day; while the incident is under way its last step lasts until then."""
+    """The drawing of an incident's stairs.
+
+    now_ms: time of day; the last step lasts until then while the incident is under way.
+    """
     last = found.steps[-1]
     lasts_ms = max(last.after_ms, LEAST_MS if found.over else max(LEAST_MS, now_ms - found.began_ms))
     line = _line(found, lasts_ms)

@@ -45,7 +45,11 @@ PHASES = (
 
 
 def takeovers(picture: Picture, job: str = "", *, drills: str = "") -> Node:
-    """job: only of this one. drills: what makes a takeover, for the empty state."""
+    """The takeovers, newest first.
+
+    job: the only job shown; empty: all jobs.
+    drills: the command that makes a takeover, for the empty state.
+    """
     found = [one for one in picture.takeovers if job in ("", one.job)]
     if not found:
         return card("Takeovers", nothing("No takeover yet. To see one:", drills or "holdfast kill worker-1"))
@@ -68,7 +72,9 @@ class Present:
         }
 
     def lasts_ms(self, one: Takeover) -> float | None:
-        """Since the last sign of life, while it is under way; null: it is over, or nobody will tell how it ended."""
+        """Milliseconds since the last sign of life of a takeover under way; None: it is over, or no event will report
+        its end.
+        """
         ended = one.total_ms is not None or one.superseded or (one.job, one.unit) not in self._states
         since_ms = max(0.0, self._now_ms - one.time_ms)
         return None if ended or since_ms > UNDER_WAY_MS else one.detection_ms + since_ms
@@ -193,7 +199,10 @@ def _row(one: Takeover, scale: float, present: Present) -> Node:
 
 
 def _bar(one: Takeover, scale: float, lasts_ms: float | None) -> Node:
-    """lasts_ms: so far, of one that is under way: its copy tells its phases when it has recovered."""
+    """The bar of a takeover's phases.
+
+    lasts_ms: duration so far of a takeover under way: its copy reports its phases when it has recovered.
+    """
     phases = [(name, label, ms) for (name, label, _), ms in zip(PHASES, _lengths(one), strict=True)]
     if one.total_ms is None:
         phases = phases[:1]

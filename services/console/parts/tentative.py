@@ -1,4 +1,4 @@
-"""Tentative results of a job: what is out, what the others give without it, which rows are open and which corrected."""
+"""Tentative results of a job: the lost units, the output without them, and the open and corrected rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Broker: one KRaft node of an embedded Kafka, which lives and dies with the process that started it.
+"""Broker: one KRaft node of an embedded Kafka, which ends with the process that started it.
 
-Usually it is the only one; services/node/kafka/brokers.py starts several that replicate each other.
+Usually it is the only node; services/node/kafka/brokers.py starts several that replicate each other.
 
-`python -m holdfast.services.node.kafka.broker` starts one for a moment to record which classes it loads (see `train`).
+`python -m holdfast.services.node.kafka.broker` starts one for a moment to record the classes that it loads (see
+`train`).
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ JVM_FLAGS = (
 
 
 class BrokerFailed(RuntimeError):
-    """The broker does not run; the message says what it was doing and ends with the last lines of its log."""
+    """The broker does not run; the message names the failed step and ends with the last lines of its log."""
 
 
 class BrokerRunning(RuntimeError):
-    """A broker runs on the same data already."""
+    """Another broker already runs on the same data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,12 @@ class Quorum:
 
 
 class EmbeddedKafka:
-    """A broker whose data, configuration and logs are in `data_dir`; it keeps its port across restarts.
+    """A broker with data, configuration and logs in `data_dir`; it keeps its port across restarts.
 
-    port: where clients connect, on loopback; the controller takes the next one. 0 = any free pair, and another pair if
-    the former one has been taken meanwhile.
-    node: its id. quorum: the nodes it belongs to, whose ports are fixed while any of them runs; None: it is alone.
+    port: port for clients, on loopback; the controller uses the next one. 0: any free pair, and another pair if the
+        former one was taken meanwhile.
+    node: its id.
+    quorum: the nodes of its quorum, whose ports are fixed while any of them runs; None: it is alone.
     """
 
     def __init__(self, data_dir: Path, port: int = 0, node: int = 1) -> None:
@@ -103,7 +105,7 @@ class EmbeddedKafka:
 
     @property
     def port(self) -> int:
-        """Raises BrokerFailed before the first start."""
+        """The port for clients. Raises BrokerFailed before the first start."""
         if not self._port_file.exists():
             raise BrokerFailed(f"the broker of {self.data_dir} was never started")
         return int(self._port_file.read_text())
@@ -114,7 +116,7 @@ class EmbeddedKafka:
 
     @property
     def child(self) -> Child:
-        """The broker's process. Raises BrokerFailed if it was not started from here."""
+        """The broker's process. Raises BrokerFailed if this object did not start it."""
         if self._child is None:
             raise BrokerFailed(f"the broker of {self.data_dir} was not started")
         return self._child
@@ -129,7 +131,9 @@ class EmbeddedKafka:
 
     @property
     def deaf(self) -> bool:
-        """Its process runs and has answered before, and its port is closed. A stopped process keeps its port open."""
+        """True if its process runs and has answered before, but its port is closed. A stopped process keeps its port
+        open.
+        """
         return self._answered and self.running and not ports.is_open(self.port)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:

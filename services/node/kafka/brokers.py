@@ -1,7 +1,7 @@
 """Brokers: the embedded Kafka of a cluster, one node or several that replicate each other.
 
-Several are for tests, benchmarks and people who want to see what happens when a broker dies: on one machine they share
-its disk, so they protect only against the failure of a broker process.
+Several are for tests, benchmarks and demonstrations of a broker's failure: on one machine they share its disk, so they
+protect only against the failure of a broker process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from holdfast.services.node.kafka.formatting import new_id
 
 
 class Brokers:
-    """The nodes of one embedded Kafka. One keeps its data in `data_dir` itself, several in `node-<id>` below."""
+    """The nodes of one embedded Kafka. A single node keeps its data in `data_dir` itself,
+    several in `node-<id>` below.
+    """
 
     def __init__(self, nodes: Sequence[EmbeddedKafka], data_dir: Path | None = None) -> None:
         self.nodes = list(nodes)
@@ -30,7 +32,7 @@ class Brokers:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Raises BrokerFailed before the first start."""
+        """Addresses of the nodes, separated by commas. Raises BrokerFailed before the first start."""
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     @property
@@ -61,10 +63,10 @@ class Brokers:
             raise
 
     def restart(self, node: EmbeddedKafka, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Starts one that has ended; may be called for several at once.
+        """Starts a node that has ended; may be called for several nodes at once.
 
-        Where none runs any more, as when the disk that they share is full, nobody has taken over from it: the first
-        one's call fences them all. Raises what EmbeddedKafka.start does.
+        If no node runs any more, as with a full disk, no other node has taken over its partitions: the first call
+        fences all nodes. Raises the errors of EmbeddedKafka.start.
         """
         with self._deciding:
             alone = len(self.nodes) > 1 and not any(one.running for one in self.nodes)
@@ -90,16 +92,17 @@ class Brokers:
             )
 
     def _form_quorum(self) -> None:
-        """Ports and identity, which all nodes must know before any of them starts."""
+        """Sets ports and identity, which all nodes need before any of them starts."""
         identity = self.nodes[0].identity or new_id()
         quorum = Quorum({node.node: node.prepare_port() for node in self.nodes}, identity)
         for node in self.nodes:
             node.quorum = quorum
 
     def _fence_former(self, deadline: float) -> None:
-        """All have ended, and one did not end by itself: services/node/kafka/fencing.py says what that could lose.
+        """Fences every broker after all have ended, at least one of them by a crash; services/node/kafka/fencing.py
+        names the possible loss.
 
-        The controllers run alone until they have fenced every broker.
+        The controllers run alone until they have fenced every broker. Raises BrokerFailed.
         """
         with ExitStack() as stack:
             parts = [stack.enter_context(node.lone_controller()) for node in self.nodes]

@@ -49,7 +49,10 @@ def crashed(data: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A controller that runs without its broker. log: what it prints."""
+    """A controller that runs without its broker.
+
+    log: file of its output.
+    """
 
     child: Child
     log: Path
@@ -75,10 +78,10 @@ def lone_controller(
 
 
 def await_fenced(controllers: Sequence[Controller], deadline: float) -> None:
-    """Returns when no broker leads any partition, as the active one of the controllers says. Raises NotFenced.
+    """Returns when no broker leads any partition, by the log of the active controller. Raises NotFenced.
 
     Args:
-        deadline: on the monotonic clock.
+        deadline: seconds of the monotonic clock.
     """
     while not any(is_fenced(one.log.read_text(errors="replace").splitlines()) for one in controllers):
         ended = next((one for one in controllers if not one.child.running), None)

@@ -37,7 +37,7 @@ def write(data: Path, node: int, cluster: str, jars: Path) -> bool:
 
 
 def keep(data: Path, jars: Path) -> None:
-    """Keeps what the tool has written; a cache that cannot be written is left as it is."""
+    """Copies the tool's output to the cache; a cache that cannot be written stays unchanged."""
     beside = jars / f".{LEVELS}-{os.getpid()}"
     with suppress(OSError):
         shutil.copyfile(data / LEVELS, beside)

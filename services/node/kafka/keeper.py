@@ -57,7 +57,7 @@ class BrokerKeeper:
         self._deaf_since: dict[int, float] = {}
 
     def start(self) -> None:
-        """Starts all brokers. Raises what Brokers.start does."""
+        """Starts all brokers. Raises the errors of Brokers.start."""
         self._brokers.start()
         for node in self._brokers.nodes:
             self._watch(node)
@@ -72,7 +72,9 @@ class BrokerKeeper:
         self._watch(broker)
 
     def look(self) -> None:
-        """From time to time: kills a broker whose process runs although its port has been closed for DEAF_S."""
+        """Kills each broker whose process runs although its port has been closed for
+        DEAF_S; called from time to time.
+        """
         now = time.monotonic()
         for broker in self._brokers.nodes:
             if not broker.deaf:
@@ -83,13 +85,13 @@ class BrokerKeeper:
                 broker.child.kill()
 
     def which(self, broker: EmbeddedKafka) -> str:
-        """Its number, if there are several."""
+        """Text with the broker's number; empty if there is only one."""
         return f" (broker {broker.node})" if len(self._brokers.nodes) > 1 else ""
 
     def restart(self, broker: EmbeddedKafka, status: int) -> None:
-        """Again and again until Kafka answers.
+        """Restarts a broker repeatedly until Kafka answers.
 
-        A Kafka that keeps ending by itself, as one whose disk is full, gets ever longer pauses.
+        A Kafka that keeps ending by itself, as with a full disk, gets ever longer pauses.
         """
         restarts, what = self._restarts[broker.node], f"Kafka{self.which(broker)}"
         lived_s = time.monotonic() - self._started.get(broker.node, 0.0)

@@ -1,1 +1,1 @@
-"""This machine: its programs, disk, ports and processes."""
+"""The local machine: its programs, disk, ports and processes."""

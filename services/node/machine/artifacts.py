@@ -27,12 +27,15 @@ RESOLVE_TIMEOUT_S = 900
 
 
 class ArtifactsMissing(RuntimeError):
-    """The jars of a set are absent, differ from their sums, or could not be resolved; the message says what to do."""
+    """The jars of a set are absent, differ from their sums, or could not be resolved; the message names the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """alone: without what it depends on."""
+    """Coordinate of an artifact.
+
+    alone: not empty to resolve it without its dependencies.
+    """
 
     organisation: str
     module: str
@@ -124,7 +127,7 @@ def record(name: str) -> ArtifactSet:
 
 
 def _staging() -> tempfile.TemporaryDirectory[str]:
-    """Beside the final place, so that the move is one rename."""
+    """A temporary directory beside the final place, so that the move is one rename."""
     cache_dir().mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".resolving-")
 
@@ -160,15 +163,17 @@ def _ivy_module(wanted: ArtifactSet) -> str:
 
 
 def _meaningful_lines(output: str) -> list[str]:
-    """Ivy's output without progress dots, the list of every place it tried, and what Java says of its own options."""
+    """Ivy's output without progress dots, the list of every place it tried, and Java's messages
+    about its own options.
+    """
     noise = ("..", "====", "--", "/", "http", "Picked up ")
     lines = [line.strip() for line in output.splitlines()]
     return [line for line in lines if line.strip(":. ") and not line.startswith(noise)][-12:]
 
 
 def _move_into_place(resolved: Path, final: Path) -> None:
-    """Moves the set by one rename; a damaged set that stands there is moved aside first, and a twin that came first
-    wins.
+    """Moves the set by one rename. A damaged set in the final place is moved away first; a set that another process
+    placed first stays.
     """
     if final.exists():
         final.rename(resolved.with_name("replaced"))

@@ -33,12 +33,14 @@ def of_children(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 @cache
 def _all_compiled() -> bool:
-    """All modules of ours, and of a few libraries the first one, are compiled as they are now."""
+    """True if all modules of the product, and the first module of a few libraries, are compiled
+    in their present state.
+    """
     return all(map(is_compiled, _sources()))
 
 
 def is_compiled(source: Path) -> bool:
-    """A compiled module of this source, as it is now, lies beside it."""
+    """True if a compiled module of the present source is beside it."""
     try:
         with open(cache_from_source(str(source)), "rb") as file:
             head = file.read(HEAD)

@@ -1,8 +1,8 @@
-"""Cluster files: what a data directory says of the cluster that runs in it.
+"""Cluster files: the records of a data directory about the cluster that runs in it.
 
-`supervisor.lock` is held by the supervisor and holds its process number, so a number read while the lock is held is
-that of a live supervisor. `cluster.json` and `workers.json` say what it runs, `metrics.json` where its metrics are.
-Each is replaced in one step.
+`supervisor.lock` is held by the supervisor and holds its process number, so a number read while the lock is held
+belongs to a live supervisor. `cluster.json` and `workers.json` list its processes, `metrics.json` the addresses of its
+metrics. Each is replaced in one step.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class WorkerProcess(msgspec.Struct, frozen=True):
-    """pid: None while it is being restarted."""
+    """A worker's process.
+
+    pid: None while it is being restarted.
+    """
 
     worker: str
     incarnation: str
@@ -80,8 +83,8 @@ class ClusterFiles:
         return self.data_dir / "logs"
 
     def make(self) -> None:
-        """The directory, for its owner's eyes alone: state and logs hold users' records. One that is there stays as it
-        is.
+        """Makes the directory, for its owner alone: state and logs hold users' records. An existing directory stays as
+        it is.
         """
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -106,7 +109,7 @@ class ClusterFiles:
             self._lock = None
 
     def identity(self) -> str:
-        """The id of this directory, always the same; a new one per call if it cannot be stored."""
+        """The stored id of this directory; a new one per call if it cannot be stored."""
         file = self.data_dir / "identity"
         with suppress(OSError):
             if known := file.read_text().strip():
@@ -146,7 +149,7 @@ class ClusterFiles:
             (self.data_dir / "metrics.json").chmod(0o644)  # for a Prometheus of another user
 
     def cluster(self) -> Cluster | None:
-        """None if there never was one; it may have ended."""
+        """The last cluster of the directory, which may have ended; None if there never was one."""
         return self._read("cluster.json", Cluster)
 
     def workers(self) -> list[WorkerProcess]:
@@ -158,12 +161,12 @@ class ClusterFiles:
         return cluster if cluster is not None and cluster.pid == pid else None
 
     def forget(self) -> None:
-        """Nothing runs any more."""
+        """Removes the files about running processes, after their end."""
         for name in ("cluster.json", "workers.json", "metrics.json"):
             (self.data_dir / name).unlink(missing_ok=True)
 
     def purge(self) -> None:
-        """Removes what is ours; a directory that then is empty goes, too."""
+        """Removes all files of the product, and the directory if it is then empty."""
         self.forget()
         for name in OURS:
             shutil.rmtree(self.data_dir / name, ignore_errors=True)

@@ -49,14 +49,14 @@ class Disk:
         return True
 
     def has_room(self, what: str) -> bool:
-        """True if there is enough room to start what needs some; else it counts as failed."""
+        """True if there is enough room for this part; otherwise the part counts as failed."""
         if why := shortage(self._directory):
             self.fails(what, why)
             return False
         return True
 
     def look(self) -> None:
-        """From time to time: a disk that will soon be full is reported while Kafka can still take the event."""
+        """Checks the room from time to time: a nearly full disk is reported while Kafka can still take the event."""
         if self.has_room(SPACE):
             self.succeeds(SPACE)
 
@@ -90,7 +90,7 @@ def shortage(directory: Path) -> str:
 
 
 def put(file: Path, text: str) -> None:
-    """Replaces a file in one step, if it says something else: a full disk leaves the former one whole."""
+    """Replaces a file in one step, if its text differs: on a full disk the former file stays whole."""
     if file.exists() and file.read_text(errors="replace") == text:
         return
     beside = file.with_name(f".{file.name}")

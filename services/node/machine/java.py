@@ -1,4 +1,4 @@
-"""Java: the runtime that the embedded broker and Spark need, found once and said plainly when it is missing."""
+"""Java: finds the runtime that the embedded broker and Spark need, with a clear error if it is missing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ HOW_TO_GET_IT = (
 
 
 class JavaMissing(RuntimeError):
-    """No Java of at least version 17 was found; the message says where we looked and how to get it."""
+    """No Java of at least version 17 was found; the message names the places searched and the way to get it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """path: of the program; version: the major one; build: what `java -version` says, which distinguishes builds."""
+    """A Java runtime.
+
+    path: path of the program.
+    version: the major version.
+    build: output of `java -version`, which distinguishes builds.
+    """
 
     path: str
     version: int
@@ -52,7 +57,7 @@ def _candidate() -> str | None:
 
 
 def _build_of(path: str) -> str:
-    """Its version text; empty if it prints none."""
+    """The program's version text; empty if it prints none."""
     try:
         return subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):

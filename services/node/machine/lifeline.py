@@ -26,7 +26,11 @@ _ATTRIBUTE_BYTES = 64
 
 
 class Lifeline:
-    """Lifeline of one process. descriptors: what it inherits; variable: names them in its environment."""
+    """Lifeline of one process.
+
+    descriptors: descriptors that the process inherits.
+    variable: environment variable that names them.
+    """
 
     def __init__(self) -> None:
         self._memory = os.memfd_create("lifeline")
@@ -67,7 +71,7 @@ class Lifeline:
 
 
 def lifeline() -> Lifeline | None:
-    """None where there is no such thing."""
+    """A lifeline; None where the system has none."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             return Lifeline()

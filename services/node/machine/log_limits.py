@@ -14,7 +14,11 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """bytes: of a file that is full. former: files kept besides."""
+    """Limits of a log.
+
+    bytes: size at which a file is full.
+    former: number of former files kept.
+    """
 
     bytes: int = 16 * MIB
     former: int = 1
@@ -46,7 +50,9 @@ class LogLimits:
         os.truncate(log, 0)
 
     def _make_room(self, log: Path) -> Path | None:
-        """Path for the log: each former one becomes one older, the oldest ones go."""
+        """Path to which the full log moves, after older files were renumbered and the oldest deleted; None if none is
+        kept.
+        """
         kept = {number: log.with_name(f"{log.name}.{number}") for number in range(1, self.former + 1)}
         for path in log.parent.glob(f"{log.name}.*"):
             if path.name.removeprefix(f"{log.name}.").isdigit() and path not in kept.values():

@@ -18,10 +18,11 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class MetricsPorts:
-    """From the first port on, one for each name in the order of asking.
+    """Assigns ports to names, from the first port on, in the order of requests.
 
     Args:
-        first: 0: no process serves metrics. names: that come first.
+        first: the first port; 0: no process serves metrics.
+        names: names that get the first ports.
     """
 
     def __init__(self, first: int, address: str, names: Iterable[str]) -> None:

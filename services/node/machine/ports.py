@@ -33,7 +33,7 @@ def is_free(port: int) -> bool:
 
 
 def is_open(port: int) -> bool:
-    """Somebody listens there, whether or not anything answers."""
+    """True if a process listens on the port, also if it does not answer."""
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex(("127.0.0.1", port)) != errno.ECONNREFUSED

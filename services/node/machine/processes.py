@@ -73,7 +73,7 @@ class Child:
         return not self._ended.is_set()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """The exit status, once there is one. Raises TimeoutError."""
+        """Waits for the exit status. Raises TimeoutError."""
         if not self._ended.wait(timeout_s):
             raise TimeoutError(f"process {self.pid} ({self.command[0]}) still runs after {timeout_s} s")
         return self._process.returncode
@@ -159,7 +159,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def tail(log: Path | None, lines: int = 20) -> str:
-    """The last lines of a log, if there is one, for a message that says why a child failed."""
+    """The last lines of a log, for the message about a failed child; empty if there is no log."""
     if log is None or not log.exists():
         return ""
     with log.open("rb") as file:

@@ -8,7 +8,10 @@ DELAYS_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Restarts:
-    """The restarts of one process. count: how many there were."""
+    """The restarts of one process.
+
+    count: number of restarts.
+    """
 
     def __init__(self) -> None:
         self.count = 0

@@ -12,7 +12,7 @@ FORMAT = "HOLDFAST_LOG_FORMAT"
 
 
 def say(text: str) -> None:
-    """Into the supervisor's log; in the foreground the live summary says it."""
+    """Prints to the supervisor's log; on a terminal the live summary shows the same."""
     if not sys.stderr.isatty():
         with suppress(OSError):  # it is a file on a disk that may be full
             print(_line(text), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Claims the names of a host's processes before the first of them starts: clashes.py says what could clash."""
+"""Claims the names of a host's processes before the first of them starts; clashes.py finds possible clashes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.services.node.members.notices import Notices
 
 
 class Claim:
-    """Claim of one supervisor at one address, on a Kafka that others share."""
+    """Claim of one supervisor at one address, on a shared Kafka."""
 
     def __init__(self, naming: Naming, topics: ClusterTopics, address: str) -> None:
         self._naming, self._topics, self._address = naming, topics, address
@@ -28,7 +28,9 @@ class Claim:
         return neighbours.incarnations
 
     def take(self, log: Log, notices: Notices) -> None:
-        """Before a worker starts, whose incarnations would sort behind those of another's. Raises Clash."""
+        """Claims the names before a worker starts, whose incarnations would sort behind another supervisor's. Raises
+        Clash.
+        """
         self._claimed = True
         notices.claim(self._first_name, self._address)
         neighbours = self.neighbours()
@@ -38,7 +40,7 @@ class Claim:
             raise self.clash(f"a supervisor at {holder} has just started with these names")
 
     def give_back(self, notices: Notices) -> None:
-        """If the names were claimed."""
+        """Withdraws the claim, if there is one."""
         if self._claimed:
             notices.claim(self._first_name, self._address, back=True)
 
@@ -50,5 +52,5 @@ class Claim:
 
     @property
     def _first_name(self) -> str:
-        """A claim to it is one to all names of the host."""
+        """The name that stands for all names of the host in a claim."""
         return self._naming.name("worker-1")

@@ -1,8 +1,8 @@
 """Clashes: a supervisor does not start beside another one of the same host name, which would retire its workers.
 
-Workers of one name are incarnations of one worker for everybody who reads `heartbeats`, and the newest counts. So names
-are looked up there, and claimed, before the first worker starts: of two supervisors that start together the one whose
-claim comes first in the log has them.
+Workers of one name count as incarnations of one worker for every reader of `heartbeats`, and only the newest counts. So
+a supervisor reads the names there, and claims them, before the first worker starts: of two supervisors that start
+together, the first claim in the log wins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LISTEN_BEATS = 5
 
 
 class Clash(HoldfastError):
-    """Another supervisor runs workers of these names. what: who has the name, and where."""
+    """Another supervisor runs workers of these names; the message names its address."""
 
     def __init__(self, what: str, host: str, pid: int, address: str) -> None:
         super().__init__(
@@ -58,7 +58,9 @@ class Neighbours:
         self._claims: dict[str, int] = {}
 
     def read(self, value: bytes | None) -> Heartbeat | None:
-        """Takes a record; what it holds, if that is a heartbeat of one of our names from another address."""
+        """Reads a record of `heartbeats`; returns a heartbeat of one of the own names from
+        another address, else None.
+        """
         try:
             record = heartbeats.decode(value or b"")
         except msgspec.DecodeError:
@@ -106,7 +108,7 @@ def living_stranger(log: Log, topics: ClusterTopics, neighbours: Neighbours, bea
 
 
 def look_around(log: Log, topics: ClusterTopics, neighbours: Neighbours) -> None:
-    """Gives them what was written lately, up to now. Raises Retriable."""
+    """Feeds the recent heartbeats to the neighbours. Raises Retriable."""
     partition = Partition(topics.heartbeats, 0)
     end = log.offsets([partition], "end")[partition]
     for message in log.scan(partition, _recently(log, partition, end)):
@@ -136,5 +138,5 @@ def _heard(log: Log, partition: Partition, begin: int, neighbours: Neighbours, s
 
 
 def _counts(claimed_ms: int, now_ms: int) -> bool:
-    """True if the claim counts. Where clocks differ by more, the heartbeats say who lives."""
+    """True if the claim is recent enough to count. If clocks differ by more, heartbeats show the live supervisor."""
     return abs(now_ms - claimed_ms) < CLAIM_MS

@@ -84,7 +84,7 @@ class Member:
         return self._due
 
     def start(self) -> None:
-        """Raises OSError when it cannot be started; it is due again some time later."""
+        """Starts the process. Raises OSError if that fails; the process is then due again later."""
         try:
             self._start()
         except OSError:
@@ -131,7 +131,7 @@ class Member:
         return self._lines[run].left() if run in self._lines else ()
 
     def settle(self) -> float:
-        """Its run has ended: says when the next is due. Returns for how long it ran, seconds."""
+        """Notes the end of the process, and sets the time of the next start; returns its lifetime in seconds."""
         now = time.monotonic()
         lived = now - self._started
         self._due = now + max(self._restarts.delay_s(lived), self.rest_s)
@@ -148,6 +148,6 @@ class Member:
             self._child.stop(self.stop_s, self.ends_by, alone=self.hands_over)
 
     def bound_log(self) -> None:
-        """Puts the log aside when it is full. Raises OSError."""
+        """Replaces the log by an empty one when it is full. Raises OSError."""
         if self.log is not None:
             self._limits.bound(self.log)

@@ -15,10 +15,12 @@ ZONES = 3
 
 
 class Naming:
-    """The names of one supervisor. host: unique among those that share a Kafka; empty where Kafka is embedded.
+    """The names of one supervisor.
+
+    host: unique among the supervisors that share a Kafka; empty with an embedded Kafka.
 
     Args:
-        zone: of all workers here; empty: as the module says.
+        zone: zone of all workers here; empty: the module's default.
     """
 
     def __init__(self, host: str, zone: str = "") -> None:
@@ -26,7 +28,7 @@ class Naming:
         self._ours = re.compile(rf"{re.escape(self.name(''))}(worker|spark)-\d+")
 
     def name(self, what: str) -> str:
-        """Such as `worker-1`, or `db1-worker-1`."""
+        """A full name, such as `worker-1`, or `db1-worker-1`."""
         return f"{self.host}-{what}" if self.host else what
 
     def is_ours(self, worker: str) -> bool:

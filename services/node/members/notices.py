@@ -29,9 +29,8 @@ class Notices:
         self._lock = threading.Lock()
 
     def warm_up(self, former: Mapping[str, str]) -> None:
-        """Connects by reporting what is news: the cluster starts, and these incarnations by worker are gone.
-
-        Raises Retriable.
+        """Connects, and reports the start of the cluster and the end of the former incarnations, by worker. Raises
+        Retriable.
         """
         self.report("cluster-started")
         for worker, incarnation in former.items():
@@ -40,14 +39,20 @@ class Notices:
             self._appender.flush(5.0)
 
     def ended(self, worker: str, incarnation: str, status: int, at: tuple[At, ...] = (), dying: bool = False) -> None:
-        """at: what it was at. dying: it has no status yet."""
+        """Reports the end of a worker's process.
+
+        at: batches that the process worked on.
+        dying: true while it has no status yet.
+        """
         notice = Exit(worker, incarnation, _now_ms(), status, at=at, dying=dying)
         self._append(self._heartbeats, heartbeats.encode(notice))
         if at and not dying:
             self.report("worker-crashed", worker, f"status {status}, at {', '.join(map(str, at))}")
 
     def claim(self, worker: str, address: str, *, back: bool = False) -> None:
-        """Returns once it is in the log; back: without waiting. Raises Retriable."""
+        """Appends a claim, and waits until it is in the log; with `back` withdraws it
+        without a wait. Raises Retriable.
+        """
         self._append(self._heartbeats, heartbeats.encode(claim(worker, address, _now_ms(), back=back)))
         if not back:
             with self._lock:

@@ -25,7 +25,11 @@ CALM_S = 2.0
 
 
 class Started(Protocol):
-    """A member that takes spares. command: what each of its runs is. spare: where it asks for one."""
+    """A member that takes spares.
+
+    command: command of each of its runs.
+    spare: returns a waiting spare, or None.
+    """
 
     command: Sequence[str]
     spare: Callable[[], Spare | None]
@@ -71,9 +75,9 @@ class Spare:
         ended: Callable[[Child], None],
         died: Callable[[], None] | None,
     ) -> Child | None:
-        """Tells it which worker it is; None: it has ended before.
+        """Makes the spare a worker with this environment; None if the spare has ended before.
 
-        ended, died: called as those of a Child and a Lifeline from now on.
+        ended, died: called like those of a Child and a Lifeline from now on.
         """
         with self._lock:
             if self._gone:
@@ -107,9 +111,8 @@ class Spare:
 
 
 class Spares:
-    """A spare for some members, which all run the same command, made again whenever one of them has become it. Its
-    methods
-    are for one thread.
+    """A spare process for members that run the same command, made again after each use. Its
+    methods are for one thread.
     """
 
     def __init__(self, members: Sequence[Started]) -> None:
@@ -141,7 +144,7 @@ class Spares:
                 self._due_s = now + self._restarts.delay_s(0)
 
     def take(self) -> Spare | None:
-        """The one that waits, if there is one: a member becomes it."""
+        """The waiting spare, for a member; None if there is none."""
         spare, self._spare = self._spare, None
         return spare
 

@@ -46,7 +46,7 @@ class SparkDemand:
         return max((needed(plan) for plan in self._admitted.running().values()), default=0)
 
     def _begin(self) -> None:
-        """Raises Retriable."""
+        """Reads the present jobs, once. Raises Retriable."""
         if not self._begun:
             jobs = read_jobs(self._log, self._topics)
             self._admitted, self._begun = jobs.admitted, True
@@ -57,7 +57,7 @@ class SparkDemand:
 
 
 def needed(plan: Plan) -> int:
-    """Drivers for one job."""
+    """Number of Spark drivers for a job."""
     schemes = [unit.scheme for unit in plan.units if unit.host == "spark"]
     if not schemes:
         return 0

@@ -46,7 +46,7 @@ class SparkDrivers:
         self.members: list[Member] = []
 
     def follow(self, demand: SparkDemand) -> None:
-        """From now on jobs can be admitted."""
+        """Follows the demand from now on, as jobs can be admitted."""
         self._demand = demand
 
     def provide(self) -> None:
