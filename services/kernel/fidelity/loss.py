@@ -1,9 +1,9 @@
-"""Share of its output that a job still has while some units are gone: output fidelity, and the rival metric.
+"""The share of its output that a job keeps while some units are gone: output fidelity, and the metric compared with it.
 
-The paper counts losses; counted here is what is left of a stream, 1 less its loss, because it is a sum over the
-substreams that are there. A failed task puts out nothing. A task of a source that is there puts out all. Any other task
-puts out as much as it gets: with independent inputs the mean of them, weighted by rate; with correlated ones their
-product. Source: MECHANISMS P2, P3 and P4.
+The paper counts losses; this module counts the kept part of a stream, 1 minus its loss, because it is a sum over the
+present substreams. A failed task outputs nothing. A present source task outputs all. Any other task outputs as much as
+it receives: with independent inputs their mean, weighted by rate; with correlated inputs their product. Source:
+MECHANISMS P2, P3 and P4.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from holdfast.services.kernel.fidelity.topology import Alive, Parts, Tasks, Topo
 
 
 def fidelity(topology: Topology, alive: Alive, correlated: bool = True) -> Parts:
-    """Output fidelity OF of each set of units, 0 to 1. correlated=False: IC, which takes every input as independent."""
+    """The output fidelity OF of each set of units, 0 to 1.
+
+    correlated: False computes IC, which treats all inputs as independent.
+    """
     return _of_sinks(topology, kept(topology, alive, correlated))
 
 
 def of_queries(topology: Topology, alive: Alive) -> dict[str, float]:
-    """OF of each query by itself; alive: one set of units."""
+    """The OF of each query.
+
+    alive: one set of units.
+    """
     outputs = kept(topology, alive)
     found: dict[str, tuple[float, float]] = {}
     for sink in topology.sinks:
@@ -33,7 +39,7 @@ def of_queries(topology: Topology, alive: Alive) -> dict[str, float]:
 
 
 def kept(topology: Topology, alive: Alive, correlated: bool = True) -> list[Parts]:
-    """By node, what its tasks still put out, as a part of what they would put out without a failure."""
+    """By node, the output of its tasks as a part of their output without a failure, 0 to 1."""
     found: list[Parts] = []
     for node in topology.nodes:
         found.append(alive[..., node.units] * taken_in(node, found, correlated))
@@ -41,7 +47,7 @@ def kept(topology: Topology, alive: Alive, correlated: bool = True) -> list[Part
 
 
 def taken_in(node: Tasks, outputs: Sequence[Parts], correlated: bool = True) -> Parts:
-    """By task of a node, the part of its output that its inputs allow."""
+    """By task of a node, the part of its output that its inputs permit, 0 to 1."""
     if not node.streams:
         return np.ones(len(node.units))
     means = [stream.mean(outputs[stream.producer]) for stream in node.streams]
@@ -55,7 +61,7 @@ def _of_sinks(topology: Topology, outputs: Sequence[Parts]) -> Parts:
 
 
 class Standing:
-    """Output of a job under a plan that grows: a unit that is added changes only what lies below it."""
+    """The output of a job under a growing plan: an added unit changes only nodes below it."""
 
     def __init__(self, topology: Topology, alive: Alive) -> None:
         self.topology, self.alive = topology, alive.copy()
@@ -64,7 +70,7 @@ class Standing:
         self._foreseen: tuple[tuple[int, ...], float, dict[int, Parts]] = ((), self.fidelity, {})
 
     def with_units(self, units: Iterable[int]) -> float:
-        """OF with these units, too; nothing is changed."""
+        """The OF with these units added, without adding them."""
         return self._recomputed(tuple(units))[1]
 
     def add(self, units: Iterable[int]) -> None:
@@ -75,7 +81,7 @@ class Standing:
         self._foreseen = ((), self.fidelity, {})
 
     def _recomputed(self, units: tuple[int, ...]) -> tuple[tuple[int, ...], float, dict[int, Parts]]:
-        """The same question asked twice is answered from the first answer, since a unit is weighed, then added."""
+        """The result of adding units. The last result is cached, because a unit is first evaluated and then added."""
         if units != self._foreseen[0]:
             self._foreseen = (units, *self._computed(units))
         return self._foreseen

@@ -1,10 +1,10 @@
-"""The topology of a job: from its plan, and from the rates that were given or measured.
+"""The topology of a job, from its plan and from given or measured rates.
 
 Forward is one-to-one, merge is merge, keyed and spread are full (one writer to several readers is a split). In a full
-edge every writer's rows reach the readers in the same proportions, so the rate of a substream is what the writer puts
-out times the reader's part of all that comes in. A table's rows are keys, each as good as another: of its side a join
-loses the share of the table's tasks that are gone. What Spark computes comes back through a task that reads, as it
-were, what was written for Spark. Source: MECHANISMS P1; docs/decisions/0145.
+edge the rows of every writer reach the readers in the same proportions, so the rate of a substream is the writer's
+output times the reader's part of the whole input. All rows of a table count equally: on its side a join loses the share
+of the table's tasks that are gone. The output of Spark returns through a task that counts as the reader of the rows
+written for Spark. Source: MECHANISMS P1; docs/decisions/0145.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import writers
 
 SURVIVING = frozenset({"active-standby", "active-replication", "hybrid", "adaptive"})
-"""Schemes under which a unit outside the budget counts as there: a copy of it takes over."""
+"""Schemes under which a unit outside the budget counts as present: a copy of it takes over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Records per second, of what is known; the rest follows from the inputs, in equal parts.
+    """The known rates, in records per second; unknown rates follow from the inputs, in equal parts.
 
-    outputs: by operator and task, what it puts out. inputs: by operator, producer and task, what it takes in.
+    outputs: by operator, the output of each task.
+    inputs: by operator and producer, the input of each task.
     """
 
     outputs: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -36,28 +37,38 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Units of a replication budget. left_out: units with a scheme of their own, adaptive ones, and Spark's."""
+    """The units of a replication budget.
+
+    topology: the topology of the job.
+    units: the names of the planned units.
+    left_out: units with a scheme of their own, adaptive units, and units of Spark.
+    """
 
     topology: Topology
     units: tuple[str, ...]
     left_out: tuple[str, ...]
 
     def budget(self, share: float) -> int:
-        """Units that may have a replica. share: of the units that are planned, 0 to 1."""
+        """The number of units that may have a replica.
+
+        share: the share of the planned units, 0 to 1.
+        """
         return floor(share * len(self.units) + 1e-9)
 
 
 def budget_share(plan: Plan) -> float | None:
-    """The replication budget of the job file; None: it has none."""
+    """The replication budget of the job file, 0 to 1; None if it has none."""
     found = plan.settings.fault_tolerance.get("replication_budget")
     return None if found is None else float(found)
 
 
 def planned(plan: Plan, rates: Rates | None = None, without: Collection[str] = ()) -> Planned:
-    """Units of a budget. without: planned units that have a scheme of their own by now; they count as gone.
+    """The units of a budget.
+
+    without: planned units that now have a scheme of their own; they count as gone.
 
     Raises:
-    ValueError: the plan has no query.
+        ValueError: the plan has no query.
     """
     units = {(operator, unit.index): unit for unit in plan.units if not unit.host for operator in unit.operators}
     on_workers = [unit for unit in plan.units if not unit.host]
@@ -75,7 +86,9 @@ def planned(plan: Plan, rates: Rates | None = None, without: Collection[str] = (
 
 
 def _inputs(plan: Plan) -> dict[str, list[Edge]]:
-    """By operator. What a sink writes for Spark is read by the task that brings back what Spark made of it."""
+    """By operator, its input edges. The task that reads Spark's output counts as the reader of the rows written for
+    Spark.
+    """
     found: dict[str, list[Edge]] = {operator.name: [] for operator in plan.operators}
     for edge in sorted(plan.edges, key=lambda one: one.slot):
         found[edge.consumer].append(edge)
@@ -134,17 +147,17 @@ def _node(
 
 
 def _of_source(plan: Plan, operator: OperatorPlan) -> tuple[float, ...]:
-    """Every partition of its topic brings as much as any other."""
+    """By task, its number of partitions: every partition counts equally."""
     owners = next((one.owners for one in plan.sources if one.operator == operator.name), ())
     return tuple(float(len(owned)) for owned in owners) or (1.0,) * operator.parallelism
 
 
 def edge_rates(plan: Plan, inputs: Mapping[tuple[str, str], float], outputs: Mapping[tuple[str, str], float]) -> Rates:
-    """Rates of operators from measurements of leaders; if a task of an operator reports nothing, its rates are not
-    known.
+    """The rates of operators from measurements of leaders; an operator has none if one of its tasks reports nothing.
 
     Args:
-        inputs, outputs: records per second by unit and edge, as in schemas/costs.py.
+        inputs: records per second by unit and edge, as in schemas/costs.py.
+        outputs: records per second by unit and edge, as in schemas/costs.py.
     """
     units = {(operator, unit.index): unit.name for unit in plan.units if not unit.host for operator in unit.operators}
     topics = {edge.topic: edge_of(edge.topic) for edge in plan.edges if edge.topic is not None}

@@ -1,6 +1,6 @@
-"""The tasks of a job, the substreams between them, and what part of its input each task gets over each of them.
+"""The tasks of a job, the substreams between them, and the part of each task's input over each of them.
 
-Tasks stand by operator in arrays, so that a question about all tasks of an operator is one pass of numpy. Every task
+Tasks are in arrays by operator, so that a computation for all tasks of an operator is one pass of numpy. Every task
 belongs to a unit; a unit fails, and is replicated, as a whole. Source: MECHANISMS P1.
 """
 
@@ -15,12 +15,17 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 Parts = NDArray[np.float64]
 Alive = NDArray[np.bool_]
-"""By unit, whether it is there. A first axis holds several sets of units."""
+"""By unit, True if it is present. A first axis holds several sets of units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Substream:
-    """From one task of the producer to one of the reader. rate: records per second without failure."""
+    """A stream from one task of the producer to one of the reader.
+
+    writer: the number of the producer's task.
+    reader: the number of the reader's task.
+    rate: records per second without failure.
+    """
 
     writer: int
     reader: int
@@ -29,12 +34,14 @@ class Substream:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Stream that an operator reads of another one. substreams: empty where every task reads every writer.
+    """A stream that an operator reads from another one.
 
-    Then each writer's output reaches every reader by the same ratio: `rates` of the reader's node say how much each
-    gets. That case is kept apart, since a thousand tasks that read a thousand would be a million substreams.
-    rates: by writer, of a feed without substreams.
-    local: writer i and reader i are of one unit.
+    producer: the name of the other operator.
+    substreams: the streams between tasks; empty if every task reads every writer. Then each writer's output reaches
+    every reader in the same ratio, given by the reader's rates. This case has no substreams because a thousand readers
+    of a thousand writers would have a million.
+    rates: by writer, records per second, for a feed without substreams.
+    local: True if writer i and reader i belong to one unit.
     """
 
     producer: str
@@ -47,11 +54,13 @@ class Feed:
 class Node:
     """An operator.
 
+    name: the name of the operator.
     units: the unit of each task.
-    rates: output of each task, in records per second.
-    weights: input of each task over each feed, where the feed has no substreams.
-    correlated: a missing part of one input makes the rows of the others useless, as in a join.
-    query: whose sink it is; empty: it is none.
+    rates: the output of each task, in records per second.
+    feeds: the streams that it reads.
+    correlated: True if a missing part of one input makes the rows of the others useless, as in a join.
+    query: the query whose sink it is; empty: it is not a sink.
+    weights: the input of each task over each feed without substreams.
     """
 
     name: str
@@ -67,10 +76,14 @@ class Node:
 class Stream:
     """An input stream of all tasks of an operator.
 
-    starts: by reader, where its substreams begin in `writers` and `shares`; a common stream has one entry, for all of
-        them.
-    shares: of each reader's stream, they add up to 1.
-    weight: by reader, the stream's part of all that it takes in.
+    producer: the number of the producing node.
+    writers: the writer of each substream.
+    starts: by reader, the position of its first substream in `writers` and `shares`; a common stream has one entry for
+    all readers.
+    shares: the share of each substream in its reader's stream; they add up to 1.
+    weight: by reader, the stream's part of the reader's whole input.
+    common: True if every reader reads every writer in the same ratio.
+    local: True if writer i and reader i belong to one unit.
     """
 
     producer: int
@@ -82,13 +95,15 @@ class Stream:
     local: bool
 
     def mean(self, values: Parts) -> Parts:
-        """The weighted mean of a value of the writers (last axis), by reader; of a common stream one for all."""
+        """By reader, the weighted mean of a value of the writers (last axis); one value for all readers of a common
+        stream.
+        """
         if self.common:
             return np.asarray(values @ self.shares)[..., None]
         return np.asarray(np.add.reduceat(values[..., self.writers] * self.shares, self.starts, axis=-1))
 
     def substreams_of(self, reader: int) -> slice:
-        """Positions of the reader's substreams in `writers` and `shares`."""
+        """The positions of the reader's substreams in `writers` and `shares`."""
         if self.common:
             return slice(0, len(self.writers))
         end = self.starts[reader + 1] if reader + 1 < len(self.starts) else len(self.writers)
@@ -97,7 +112,16 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The tasks of one operator. units: by task, the number of its unit. below: nodes that depend on it."""
+    """The tasks of one operator.
+
+    name: the name of the operator.
+    units: the unit number of each task.
+    streams: its input streams.
+    correlated: see Node.
+    query: see Node.
+    rates: the output of each task, in records per second.
+    below: the nodes that depend on it.
+    """
 
     name: str
     units: Numbers
@@ -110,11 +134,16 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Nodes in topological order. nodes_of: by unit, the nodes that have a task of it. units: names, in
-    the order of the nodes. sinks: numbers of the sink nodes.
+    """Nodes in topological order.
 
-    share: by sink node, the part of each of its tasks in all output. fixed: units that are there whatever a plan says;
-    barred: units that no plan may have.
+    units: the names of the units, in the order of the nodes.
+    nodes: the nodes.
+    sinks: the numbers of the sink nodes.
+    share: by sink node, the part of each task in the output of all sinks.
+    numbers: the number of each unit, by name.
+    nodes_of: by unit, the nodes with a task of it.
+    fixed: units that are present in every plan.
+    barred: units that no plan may contain.
     """
 
     units: tuple[str, ...]
@@ -128,7 +157,7 @@ class Topology:
 
     @property
     def open(self) -> tuple[int, ...]:
-        """Units that a plan may have or leave out."""
+        """The units that a plan may contain or omit."""
         return tuple(one for one in range(len(self.units)) if one not in self.fixed and one not in self.barred)
 
     @property
@@ -136,14 +165,18 @@ class Topology:
         return tuple(dict.fromkeys(self.nodes[sink].query for sink in self.sinks))
 
     def alive(self, units: Sequence[str] | frozenset[str] | set[str]) -> Alive:
-        """Exactly these are there."""
+        """By unit number, True for exactly these units."""
         found = np.zeros(len(self.units), dtype=np.bool_)
         found[[self.numbers[name] for name in units]] = True
         return found
 
 
 def topology(nodes: Sequence[Node], fixed: Collection[str] = (), barred: Collection[str] = ()) -> Topology:
-    """nodes: in topological order. fixed, barred: names of units, see Topology.
+    """The topology of these nodes.
+
+    nodes: in topological order.
+    fixed: names of units, see Topology.
+    barred: names of units, see Topology.
 
     Raises:
         ValueError: there is no sink, a feed names a node that does not come before, or a task reads nothing of a feed.
@@ -192,7 +225,7 @@ def _tasks(
 
 
 def _taken(node: Node, index: int) -> Parts:
-    """By task, the rate that comes in over one feed."""
+    """By task, the rate of its input over one feed."""
     feed = node.feeds[index]
     if not feed.substreams:
         if node.weights:
@@ -225,13 +258,13 @@ def _stream(node: Node, feed: Feed, producer: int, writing: int, weight: Parts) 
 
 
 def _parts(rates: Parts) -> Parts:
-    """Parts of their sum; where nothing flows, all have the same part."""
+    """The parts of the rates in their sum; equal parts if the sum is 0."""
     total = rates.sum()
     return rates / total if total > 0 else np.full(len(rates), 1 / max(len(rates), 1))
 
 
 def _below(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, ...]]:
-    """By node, those whose input depends on it, in topological order, itself among them."""
+    """By node, the nodes whose input depends on it and the node itself, in topological order."""
     direct: list[set[int]] = [set() for _ in nodes]
     for place, node in enumerate(nodes):
         for feed in node.feeds:

@@ -18,14 +18,14 @@ Trees = frozenset[frozenset[int]]
 
 
 class TooMany(ValueError):
-    """A topology has more trees, or plans, than are worth enumerating."""
+    """An error for a topology with too many trees or plans to enumerate."""
 
 
 def mc_trees(topology: Topology, most: int = MOST) -> Trees:
-    """All of them, as sets of unit numbers.
+    """All MC-trees, as sets of unit numbers.
 
     Raises:
-        TooMany: some task has more than `most`.
+        TooMany: a task has more than `most`.
     """
     found: list[list[Trees]] = []
     for node in topology.nodes:
@@ -60,7 +60,7 @@ def _of_task(node: Tasks, task: int, above: list[list[Trees]], most: int) -> Tre
 
 
 def _least(trees: Iterable[frozenset[int]]) -> Trees:
-    """Without those that hold another one: several tasks of one unit may make a tree larger than it need be."""
+    """The trees that contain no other tree: several tasks of one unit may make a tree larger than needed."""
     kept: list[frozenset[int]] = []
     for _, alike in groupby(sorted(set(trees), key=lambda one: (len(one), sorted(one))), key=len):
         smaller = list(kept)

@@ -49,7 +49,10 @@ class OutputShape:
 
 
 class SeveralShapes:
-    """Declared columns of several outputs. nothing: no rows of any, as a frame of all together."""
+    """The declared columns of several outputs.
+
+    nothing: an empty frame with the columns of all outputs.
+    """
 
     def __init__(self, outputs: Mapping[str, Mapping[str, str]]) -> None:
         self._shapes = {name: OutputShape(fields, f"output '{name}'") for name, fields in outputs.items()}
@@ -57,10 +60,10 @@ class SeveralShapes:
         self.nothing = with_time(schema(together({name: dict(fields) for name, fields in outputs.items()}))).to_frame()
 
     def checked(self, found: object, time: int) -> pl.DataFrame:
-        """The rows of all outputs, in the order in which they are declared.
+        """The rows of all outputs, in the order of their declaration.
 
         Raises:
-            OutputError: naming the output at fault.
+            OutputError: the rows of an output do not match its columns; the error names the output.
         """
         if found is None:
             return self.nothing

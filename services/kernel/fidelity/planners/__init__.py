@@ -1,1 +1,1 @@
-"""Planners of replicas: the best plan, a ranking of single units, and the search that knows the structure."""
+"""Planners of replicas: the best plan, a ranking of single units, and the structure-aware search."""

@@ -1,7 +1,7 @@
-"""Sub-topologies, blocks and branches: how the paper cuts a topology before it plans.
+"""Sub-topologies, blocks and branches: the parts into which the paper divides a topology before planning.
 
-Operators joined by anything but full partitioning make a structured sub-topology; single operators joined by full
-partitioning make a full one. A structured one is cut into blocks, so that few MC-trees are left in each: a branch is an
+Operators connected by any partitioning except full form a structured sub-topology; single operators connected by full
+partitioning form a full one. A structured one is divided into blocks, so that each has few MC-trees: a branch is an
 MC-tree of a block. Source: MECHANISMS P8.
 """
 
@@ -22,14 +22,18 @@ Branch = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class SubTopology:
-    """Some nodes. full: each is read in full by the next; the others are structured."""
+    """Some nodes.
+
+    nodes: the numbers of the nodes.
+    full: True if the next node reads each node in full; False if the sub-topology is structured.
+    """
 
     nodes: tuple[int, ...]
     full: bool
 
 
 def sub_topologies(topology: Topology) -> tuple[SubTopology, ...]:
-    """Every node is in one."""
+    """The sub-topologies; every node is in exactly one."""
     clusters = _components(
         range(len(topology.nodes)), _edges(topology, lambda stream, reader: not _full(topology, stream, reader))
     )
@@ -50,7 +54,7 @@ def blocks(topology: Topology, sub: SubTopology) -> tuple[tuple[int, ...], ...]:
 
 
 def branches(topology: Topology, block: Sequence[int]) -> tuple[Branch, ...]:
-    """The MC-trees of a block by itself: what comes from other blocks is taken as there.
+    """The MC-trees of a block alone; input from other blocks counts as present.
 
     Raises:
         TooMany: there are more than `MOST`.
@@ -86,7 +90,7 @@ def branches(topology: Topology, block: Sequence[int]) -> tuple[Branch, ...]:
 
 
 def linked(topology: Topology) -> dict[int, frozenset[int]]:
-    """By unit, the units that send to it or get from it."""
+    """By unit, the units that send to it or read from it."""
     found: dict[int, set[int]] = {unit: set() for unit in range(len(topology.units))}
     for node in topology.nodes:
         for stream in node.streams:
@@ -100,7 +104,7 @@ def linked(topology: Topology) -> dict[int, frozenset[int]]:
 
 
 def _full(topology: Topology, stream: Stream, reader: int) -> bool:
-    """Every task reads several, and several read every task."""
+    """True if every task reads several writers, and several tasks read every writer."""
     return stream.common and len(stream.writers) > 1 and len(topology.nodes[reader].units) > 1
 
 

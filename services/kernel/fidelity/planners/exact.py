@@ -1,7 +1,7 @@
 """The best plan of each size, from every union of MC-trees within the budget. Exponential; for small cases.
 
-A unit outside of every complete MC-tree of a plan adds nothing, so the best plan is a union of trees. Plans grow by
-trees whose new units fit what is left, one budget after the other. Source: MECHANISMS P6.
+A unit outside every complete MC-tree of a plan adds nothing, so the best plan is a union of trees. Plans grow by trees
+whose new units fit into the remaining budget, in increasing size. Source: MECHANISMS P6.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from holdfast.services.kernel.fidelity.trees import TooMany, mc_trees
 from holdfast.services.kernel.plurals import plural
 
 MOST_PAIRS = 20_000_000
-"""Pairs of a plan and a tree that are tried: seconds of work."""
+"""The most pairs of a plan and a tree that are tried: seconds of work."""
 MOST_UNITS = 63
 _SLICE = 4_096
-"""Plans that are evaluated at once."""
+"""The number of plans evaluated at once."""
 Masks = NDArray[np.uint64]
 
 
 def exact(topology: Topology, budget: int, most: int = MOST_PAIRS) -> tuple[Grown, ...]:
-    """By budget from 0 on, the best plan of at most so many units; it is one step.
+    """By budget from 0 on, the best plan of at most that number of units, as one step.
 
     Raises:
-        TooMany: there are more trees, units or plans than this search takes on.
+        TooMany: there are more trees, units or plans than the search can process.
     """
     if len(topology.units) > MOST_UNITS:
         raise TooMany(f"{plural(len(topology.units), 'unit')}, more than {MOST_UNITS}")

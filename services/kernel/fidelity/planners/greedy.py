@@ -1,4 +1,4 @@
-"""Single units by what is lost with each: the first ones get a replica. It knows nothing of trees.
+"""A ranking of single units by the loss when each fails alone: the first ones get a replica. It ignores MC-trees.
 
 Source: MECHANISMS P7.
 """
@@ -12,7 +12,7 @@ from holdfast.services.kernel.fidelity.planners.plan import Grown, Step, presenc
 from holdfast.services.kernel.fidelity.topology import Topology
 
 _SLICE = 128
-"""Failures that are evaluated at once."""
+"""The number of failures evaluated at once."""
 
 
 def greedy(topology: Topology, budget: int) -> Grown:
@@ -27,7 +27,7 @@ def greedy(topology: Topology, budget: int) -> Grown:
 
 
 def ranked(topology: Topology) -> tuple[int, ...]:
-    """All units, by the OF that is left if only that unit fails; equal ones in the order of the topology."""
+    """All units, by the OF that remains if only that unit fails; units with equal OF in the order of the topology."""
     left = np.empty(len(topology.units))
     for start in range(0, len(left), _SLICE):
         some = np.arange(start, min(start + _SLICE, len(left)))

@@ -1,10 +1,10 @@
-"""Growth of each task's output with a few more units: the best MC-trees of all sizes, found bottom-up.
+"""The growth of each task's output with a few more units: the best MC-trees of all sizes, computed from the sources
+down.
 
-An MC-tree of a task is the best tree of one writer (independent inputs) or of one writer of each stream (correlated
-ones), and the unit of the task. So the best tree of each size follows from those of the writers, in polynomial time and
-without a list of trees. Units that have a replica already cost nothing, so the same pass finds what extends a plan. A
-second pass, downwards, computes the worth of a task's output to the job under the present plan.
-
+An MC-tree of a task is the task's unit and the best tree of one writer (independent inputs) or of one writer of each
+stream (correlated inputs). So the best tree of each size follows from the trees of the writers, in polynomial time and
+without a list of trees. Units that already have a replica cost nothing, so the same pass finds extensions of a plan. A
+second pass, from the sinks up, computes how much the job's OF rises with a task's output under the present plan.
 Source: MECHANISMS P9.
 """
 
@@ -18,18 +18,19 @@ from holdfast.services.kernel.fidelity.loss import Standing, taken_in
 from holdfast.services.kernel.fidelity.topology import Alive, Parts, Stream, Tasks, Topology
 
 MOST_SIZE = 48
-"""Largest size of the trees that are looked at, in new units."""
+"""The largest size of the trees searched, in new units."""
 _EQUAL = 1e-12
-"""Share below which a summand is an error of rounding. Alone it counts, however small: a tree through many joins of a
-thousand tasks each brings less than that."""
+"""The relative size below which a summand is a rounding error. A single value counts, however small: a tree through
+many joins of a thousand tasks each brings less than this.
+"""
 
 
 class Growth:
-    """Growth of a plan.
+    """The growth of a plan.
 
-    gains: by node, of shape (tasks, size + 1): the additional output of a task with so many new units above it, its own
-        among them.
-    worth: by node and task, by how much the job's OF rises with the output of the task.
+    gains: by node, of shape (tasks, size + 1): the additional output of a task with that many new units above it, its
+    own among them.
+    worth: by node and task, the increase of the job's OF with the output of the task.
     """
 
     def __init__(self, standing: Standing, size: int) -> None:
@@ -45,7 +46,7 @@ class Growth:
         self.worth = _worth(standing)
 
     def candidates(self, most: int) -> list[tuple[int, int, int]]:
-        """(node, task, size), the best first by gain per new unit, at least one of each size that gains anything."""
+        """Triples (node, task, size), the best first by gain per new unit, at least one of each size with a gain."""
         found: list[tuple[float, int, int, int]] = []
         least = _EQUAL * self._standing.fidelity
         sizes = np.arange(1, self._size + 1)
@@ -64,7 +65,7 @@ class Growth:
         return list(best.values())
 
     def units(self, place: int, task: int, size: int) -> set[int]:
-        """The new units of the best tree of a task, of at most so many."""
+        """The new units of the best tree of a task with at most `size` new units."""
         found: set[int] = set()
         self._gather(place, task, size, found)
         return {unit for unit in found if not self._standing.alive[unit]}
@@ -102,7 +103,7 @@ class Growth:
         self._gather(stream.producer, writer, size, found)
 
     def _split(self, place: int, task: int, size: int) -> list[int]:
-        """Number of new units for each stream of a task with correlated inputs."""
+        """The number of new units for each stream of a task with correlated inputs."""
         node = self._topology.nodes[place]
         tables: list[Parts] = []
         reached: list[Parts] = []
@@ -149,7 +150,9 @@ class Growth:
 
 
 def _best_of(stream: Stream, gains: Parts) -> Parts:
-    """By reader and size, the most that one writer of the stream could bring; of a common stream one row for all."""
+    """By reader and size, the largest gain from one writer of the stream; one row for all readers of a common
+    stream.
+    """
     more = gains[stream.writers] * stream.shares[:, None]
     if stream.common:
         return np.asarray(more.max(axis=0, keepdims=True))
@@ -157,14 +160,14 @@ def _best_of(stream: Stream, gains: Parts) -> Parts:
 
 
 def _shifted(values: Parts, dead: Alive) -> Parts:
-    """By one size, for the tasks whose own unit is new, too."""
+    """Shifts the values by one size for tasks whose own unit is new, too."""
     rows = np.broadcast_to(values, (len(dead), values.shape[1]))
     later = np.concatenate([np.zeros((len(rows), 1)), rows[:, :-1]], axis=1)
     return np.where(dead[:, None], later, rows)
 
 
 def _together(left: Parts, right: Parts) -> Parts:
-    """Best product of every size of two streams of a join, the units divided between them."""
+    """The best product for every size of two streams of a join, with the units divided between them."""
     found = left * right[:, :1]
     for own in range(1, right.shape[1]):
         np.maximum(found[:, own:], left[:, : left.shape[1] - own] * right[:, own : own + 1], out=found[:, own:])
@@ -192,7 +195,7 @@ def _worth(standing: Standing) -> list[Parts]:
 
 
 def _slopes(node: Tasks, outputs: Sequence[Parts]) -> list[Parts]:
-    """By stream and task, by how much the task puts out more as the stream brings more."""
+    """By stream and task, the increase of the task's output with the stream's input."""
     if not node.correlated:
         return [stream.weight for stream in node.streams]
     means, ones = _means(node, outputs), np.ones(len(node.units))
@@ -203,12 +206,14 @@ def _slopes(node: Tasks, outputs: Sequence[Parts]) -> list[Parts]:
 
 
 def _means(node: Tasks, outputs: Sequence[Parts]) -> list[Parts]:
-    """By stream and task, what it brings."""
+    """By stream and task, the mean output of the writers that the task reads."""
     return [np.broadcast_to(stream.mean(outputs[stream.producer]), node.units.shape) for stream in node.streams]
 
 
 def least_tree(topology: Topology, most: int) -> int:
-    """The most units that the least tree of any task has; at most `most`. No gain needs a search for larger ones."""
+    """The largest number of units in the least tree of any task, at most `most`. A search for larger trees finds no
+    further gain.
+    """
     sizes: list[Parts] = []
     for node in topology.nodes:
         own = np.ones(len(node.units))

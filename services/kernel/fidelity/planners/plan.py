@@ -1,4 +1,4 @@
-"""A replication plan: the units that get a replica, in the order in which a planner took them."""
+"""A replication plan: the units that get a replica, in the order in which a planner added them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from holdfast.services.kernel.fidelity.topology import Alive, Topology
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Units that were added at once, and the output fidelity with them and all before them. units: numbers, new ones
-    alone.
+    """Units added at once.
+
+    units: the numbers of the new units.
+    fidelity: the output fidelity with them and all units added before, 0 to 1.
     """
 
     units: tuple[int, ...]
@@ -23,9 +25,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A plan that grew step by step, so that it says what a smaller budget would have got, too.
+    """A plan grown step by step, so that it contains the plans of smaller budgets.
 
-    given: OF without any step: of the units that are there whatever the plan says.
+    steps: the steps, in order.
+    given: the OF without any step, from the units that are present in every plan.
     """
 
     steps: tuple[Step, ...]
@@ -41,14 +44,14 @@ class Grown:
 
 
 def presence(topology: Topology, units: Collection[int]) -> Alive:
-    """Exactly these units are there, by number, and those that are fixed."""
+    """By unit number, True for these units and the fixed ones."""
     found = np.zeros(len(topology.units), dtype=np.bool_)
     found[[*units, *topology.fixed]] = True
     return found
 
 
 def value(topology: Topology, units: Collection[int]) -> float:
-    """OF of a plan: every unit that is not in it has failed."""
+    """The OF of a plan if every unit outside the plan fails."""
     return float(fidelity(topology, presence(topology, units)))
 
 

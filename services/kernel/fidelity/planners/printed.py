@@ -1,10 +1,10 @@
-"""The structure-aware algorithm as the paper prints it, to compare with; it lists branches, so it is for small cases.
+"""The structure-aware algorithm as printed in the paper, for comparison; it lists branches, so it is for small cases.
 
-Seeding. Printed: a full topology begins with the best task of every operator, which is no MC-tree where a union needs
-fewer, and gets nothing where the budget is smaller than the number of operators. Tree: the best MC-tree of the whole
-topology by OF per unit. Ranking within full topologies. Static: by what a task brings while the others of its operator
-are gone and all other operators are there, computed once. Marginal: by what it brings under the present plan.
-
+Seeding. Printed: a full topology begins with the best task of every operator; this is not an MC-tree if a union needs
+fewer tasks, and has no result if the budget is smaller than the number of operators. Tree: the best MC-tree of the
+whole topology by OF per unit. Ranking in full topologies. Static: by the OF with a task while all other tasks of its
+operator are gone and all other operators are present, computed once. Marginal: by the task's gain under the present
+plan.
 Source: MECHANISMS P8 and P9 (algorithms 3, 4 and 5).
 """
 
@@ -43,7 +43,7 @@ class Ranking(Enum):
 def printed(
     topology: Topology, budget: int, seeding: Seeding = Seeding.PRINTED, ranking: Ranking = Ranking.STATIC
 ) -> Grown:
-    """Raises TooMany where a block has too many branches."""
+    """The plan of the printed algorithm. Raises TooMany if a block has too many branches."""
     plan: set[int] = set()
     steps: list[Step] = []
     parts = [_Part(topology, sub, ranking) for sub in sub_topologies(topology)]
@@ -79,7 +79,7 @@ def _best_tree(topology: Topology, budget: int) -> Branch:
 
 @dataclass(slots=True)
 class _Part:
-    """A sub-topology. Units outside of it count as there, so that each is planned by itself."""
+    """A sub-topology. Units outside it count as present, so that each is planned alone."""
 
     topology: Topology
     sub: SubTopology
@@ -102,7 +102,7 @@ class _Part:
             self.links = linked(self.topology)
 
     def step(self, plan: set[int], left: int) -> tuple[Branch, float] | None:
-        """Units to add next and their gain per new unit; None: nothing that fits gains anything."""
+        """The units to add next and their gain per new unit; None if no units that fit have a gain."""
         plan = plan | self.topology.fixed
         found = self._full_step(plan, left) if self.sub.full else self._structured_step(plan, left)
         return found if found and found[0] and len(found[0]) <= left else None
@@ -111,7 +111,7 @@ class _Part:
         return value(self.topology, (self.own & units) | self.outside)
 
     def _alone(self, unit: int) -> float:
-        """The OF with no other task of its operators, and all others there."""
+        """The OF with this task as the only one of its operators, and all other operators present."""
         places = [place for place in self.topology.nodes_of[unit] if place in self.sub.nodes]
         gone = {int(other) for place in places for other in self.topology.nodes[place].units} - {unit}
         return self._value(self.own - gone)
@@ -157,7 +157,9 @@ class _Part:
                     yield self._extended(branch, number, plan, left)
 
     def _extended(self, branch: Branch, number: int, plan: set[int], left: int) -> Branch:
-        """With one connected branch of each block around, nearest first, until it gains or nothing fits any more."""
+        """Extends a branch by one connected branch of each neighbouring block, nearest first, until it has a gain or
+        nothing fits.
+        """
         found, before = set(branch), self._value(plan)
         waiting = [other for other in range(len(self.blocks)) if other != number]
         while waiting and self._value(plan | found) - before <= _EQUAL:
@@ -176,6 +178,6 @@ class _Part:
         return frozenset(found)
 
     def _of_block(self, number: int, branch: Branch) -> float:
-        """The OF with a branch as all that is left of its block."""
+        """The OF with this branch as the only remaining part of its block."""
         block = {unit for one in self.blocks[number] for unit in one}
         return self._value((self.own - block) | branch)

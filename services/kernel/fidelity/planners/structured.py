@@ -1,9 +1,8 @@
-"""The planner that runs: each step extends the plan by the MC-tree, or part of one, that gains most per unit.
+"""The planner in use: each step extends the plan by the MC-tree, or part of one, with the largest gain per unit.
 
-The paper divides a topology into sub-topologies, blocks and branches, since it lists MC-trees and their number explodes
-(planners/printed.py is that algorithm). The search of growth.py finds the best tree of every size without a list, over
-all of the topology at once: single units, branches, and trees across all sub-topologies are its candidates alike.
-
+The paper divides a topology into sub-topologies, blocks and branches, because it lists MC-trees and their number
+explodes (planners/printed.py is that algorithm). The search of growth.py finds the best tree of every size without a
+list, over the whole topology at once: single units, branches, and trees across all sub-topologies are equal candidates.
 Source: MECHANISMS P8 and P9; docs/decisions/0145.
 """
 
@@ -18,16 +17,17 @@ from holdfast.services.kernel.fidelity.planners.plan import Grown, Step, presenc
 from holdfast.services.kernel.fidelity.topology import Topology
 
 EXACT_UP_TO = 250
-"""Units of a topology of which every step is a search of its own; of larger ones a search gives several steps."""
+"""The largest number of units for which every step is a search; in larger topologies one search gives several steps."""
 _NEAR = 0.75
-"""Share of the gain per unit of a search's best candidate that a further one of the same search must have."""
+"""The least gain per unit of a further candidate of a search, relative to the best candidate."""
 _EQUAL = 1e-12
 
 
 def structure_aware(topology: Topology, budget: int, start: Collection[int] = ()) -> Grown:
-    """Steps until nothing gains anything within the budget, which may leave some of it. start: units planned before.
+    """Adds steps until none within the budget has a gain; part of the budget may remain.
 
-    Where a search gives several steps, the greedy plan is a second candidate: there it is the better one at times.
+    start: units planned before.
+    If a search gives several steps, the greedy plan is a second candidate: it is sometimes better.
     """
     standing = Standing(topology, presence(topology, start))
     base, left, steps = standing.fidelity, budget, list[Step]()
@@ -71,7 +71,7 @@ def _search(standing: Standing, size: int, left: int, together: int) -> list[Ste
 
 
 def _density(standing: Standing, new: Collection[int]) -> float:
-    """Gain in OF per new unit."""
+    """The gain in OF per new unit."""
     return (standing.with_units(new) - standing.fidelity) / len(new) if new else 0.0
 
 
