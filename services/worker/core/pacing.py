@@ -1,6 +1,7 @@
-"""Distance between batches: as far apart as the job's latency allows, or as the load of the machine asks for.
+"""Sets the distance between batches: as far apart as the job's latency budget allows, or as the load of the machine
+needs.
 
-A batch costs every unit, the log and the sink about the same, however few records it has (see docs/operations.md), so
+A batch costs every unit, the log and the sink about the same for any number of records (see docs/operations.md), so
 batches as far apart as the budget allows cost least. Source: MECHANISMS A5.
 """
 
@@ -13,34 +14,35 @@ from dataclasses import dataclass, field, replace
 from holdfast.services.worker.core.cutting import Rhythm
 
 DELIVERY_MS = 15.0
-"""From the last unit's batch to a reader of the results: a transaction, measured by `bench latency`."""
+"""Time from the last unit's batch to a reader of the results, which is one transaction; measured by `bench latency`."""
 SAMPLES = 16
 """Number of samples of the time of a batch. Units on other workers publish their progress ten times a second, so a
-single sample is up to 100 ms too long; the shortest of so many is about 6 ms too long.
-"""
+single sample is up to 100 ms too long; the shortest of 16 is about 6 ms too long."""
 REMEMBERED = 256
-"""Batches under way, at most: no source task may be further ahead (see MAX_LEAD_BATCHES)."""
+"""Most batches under way; no source task may be further ahead (see MAX_LEAD_BATCHES)."""
 ROOM_MS = 60.0
-"""A batch that takes longer waits for a processor, or for a unit that is away: others are not to join it there."""
-MOST_MS = 1_000.0
-"""Batches of a job without a budget are never further apart by themselves."""
-WAITS_MS, WAITS_MOST_MS = 200.0, 200.0
-"""A batch that is under way for longer than the first waits for a unit that is away: progress of the others says within
-100 ms that a batch is done. Meanwhile batches are at most the second apart, since other queries continue.
+"""Time of a batch beyond which it waits for a processor or for an absent unit, so that no further batch should join
+it.
 """
+MOST_MS = 1_000.0
+"""Most time between batches of a job without a budget, if the distance grows by load."""
+WAITS_MS, WAITS_MOST_MS = 200.0, 200.0
+"""Time under way after which a batch waits for an absent unit; and the most time between batches meanwhile. Progress of
+the other units arrives within 100 ms, and other queries continue."""
 SELDOM_MS, OFTEN_MS = 80.0, 40.0
-"""Records are read on demand once batches are further apart than the first, until they are closer than the second."""
+"""Distance between batches above which records are read on demand, and the distance below which this ends."""
 GAPS = 8
-"""Number of batches by which that is judged."""
+"""Number of batches that decide about reading on demand."""
 REST_MS = 2_000.0
-"""A time without records after which nobody knows when the next ones come."""
+"""Time without records after which the next records cannot be predicted."""
 
 
 @dataclass(slots=True)
 class Spacing:
-    """Time between the batches of a job that bring records, as their cuts are read here, or as they are done.
+    """The time between batches with records, from their cuts that are read here or from their completion.
 
-    seldom: they are so far apart that the records of the next one need not be read before it is due.
+    Attributes:
+        seldom: True if batches are so far apart that records need not be read before the next batch is due.
     """
 
     seldom: bool = False
@@ -49,16 +51,15 @@ class Spacing:
     _gaps_ms: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS))
 
     def batch(self, batch: int, now_ms: float) -> None:
-        """A valid cut with records was read, or a batch done that brought rows: whichever is known here first. Several
-        tasks cut the same batch, several copies read each cut, and several units do the batch.
-        """
+        """Notes a valid cut with records, or a completed batch with rows, whichever is first here. Several tasks cut a
+        batch, several copies read a cut, and several units do a batch; only the first counts."""
         if batch <= self._batch:
             return
         self._gaps_ms.append(now_ms - self._last_ms)
         self._batch, self._last_ms = batch, now_ms
 
     def changes(self, now_ms: float) -> bool:
-        """True if `seldom` is another one from now on."""
+        """Updates `seldom`. True if its value has changed."""
         before = self.seldom
         if now_ms - self._last_ms > REST_MS:
             self.seldom = False
@@ -75,10 +76,13 @@ class Spacing:
 class Pace:
     """The rhythm of one source task.
 
-    budget_ms: the job's `latency_ms`; None: there is none.
-    stretches: batches are further apart than `least.interval_ms` also where they take longer than the budget, or
-        longer than ROOM_MS without one.
-    rhythm: as it is now. Until a batch has been through the job, that is `least`.
+    Attributes:
+        least: rhythm with the shortest interval.
+        budget_ms: `latency_ms` of the job; None without a budget.
+        stretches: True if batches may be further apart than `least.interval_ms` when they take longer than the budget,
+            or
+            longer than ROOM_MS without one.
+        rhythm: the present rhythm; `least` until a batch has passed through the job.
     """
 
     least: Rhythm
@@ -93,12 +97,12 @@ class Pace:
         self.rhythm, self._room_ms = self.least, max(ROOM_MS, self.budget_ms or 0.0)
 
     def proposed(self, batch: int, now_ms: float) -> None:
-        """A cut of the batch was appended."""
+        """Notes that a cut of the batch was appended."""
         if self.budget_ms is not None or self.stretches:
             self._under_way.append((batch, now_ms))
 
     def processed(self, slowest: int, now_ms: float) -> None:
-        """Every unit of the job is known to have processed the batch."""
+        """Updates the rhythm. Every unit of the job has processed all batches up to `slowest`."""
         newest = None
         while self._under_way and self._under_way[0][0] <= slowest:
             newest = self._under_way.popleft()

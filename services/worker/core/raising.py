@@ -1,7 +1,7 @@
-"""Reaction of a copy to users' code that raises: its rows leave or are held, and some rows are skipped.
+"""Decides how a copy reacts to users' code that raises: the copy sends or holds its output, and skips some rows.
 
-Source: PROTOCOL 3. The leader announces itself in the cut log and lets nothing out before. Where code raises, the
-leader proposes, and every copy waits for what the log says.
+Source: PROTOCOL 3. The leader announces itself in the cut log and sends nothing before. Where code raises, the leader
+proposes the rows to skip, and every copy waits for the decision in the log.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ class Step(Enum):
 class RaisingView:
     """A copy's view of its unit.
 
-    commits, processes: its flags, of `epoch`.
-    announced: its own announcement, of this life and `announced_epoch`; None: none yet.
-    leading: the unit's leadership in the cut log.
-    holds: its outputs are held.
-    opened: its rows can be delivered.
-    sent: the last batch of which its frames have left.
-    out: the last one of which anybody's rows or frames are known to have left.
-    marker: the batch of the last valid checkpoint.
-    strict: rows that have left in two versions end the copy.
-
-    held: the batch in which the code raised, and of which the cut log said nothing; 0: none.
-    found: the rows that raised.
-    record: the present statement of the cut log about it.
-    proposed: a proposal is on its way.
-    missed: a batch that was done before the cut log said where its code raised; 0: none.
-    wrong: the part of a checkpoint that the cut log contradicts; or empty.
+    Attributes:
+        commits, processes: its flags.
+        epoch: epoch of the flags.
+        announced: its own announcement in this life; None before the first.
+        announced_epoch: epoch of that announcement.
+        leading: leadership of the unit in the cut log.
+        holds: True if its outputs are held.
+        opened: True if its rows can be delivered.
+        sent: last batch whose frames this copy has sent.
+        out: last batch of which any copy's rows or frames are known to be sent.
+        marker: batch of the last valid checkpoint.
+        strict: True if rows sent in two versions end the copy.
+        held: batch in which the code raised without a decision in the cut log; 0 for none.
+        found: the rows that raised, by task.
+        record: present decision in the cut log about that batch.
+        proposed: True if a proposal is on its way.
+        missed: batch that was done before the cut log decided that its code raised; 0 for none.
+        wrong: part of a checkpoint that contradicts the cut log; empty for none.
     """
 
     commits: bool
@@ -70,21 +72,20 @@ class RaisingView:
 
     @property
     def leads(self) -> bool:
-        """Its announcement counts."""
+        """True if its announcement is the valid one."""
         return self.announced is not None and self.leading is not None and self.leading.id == self.announced
 
     @property
     def unannounced(self) -> bool:
-        """True if the copy has yet to announce itself; also if another one led meanwhile, of which this copy has not
-        heard.
-        """
+        """True if the copy must announce itself: for the first time, or because another copy led meanwhile at an epoch
+        that this copy missed."""
         if self.announced is None:
             return True
         return self.leading is not None and self.announced_epoch < self.leading.epoch < self.epoch
 
 
 def next_step(sight: RaisingView) -> tuple[Step, str]:
-    """The step, and why, for people."""
+    """The next step, and the reason as text for people."""
     if sight.wrong:
         return Step.DIVERGE, sight.wrong
     if sight.missed:

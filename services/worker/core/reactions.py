@@ -1,6 +1,6 @@
-"""Table of a copy's reactions to errors, in the order of precedence.
+"""The reactions of a copy to errors, in order of precedence.
 
-Source: docs/failures.md, which lists the same for people; decision 0124.
+Source: docs/failures.md, which lists them for people; decision 0124.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_FRAMES, MOST_TEXT = 8, 2_000
 
 
 class Reaction(Enum):
-    """The value is what docs/failures.md says."""
+    """Reactions to an error; the value is the text in docs/failures.md."""
 
     END_PROCESS = "the process ends, and its units continue elsewhere"
     REBUILD = "the copy rebuilds from its newest checkpoint"
@@ -62,18 +62,18 @@ REACTIONS: Mapping[type[Exception], Reaction] = {
     Divergence: Reaction.FAIL,
     Exception: Reaction.FAULT,
 }
-"""By the first row of which the error is an instance. Those that fail a job say what a person has to do; every error
-that has no row of its own is unexpected."""
+"""Reactions by type of error; the first matching row applies. An error that fails the job names the action that a
+person must take. An error without a row of its own is unexpected."""
 OF_DELIVERY: Mapping[type[Exception], Reaction] = {
     Fenced: Reaction.FENCE,
     Indefinite: Reaction.REOPEN,
     Retriable: Reaction.REOPEN,
 }
-"""Rows that count first for an error of the outputs."""
+"""Rows that precede REACTIONS for an error of the outputs."""
 
 
 def reaction(error: Exception, *, delivering: bool = False) -> Reaction:
-    """The reaction to the error. delivering: the outputs raised it."""
+    """The reaction to an error. `delivering` is True if the outputs raised it."""
     rows = [*(OF_DELIVERY if delivering else {}).items(), *REACTIONS.items()]
     return next(found for kind, found in rows if isinstance(error, kind))
 

@@ -1,7 +1,7 @@
-"""Bytes of frames that lie in a job's data topics for readers that have not acknowledged them, and their bound.
+"""Counts and bounds the bytes of frames in a job's data topics that some reader has not acknowledged.
 
-Source: PROTOCOL 7, docs/decisions/0072. The leader of each unit counts what it has sent and publishes the sum with its
-progress; a source task begins no batch while the units together have as much as `retain_bytes` allows.
+Source: PROTOCOL 7, docs/decisions/0072. The leader of each unit counts the frames it has sent and publishes the sum
+with its progress. A source task begins no batch while the sum of all units reaches `retain_bytes`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.worker.core.cutting import Lead
 
 LONG_MS = 2_000.0
-"""A job that is held back for so long says so; for less, a checkpoint of its readers was on its way."""
+"""Time after which a job that is held back reports it. A shorter wait ends with the next checkpoint of the readers."""
 
 
 class Retained:
@@ -22,8 +22,9 @@ class Retained:
     the batch.
 
     Args:
-        readers: by partition that the unit writes to.
-        kept: as the marker of batch `batch` says, with which the copy begins.
+        readers: units that read each partition that the unit writes.
+        batch: batch of the marker from which the copy begins.
+        kept: retained bytes in that marker, by readers.
     """
 
     def __init__(
@@ -39,12 +40,12 @@ class Retained:
             self._leads[name].cut(batch, size)
 
     def adopt(self, batch: int, kept: Mapping[str, int]) -> None:
-        """Up to this batch another copy has sent: a marker says how much of it counts."""
+        """Sets the bytes up to this batch, which another copy has sent, to the counts of a marker."""
         for name, lead in self._leads.items():
             lead.adopt(batch, kept.get(name, 0))
 
     def kept(self, progress: Mapping[str, Progress]) -> dict[str, int]:
-        """Bytes that count, by readers: for a marker."""
+        """The retained bytes by readers, for a marker."""
         found = {name: lead.behind(self._acked(name, progress)) for name, lead in self._leads.items()}
         return {name: size for name, size in found.items() if size}
 
@@ -57,9 +58,13 @@ class Retained:
 
 
 class Bound:
-    """Bound of one job: its sources may begin a batch below it. limit: bytes; None: always.
+    """The bound of one job, below which its sources may begin a batch.
 
-    waits: the units that a job waits for which is held back for long; or empty.
+    Attributes:
+        waits: reason for people if the job has been held back for long; otherwise empty.
+
+    Args:
+        limit: bytes; None for no bound.
     """
 
     def __init__(self, limit: int | None) -> None:
@@ -72,7 +77,7 @@ class Bound:
         return self._limit is not None
 
     def reached(self, progress: Iterable[Progress], now_ms: float) -> bool:
-        """Units that have ended send nothing more, and publish nothing."""
+        """True if the retained bytes reach the bound. Units that have ended do not count."""
         if self._limit is None:
             return False
         known = [one for one in progress if not one.ended]

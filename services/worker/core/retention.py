@@ -1,8 +1,7 @@
-"""Retention of users' topics against the time for which a recovery may need their records.
+"""Compares the retention of users' topics with the time for which a recovery may need their records.
 
-Under `buffering: source` and `adaptive` failed units begin again at the newest global checkpoint, and its sources read
-again what was cut since; the recovery may first wait for workers. Source: MECHANISMS R2, PROTOCOL 7,
-docs/decisions/0109.
+Under `buffering: source` and `adaptive`, failed units begin again at the newest global checkpoint, and its sources read
+later records again. The recovery may wait for workers first. Source: MECHANISMS R2, PROTOCOL 7, docs/decisions/0109.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ LINED = ("source", "adaptive")
 
 
 def wait_s(tolerance: Mapping[str, Any]) -> float | None:
-    """Time for which a recovery of the job may wait for workers; None: its sources need not be read again for it.
+    """The time in seconds for which a recovery of the job may wait for workers; None if a recovery does not read its
+    sources again.
 
     Args:
-        tolerance: the section `fault_tolerance` of its job.
+        tolerance: section `fault_tolerance` of the job.
     """
     if tolerance.get("buffering") not in LINED:
         return None
@@ -34,20 +34,26 @@ def wait_s(tolerance: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Keeps:
-    """Limits by a topic's settings on its records. ms, size: age, and bytes a partition; None: no limit."""
+    """Limits on the records of a topic by its settings.
+
+    Attributes:
+        ms: most age in milliseconds; None for no limit.
+        size: most bytes of a partition; None for no limit.
+    """
 
     ms: int | None = None
     size: int | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> Keeps:
-        """Limits by the settings of a topic: none if nothing deletes by age or size, or if the topic is not known."""
+        """The limits in the settings of a topic; no limits if nothing deletes by age or size, or if the topic is
+        unknown."""
         if "delete" not in config.get("cleanup.policy", ""):
             return cls()
         return cls(_limit(config.get("retention.ms")), _limit(config.get("retention.bytes")))
 
     def shorter(self, before: Keeps) -> str:
-        """Limits that are lower than they were, for people; or empty."""
+        """The limits that are lower than `before`, as text for people; empty if none is."""
         pairs = (("retention.ms", before.ms, self.ms), ("retention.bytes", before.size, self.size))
         found = [
             f"{name} was {'unlimited' if old is None else old}, is {new}"
@@ -66,10 +72,11 @@ def _limit(value: str | None) -> int | None:
 class Extent:
     """Offsets of one partition of a topic.
 
-    needed: from where a recovery would read it again.
-    start, end: of the log.
-    aged: from there on no record is so old that it may be deleted by its age while a recovery waits; None: age deletes
-        nothing.
+    Attributes:
+        needed: offset from which a recovery would read again.
+        start, end: first and end offset of the log.
+        aged: offset from which no record can be deleted by age while a recovery waits; None if nothing is deleted by
+            age.
     """
 
     needed: int
@@ -80,7 +87,12 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """Effect of retention on a recovery. text: for people; empty: nothing. records: deleted, or deleted too soon."""
+    """The effect of retention on a recovery.
+
+    Attributes:
+        text: text for people; empty for no effect.
+        records: number of records that are deleted already or may be deleted too soon.
+    """
 
     text: str = ""
     records: int = 0
@@ -88,9 +100,13 @@ class Risk:
 
 @dataclass(slots=True)
 class Retention:
-    """Retention of one topic of one source task. wait_s: so long a recovery may wait for workers before it reads.
+    """The retention of one topic of one source task.
 
-    keeps: as last read.
+    Attributes:
+        source: the source.
+        topic: its topic.
+        wait_s: time for which a recovery may wait for workers before it reads, seconds.
+        keeps: limits as last read.
     """
 
     source: str
@@ -102,19 +118,22 @@ class Retention:
 
     @property
     def young_ms(self) -> float | None:
-        """Records no older than this are not deleted by their age while a recovery waits; None: by age none are."""
+        """The age up to which records are not deleted while a recovery waits, in milliseconds; None if no age limit is
+        known."""
         return None if self.keeps is None or self.keeps.ms is None else self.keeps.ms - 1000 * self.wait_s
 
     def shortened(self, keeps: Keeps) -> str:
-        """Takes the topic's settings; what has become shorter since the last time, for people, or empty."""
+        """Sets the topic's limits. Returns the limits that have become lower, as text for people; empty if none has."""
         before, self.keeps = self.keeps, keeps
         return "" if before is None else keeps.shorter(before)
 
     def judge(self, extents: Mapping[int, Extent], record_bytes: float, now_ms: float) -> Risk:
-        """By partition.
+        """The effect of retention on a recovery.
 
         Args:
+            extents: offsets by partition.
             record_bytes: mean size of a record, uncompressed.
+            now_ms: the present time.
         """
         rates = self._rates(extents, now_ms)
         gone = sum(max(0, min(one.start, one.end) - one.needed) for one in extents.values())
@@ -123,11 +142,12 @@ class Retention:
         return Risk("; ".join(self._words(gone, old, large)), gone + max(old, large))
 
     def _old(self, one: Extent) -> int:
-        """Records that are there, and may be deleted by their age while a recovery waits."""
+        """The number of present records that may be deleted by age while a recovery waits."""
         return 0 if one.aged is None else max(0, min(one.aged, one.end) - max(one.needed, one.start))
 
     def _large(self, one: Extent, rate_per_s: float, record_bytes: float) -> int:
-        """Records that are there, if with what comes while a recovery waits they are more than the partition keeps."""
+        """The number of present records, if the partition cannot hold them together with records that arrive while a
+        recovery waits; otherwise 0."""
         size = None if self.keeps is None else self.keeps.size
         there = one.end - max(one.needed, one.start)
         if size is None or there <= 0 or (there + rate_per_s * self.wait_s) * record_bytes <= size:
@@ -135,7 +155,7 @@ class Retention:
         return there
 
     def _rates(self, extents: Mapping[int, Extent], now_ms: float) -> dict[int, float]:
-        """Records a second since the last time."""
+        """Records per second since the last call, by partition."""
         before, since_s = self._ends, (now_ms - self._ends_ms) / 1000
         self._ends, self._ends_ms = {partition: one.end for partition, one in extents.items()}, now_ms
         if since_s <= 0:

@@ -1,6 +1,6 @@
-"""Counters of one copy's costs. They are kept where the work is done, and read by heartbeats and metrics.
+"""Counters of one copy's costs. The code that does the work counts; heartbeats and metrics read.
 
-Source: MECHANISMS C5 and A3; the meaning of each number is in schemas/costs.py.
+Source: MECHANISMS C5 and A3; schemas/costs.py defines each number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MANY_ENTRIES = 1_000_000
 
 @dataclass(slots=True)
 class MeanSize:
-    """Mean size of an entry of the state, tombstones left out; newer entries count for more."""
+    """The mean size of an entry of the state without tombstones. Newer entries have more weight."""
 
     entries: int = 0
     bytes: int = 0
@@ -30,16 +30,19 @@ class MeanSize:
             self.entries, self.bytes = self.entries // 2, self.bytes // 2
 
     def of(self, keys: int) -> int:
-        """Bytes of so many keys; 0 while nothing is known."""
+        """The estimated bytes of `keys` keys; 0 if no entry is known."""
         return keys * self.bytes // self.entries if self.entries else 0
 
 
 @dataclass(slots=True)
 class Spent:
-    """By one copy since it was placed here; a copy that rebuilds continues to count.
+    """The costs of one copy since it was placed here, including rebuilds.
 
-    marked_ms: when the newest valid marker was read, on the clock; None: none was. entry: mean size of the state's.
-    edges: of the batches up to the copy's last one. latencies, latency_ms, waits_since_ms: see core/latency.py.
+    Attributes:
+        marked_ms: clock time at which the newest valid marker was read; None if none was.
+        entry: mean size of an entry of the state.
+        edges: counts of the batches up to the copy's last one.
+        latencies, latency_ms, waits_since_ms: see core/latency.py.
     """
 
     cpu_ms: float = 0.0
@@ -74,7 +77,7 @@ class Spent:
     edges: EdgeCounts = field(default_factory=EdgeCounts)
 
     def cpu(self, clock_ms: Callable[[], float]) -> CpuCount:
-        """Counts what the block takes, unless it raises. clock_ms: CPU time of this thread."""
+        """Counts the CPU time of a `with` block, unless it raises. `clock_ms` is the CPU time of this thread."""
         return CpuCount(self, clock_ms)
 
     def began_run(self) -> None:
@@ -82,18 +85,18 @@ class Spent:
         self.run_bytes = 0
 
     def restored(self, entries: int, size: int, took_ms: float, cpu_ms: float = 0.0) -> None:
-        """An image was rebuilt from so many entries. cpu_ms: of the thread that did it."""
+        """Counts the rebuild of an image. `cpu_ms` is the CPU time of the restoring thread."""
         self.restore_ms, self.restore_bytes, self.restore_cpu_ms = took_ms, size, cpu_ms
         self.entry = MeanSize(entries, size)
 
     def appended(self, size: int) -> None:
-        """A record of a run, to the checkpoint log."""
+        """Counts a record of a run that was appended to the checkpoint log."""
         self.checkpoint_bytes += size
         self.run_bytes += size
 
 
 class CpuCount:
-    """CPU time of one block. A class, for a generator would cost each turn of a copy twice as much."""
+    """The CPU time of one block. It is a class because a generator would double the cost in each turn of a copy."""
 
     __slots__ = ("_began_ms", "_clock_ms", "_spent")
 

@@ -1,13 +1,12 @@
-"""The table of a line: when a copy works at tentative batches beside its stable ones.
+"""Decides when a copy works on tentative batches beside its stable batches. The tentative batches form a line.
 
-| state | what holds | next |
-|---|---|---|
-| OFF | no unit above is out, or the copy does not lead | LISTENS once both are otherwise |
-| LISTENS | frames are kept for the line, which is where the stable one is | FORKED once that has stood for a while |
-| FORKED | the line works on a fork of the state, ahead of the stable one | LISTENS once the stable one is as far |
+| state | meaning | next | |---|---|---| | OFF | no upstream unit is out, or the copy does not lead | LISTENS when an
+upstream unit is out and the copy leads | | LISTENS | the line is at the stable batch, and its frames are kept | FORKED
+when the stable batches have waited a while | | FORKED | the line works on a fork of the state, ahead of the stable
+batches | LISTENS when these have reached the line |
 
-Stable batches never wait for the line: it has its turn only while none of them is ready. The line is off for good, for
-as long as this outage lasts, once its code or its memory has failed. Source: MECHANISMS P12 and P13, decision 0169.
+Stable batches never wait for the line: it has its turn only while no stable batch is ready. After an error of its code
+or of its memory, the line is off until this outage ends. Source: MECHANISMS P12 and P13, decision 0169.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 PATIENCE_MS = 100.0
-"""So long the stable line stands before the line leaves units out: most frames come by themselves."""
+"""Time for which stable batches wait before the line leaves units out; most frames arrive within it."""
 
 
 class State(Enum):
@@ -38,14 +37,15 @@ class Do(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LineView:
-    """The knowledge of a copy.
+    """A copy's view of its line.
 
-    leads: it may fork.
-    out: the outages of units above; empty: none is out.
-    stable: the last batch done.
-    stands: the next one is not here.
-    ahead: a batch is here for the line.
-    void: the fork is no view of the state any more.
+    Attributes:
+        leads: True if the copy may fork.
+        out: outages of upstream units; empty if no unit is out.
+        stable: last stable batch done.
+        stands: True if the next stable batch is not here.
+        ahead: True if a batch for the line is here.
+        void: True if the fork no longer matches the state.
     """
 
     leads: bool
@@ -60,8 +60,11 @@ class LineView:
 class LineState:
     """The line of one copy.
 
-    done: the last batch of the line.
-    stood_ms: since when the stable batches stand; None: they do not.
+    Attributes:
+        state: its state.
+        done: last batch of the line.
+        stood_ms: time since which the stable batches wait; None if they do not.
+        banned: outages during which the line stays off.
     """
 
     state: State = State.OFF
@@ -70,7 +73,7 @@ class LineState:
     banned: str = ""
 
     def look(self, sight: LineView, now_ms: float) -> Do:
-        """Chooses what to do now; the state is then as if it were done, but for `processed`."""
+        """Chooses the next action and enters its state. The caller reports a finished batch with `processed`."""
         wanted = sight.leads and bool(sight.out) and sight.out != self.banned
         self.stood_ms = None if not sight.stands else now_ms if self.stood_ms is None else self.stood_ms
         if self.state is State.OFF:
@@ -95,11 +98,11 @@ class LineState:
         return Do.PROCESS if sight.stands and sight.ahead and wanted else Do.NOTHING
 
     def processed(self, batch: int) -> None:
-        """The line has done a batch."""
+        """Notes that the line has done a batch."""
         self.done = batch
 
     def ban(self, out: str) -> None:
-        """The line ends until another outage begins."""
+        """Keeps the line off until another outage begins."""
         self.banned = out
 
     def _end(self) -> Do:
@@ -107,7 +110,7 @@ class LineState:
         return Do.END
 
     def due_ms(self, sight: LineView, now_ms: float) -> float:
-        """The time at which a fork is due without news; inf: never."""
+        """The time at which a fork is due without further events; infinite if it is not."""
         if self.state is State.LISTENS and self.stood_ms is not None and sight.stands and sight.ahead:
             return self.stood_ms + PATIENCE_MS
         return float("inf")

@@ -1,7 +1,7 @@
-"""Limit for the trimming of a data topic: the minimum of what its readers have acknowledged.
+"""Computes the limit for the trimming of a data topic: the minimum of the positions that its readers have acknowledged.
 
-Source: PROTOCOL 7, MECHANISMS S2. Never to a position of the trimmer's own frames: another writer's unread frames may
-lie before it.
+Source: PROTOCOL 7, MECHANISMS S2. The limit is never a position of the trimmer's own frames, because unread frames of
+another writer may be before it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from holdfast.schemas.topics import Partition
 def acknowledged(
     partition: Partition, readers: Iterable[str], progress: Mapping[str, Progress], batch: int = 2**62
 ) -> int:
-    """The offset below which no reader needs the partition; 0 while one has acknowledged nothing.
+    """The offset below which no reader needs the partition; 0 while some reader has acknowledged nothing.
 
-    batch: the last one that the writer has done; no reader can have acknowledged a later one.
+    `batch` is the last batch that the writer has done; no reader can have acknowledged a later one.
     """
     positions = [_position(partition, progress.get(reader), batch) for reader in readers]
     return min(positions, default=0)
@@ -39,12 +39,15 @@ def consumed(
     read: int,
     batch: int = 2**62,
 ) -> int:
-    """The same where only sources retain: nobody needs what lies before the newest markers of all readers.
+    """The offset below which no reader needs the partition if only sources retain: the minimum of the readers' newest
+    markers.
 
     Args:
-        readers: with the line on which each is to be. read: how far `assignments` was read here. Who published has not
-            read further: what it has taken in was sent under changes that are known here, and no unit begins again at
-            an earlier place but by a later one.
+        readers: line of each unit that reads the partition.
+        read: offset up to which `assignments` was read here. A unit whose progress has read no further got only frames
+            sent under changes that are known here, and only a later change makes a unit begin again at an earlier
+            place.
+        batch: last batch that the writer has done.
     """
     return min((_newest(partition, progress.get(unit), line, read, batch) for unit, line in readers.items()), default=0)
 
@@ -57,9 +60,8 @@ def _newest(partition: Partition, progress: Progress | None, line: int, read: in
 
 
 def later(a: Progress, b: Progress) -> Progress:
-    """The maximum of two readings of one unit's progress, of which b is the newer one; of the later line, if there are
-    two.
-    """
+    """The maximum of two progress records of one unit, of which b is the newer one. If their lines differ, the record
+    of the later line."""
     if a.line != b.line:
         return max(a, b, key=lambda one: one.line)
     acked = a if a.acked >= b.acked else b

@@ -1,7 +1,7 @@
-"""Appends of all copies of a worker in a turn, made one right after the other: they share a request to Kafka.
+"""Gathers the appends of all copies of a worker in one turn, so that they share a request to Kafka.
 
-The library sends what there is as soon as there is something. Copies that append each in its own step, with a batch
-between them, send a request each.
+The client library sends as soon as it has a record. Without gathering, copies with a batch between their appends would
+send a request each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from holdfast.services.log.protocol import Appender
 
 
 class Gathered:
-    """Records that nobody waits for, until the end of the turn."""
+    """Records that wait until the end of the turn, since no step waits for them."""
 
     def __init__(self, appender: Appender) -> None:
         self._appender = appender

@@ -1,4 +1,4 @@
-"""A worker's view of one job it takes part in: the plan, its topics and layouts, and everybody's progress."""
+"""A worker's view of one of its jobs: the plan, its topics and layouts, and the progress of all units."""
 
 from __future__ import annotations
 
@@ -35,31 +35,33 @@ if TYPE_CHECKING:  # their library is there only if somebody wants traces
     from holdfast.services.worker.host.spans import Spans, UnitSpans
 
 TAKEN_BACK_BATCHES = 1_024
-"""A unit that reports to be this far behind its own progress: that progress was forged, or this report is a zombie's.
-The next report, at most 100 ms later, shows which; meanwhile the lower one holds back nothing but the sources."""
+"""Distance in batches by which a unit's report may fall behind its own progress. Beyond it, the progress was forged or
+the report is from a zombie. The next report, at most 100 ms later, decides; until then the lower progress counts and
+only holds the sources back."""
 
 PACED_FROM_MS = 40
 """Latency budget below which the records of a job are read as they come."""
 
 FIRST_RECORDS = 1_000
-"""A share of dead letters is judged by at least so many records, so that a few early ones do not end a job."""
+"""Least number of records for the share of dead letters, so that a few early ones do not end a job."""
 
 
 @dataclass(slots=True)
 class JobView:
     """A generation of a job.
 
-    progress: the newest known of each unit, by unit name.
-    assigned: placements of its units.
-    skipped: records of its own topics that somebody has decided to pass over.
-    counting: units whose progress holds its sources back.
-    number: of the generation, in its frames.
-    rhythm, planned, bound: as the plan says.
-    spans: of its batches; None: nobody wants any.
-    senders: by data partition and writer number.
-    read: how far `assignments` was read.
-    spacing: of its batches, as the copies here read them.
-    rests: newest batch at which it was paused with all its sources, as units that read them say; 0: none.
+    Attributes:
+        progress: newest known progress, by unit.
+        assigned: placements of its units.
+        skipped: records of its own topics that a person has skipped.
+        counting: units whose progress holds its sources back.
+        number: number of the generation in its frames.
+        rhythm, planned, bound: settings of the plan.
+        spans: spans of its batches; None without traces.
+        senders: unit by data partition and writer number.
+        read: returns the offset up to which `assignments` was read.
+        spacing: time between its batches, as the copies here read them.
+        rests: newest batch at which it was paused with all its sources, from units that read them; 0 for none.
     """
 
     plan: Plan
@@ -106,17 +108,17 @@ class JobView:
         return unit_key(self.plan.job, self.plan.generation, unit)
 
     def reads(self, partition: Partition) -> bool:
-        """True if it is of a topic of a user that a source of the job reads."""
+        """True if a source of the job reads the partition."""
         return any(source.topic == partition.topic for source in self.plan.sources)
 
     @property
     def stretches(self) -> bool:
-        """True if its batches may be further apart than it says, since it does not say."""
+        """True if the job sets no batch interval, so that its batches may be further apart."""
         return self.plan.settings.batch_interval_ms is None
 
     @property
     def paced(self) -> bool:
-        """True if its batches are far apart: its latency budget allows it, or they take long."""
+        """True if its batches are far apart, by its latency budget or because they take long."""
         return (self.plan.settings.latency_ms or 0) >= PACED_FROM_MS or self.spacing.seldom
 
     @property
@@ -125,32 +127,32 @@ class JobView:
         return self.assigned.policy(self.job_key) or self.planned
 
     def line(self, unit: str) -> tuple[int, int]:
-        """On which the unit is to be, and the global checkpoint with which that line begins."""
+        """The line of the unit, and the global checkpoint with which that line begins."""
         change = self.assigned.of(self.key(unit))
         return (0, 0) if change is None else (change.line, change.back)
 
     @property
     def held(self) -> int | None:
-        """The newest global checkpoint, of which everything is kept: see schemas/checkpoints.py, Marker."""
+        """The newest global checkpoint, whose data are all kept (schemas/checkpoints.py, Marker); None unless the
+        policy is `aligned`."""
         return self.assigned.complete(self.job_key) if self.checkpoint.policy == ALIGNED else None
 
     @property
     def retains_at_sources(self) -> bool:
-        """True if only sources retain, as the job file says, for as long as nothing fails."""
+        """True if by the job file only sources retain, as long as nothing fails."""
         return buffering(self.plan) != UPSTREAM
 
     @property
     def only_sources_retain(self) -> bool:
-        """So it is now."""
+        """True if only sources retain at present."""
         return only_sources_retain(self.plan, self.assigned)
 
     # -- tentative results --------------------------------------------------------------------------------------------
 
     @property
     def forking(self) -> frozenset[str]:
-        """Units that can work at tentative batches: they read no source themselves, await no answers, and Spark runs
-        none of them.
-        """
+        """Units that can work on tentative batches: units without sources and without awaited answers, except Spark
+        units."""
         reading = {name for name, layout in self.layouts.items() if any(task.source for task in layout.tasks)}
         hosted = {unit.name for unit in self.plan.units if unit.host}
         return frozenset(self.layouts) - reading - hosted - self.asking_units
@@ -162,28 +164,28 @@ class JobView:
         return frozenset().union(*(units for query, units in needed(self.plan).items() if query in of) if of else ())
 
     def void(self, partition: Partition, writer: int, epoch: int) -> bool:
-        """Its unit has gone back since: it sends again what comes before."""
+        """True if the writer's unit has gone back since this epoch, so that it sends earlier batches again."""
         unit = self.senders.get(partition, {}).get(writer)
         return unit is not None and epoch < self.assigned.begun(self.key(unit))
 
     def knows(self, seen: Mapping[str, int]) -> bool:
-        """All that was sent under these epochs, by unit, was sent under changes that were read here."""
+        """True if every epoch in `seen`, by unit, comes from a change that was read here."""
         return all(epoch <= self.assigned.epoch(self.key(unit)) for unit, epoch in seen.items())
 
     def spans_of(self, unit: str) -> UnitSpans | None:
-        """Spans of the batches that a copy of the unit does."""
+        """The spans of the batches of a copy of the unit; None without traces."""
         if self.spans is None:
             return None
         above = directly_above(self.layouts)[unit]
         return self.spans.of(self.plan.job, self.plan.generation, unit, above)
 
     def switched(self, unit: str) -> bool:
-        """Its primary is away and may come back."""
+        """True if the unit's primary is away and may return."""
         change = self.assigned.of(self.key(unit))
         return change is not None and change.switched
 
     def followed(self, unit: str) -> bool:
-        """Its checkpoints are for another copy, too."""
+        """True if another copy applies the unit's checkpoints."""
         change = self.assigned.of(self.key(unit))
         return change is not None and any(copy.flags.checkpoint_target for copy in change.copies)
 
@@ -193,7 +195,7 @@ class JobView:
         return None if change is None else change.committer
 
     def led_elsewhere(self) -> bool:
-        """True if a unit has had another leader when this was asked last."""
+        """True if a unit's leader has changed since the last call."""
         before, self._leaders = (
             self._leaders,
             {unit: (leader.worker, leader.incarnation) for unit in self.layouts if (leader := self.leader(unit))},
@@ -201,7 +203,8 @@ class JobView:
         return any(unit in before and before[unit] != leader for unit, leader in self._leaders.items())
 
     def backup(self, unit: str) -> Copy | None:
-        """The copy that is to take over from the leader; of several the one that follows its checkpoints."""
+        """The copy that would take over from the leader: one that follows the checkpoints if there is one; None without
+        other copies."""
         change = self.assigned.of(self.key(unit))
         others = [] if change is None else [copy for copy in change.copies if not copy.flags.commit]
         return max(others, key=lambda copy: copy.flags.checkpoint_target, default=None)
@@ -210,7 +213,7 @@ class JobView:
         return next(source for source in self.plan.sources if source.operator == operator)
 
     def passed_over(self, chunk: Chunk) -> Chunk:
-        """The chunk without what is skipped."""
+        """The chunk without skipped records."""
         skipped = self.skipped.get(chunk.partition)
         if skipped is None:
             return chunk
@@ -218,15 +221,14 @@ class JobView:
         return Chunk(chunk.partition, kept, chunk.end, chunk.generation)
 
     def read_progress(self, record: Progress) -> None:
-        """Takes in the progress of a copy here."""
+        """Applies the progress of a copy here."""
         known = self.progress.get(record.unit)
         self.progress[record.unit] = record if known is None else later(known, record)
         self.rests = max(self.rests, record.rests)
 
     def read_published(self, record: Progress) -> None:
-        """Takes in the progress that a unit published. Raises msgspec.ValidationError when no unit of the job can have
-        said so.
-        """
+        """Applies the published progress of a unit. Raises msgspec.ValidationError if no unit of the job can have
+        published it."""
         known = self.progress.get(record.unit)
         if record.unit not in self.layouts and record.unit not in {unit.name for unit in self.plan.units}:
             raise msgspec.ValidationError(f"the job has no unit {record.unit!r}")
@@ -239,19 +241,20 @@ class JobView:
             self.read_progress(record)
 
     def did(self, unit: str, line: int, batch: int) -> None:
-        """A copy here has processed the batch: what it publishes says the rest."""
+        """Notes that a copy here has processed the batch, before its progress is published."""
         self._here[unit] = line, batch
 
     def spaces(self, batch: int, now_ms: float) -> None:
-        """A cut with records was read here, or a batch done that brought rows: workers that read no cuts know by that
-        alone how far apart batches are.
-        """
+        """Notes a cut with records, or a completed batch with rows. Workers that read no cuts learn the distance of
+        batches from completed ones."""
         if self.stretches:
             self.spacing.batch(batch, now_ms)
 
     @property
     def judged(self) -> bool:
-        """Its sources go by more than the batches that units have done: by what is retained, or by dead letters."""
+        """True if its sources depend on retained bytes or on the share of dead letters as well as on completed
+        batches.
+        """
         return self.bound.set or self.plan.settings.dead_letter_share < 1
 
     def processed(self, unit: str) -> int:
@@ -265,7 +268,7 @@ class JobView:
         return known.processed
 
     def forget_progress(self) -> None:
-        """All of it is read again."""
+        """Drops all progress, which is then read again."""
         self.progress.clear()
         self._here.clear()
 
@@ -315,10 +318,13 @@ class JobView:
         return self.plan.settings.memory_limit_mb
 
     def slowest(self, own: str, newest: int, now_ms: float, presence: Presence) -> int:
-        """The lowest batch that a unit of the job has processed; ended units do not count, nor those without a place.
+        """The lowest batch that a unit of the job has processed. Units that have ended or have no place do not count.
 
         Args:
-            own: the unit that asks. newest: the highest batch that any source task has cut.
+            own: the calling unit.
+            newest: highest batch that any source task has cut.
+            now_ms: the present time.
+            presence: presence of the units.
         """
         known = self.progress
         self.counting.still_ms = SELDOM_STILL_MS if self.spacing.seldom else STILL_MS

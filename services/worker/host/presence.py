@@ -1,7 +1,7 @@
-"""Presence of units, progress and costs of their copies, as heartbeats say: they are read only while somebody asks.
+"""Presence of units, and progress and costs of their copies, from heartbeats. Heartbeats are read only while needed.
 
-Source: PROTOCOL 3, 5 and 10, MECHANISMS C3 and C5. A slow unit reports, however long its batch takes: heartbeats have a
-thread of their own. The end of a process is reported by its parent.
+Source: PROTOCOL 3, 5 and 10, MECHANISMS C3 and C5. A slow unit still reports, because heartbeats have a thread of their
+own. The parent of a process reports its end.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from holdfast.services.worker.host.subscriptions import Subscriptions
 
 SILENT_MS = 2_000.0
 FORGOTTEN_MS = 10_000.0
-"""Heartbeats are read no more when nobody has asked for so long."""
+"""Time without a question after which heartbeats are no longer read."""
 BEFORE_MS = 5_000
-"""From so long ago on they are read: an exit notice came before anybody could miss the process."""
+"""Age of the oldest heartbeats that are read, since an exit notice precedes the first question about its process."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """Last report of a copy elsewhere.
+    """The last report of a copy elsewhere.
 
-    at_ms: when it was heard last.
-    batch: the last one processed or applied.
-    load: share of a CPU that its batches take.
-    paste_ms: mean of the runs that it applied.
-    None: not known yet.
+    Attributes:
+        at_ms: time of the last report.
+        batch: last batch processed or applied.
+        load: share of a CPU that its batches take; None if unknown.
+        paste_ms: mean time of the runs that it applied; None if unknown.
     """
 
     at_ms: float = -math.inf
@@ -47,7 +47,7 @@ class Heard:
     _time_ms: int = 0
 
     def costs(self, time_ms: int, costs: Costs) -> None:
-        """time_ms: of the heartbeat, on its worker's clock."""
+        """Applies reported costs. `time_ms` is the heartbeat's time by the clock of its worker."""
         if self._time_ms and time_ms > self._time_ms:
             self.load = max(0.0, costs.process_ms - self._process_ms) / (time_ms - self._time_ms)
         if costs.applies:
@@ -59,12 +59,12 @@ NOTHING_HEARD = Heard()
 
 
 class Presence:
-    """Presence of the units of one worker's jobs. Implements Subscriber.
+    """The presence of the units of one worker's jobs. Implements Subscriber.
 
     Args:
-        partition: of heartbeats.
+        partition: partition of heartbeats.
         assigned: names the leader of each unit.
-        time_ms: the time of day.
+        time_ms: time of day.
     """
 
     def __init__(
@@ -89,11 +89,9 @@ class Presence:
         self._pruned_ms = 0.0
 
     def runs(self, unit: str, now_ms: float) -> bool:
-        """True if the copy that leads the unit is there, and has not failed; also while that is not known yet.
+        """True if the unit's leader is present and has not failed, or if that is unknown yet.
 
-        A leader has failed at once if it ended with an exit notice, and else once it is silent for so long that it does
-        not
-        count.
+        A leader has failed at once after its exit notice, otherwise after SILENT_MS without a heartbeat.
         """
         self._listen(now_ms)
         change = self._assigned.of(unit)
@@ -108,7 +106,7 @@ class Presence:
         return now_ms - max(self._since_ms, known[1], self._of(unit, leader).at_ms) < SILENT_MS
 
     def heard(self, unit: str, copy: Copy, now_ms: float) -> Heard:
-        """The last report of this copy of the unit, or an empty one."""
+        """The last report of this copy of the unit; an empty one without a report."""
         self._listen(now_ms)
         return self._of(unit, copy)
 
@@ -121,7 +119,7 @@ class Presence:
             self._open()
 
     def turn(self, now_ms: float) -> None:
-        """Reads no more heartbeats than somebody needs."""
+        """Drops old reports, and stops reading heartbeats when no question came for FORGOTTEN_MS."""
         self._now_ms = now_ms
         if now_ms - self._pruned_ms > FORGOTTEN_MS:
             self._pruned_ms = now_ms
@@ -156,7 +154,7 @@ class Presence:
                 known.costs(beat.time_ms, costs)
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
-        """Begins again."""
+        """Starts reading again at the next question."""
         self._since_ms = math.inf
 
     def _open(self) -> None:

@@ -1,9 +1,9 @@
-"""Spans: what copies did with each batch, for OpenTelemetry. HOLDFAST_TRACES asks for them; the usual OTEL_ variables
-say where they go, and how many.
+"""Spans for OpenTelemetry: the work of copies on each batch. HOLDFAST_TRACES turns them on; the usual OTEL_ variables
+set their target and number.
 
-The spans of a batch are one trace, though no process sends another one anything for it: the trace's id is a hash of
-job, generation and batch, and that of the span of a unit's leader a hash of these and the unit. So a copy can name the
-spans of the units whose frames it takes in. Source: docs/decisions/0075.
+The spans of a batch form one trace without any message between processes: the trace id is a hash of job, generation and
+batch, and the span id of a unit's leader a hash of these and the unit. So a copy can compute the spans of the units
+that it reads. Source: docs/decisions/0075.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 from holdfast.services.kernel.dataflow.walk import Walked
 
 LAST_S = 1.0
-"""Longest time for which a process that ends waits for its last spans to be sent."""
+"""Longest wait of an ending process for its last spans."""
 
 
 class Spans:
-    """Spans of one process, for its loop. processor: takes spans that have ended."""
+    """The spans of one process, for its loop. `processor` receives spans that have ended."""
 
     def __init__(self, worker: str, processor: SpanProcessor, now_ns: Callable[[], int] = time.time_ns) -> None:
         name = os.environ.get("OTEL_SERVICE_NAME") or "holdfast-worker"
@@ -44,17 +44,18 @@ class Spans:
         self.now_ns = now_ns
 
     def of(self, job: str, generation: str, unit: str, above: Sequence[str]) -> UnitSpans:
-        """above: the units whose frames it takes in."""
+        """The spans of a copy. `above` holds the units whose frames it reads."""
         return UnitSpans(self, job, generation, unit, above=tuple(above))
 
     def close(self) -> None:
-        """Sends what waits, if it can be sent soon."""
+        """Sends waiting spans for at most LAST_S seconds."""
         last = threading.Thread(target=self._provider.shutdown, name="spans", daemon=True)
         last.start()
         last.join(LAST_S)
 
     def add(self, trace_id: int, span_id: int, parents: Sequence[int], began_ns: int, unit: UnitSpan) -> None:
-        """Adds a span that ends now. span_id: 0: any. parents: the first is it, the others are links."""
+        """Adds a span that ends now. A `span_id` of 0 means any id. The first of `parents` is the parent, the others
+        become links."""
         sampled = self._provider.sampler.should_sample(None, trace_id, unit.name).decision is Decision.RECORD_AND_SAMPLE
         flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
         above = [SpanContext(trace_id, parent, is_remote=True, trace_flags=flags) for parent in parents]
@@ -67,7 +68,7 @@ class Spans:
 
 
 class UnitSpan:
-    """Name and attributes of a span. attributes: under names that begin with `holdfast.`"""
+    """The name and attributes of a span; the names of attributes get the prefix `holdfast.`"""
 
     __slots__ = ("attributes", "name")
 
@@ -85,7 +86,7 @@ class UnitSpans:
         return self._spans.now_ns()
 
     def did(self, batch: int, began_ns: int, walked: Walked, epoch: int, leads: bool) -> None:
-        """A copy has done a batch. leads: what it brings goes out of the cluster."""
+        """Adds a span for a batch that a copy has done. `leads` is True if the copy delivers its results."""
         own = self._span_id(self._unit, batch)
         parents = [self._span_id(unit, batch) for unit in self._above] if leads else [own]
         rows = [one.rows.height for one in walked.produced.sent] + [one.rows.height for one in walked.produced.sinks]
@@ -113,7 +114,7 @@ class UnitSpans:
 
 
 class _Ids(IdGenerator):
-    """The ids that the next span is to have."""
+    """Generates the ids that are set for the next span."""
 
     trace_id = span_id = 0
 
@@ -125,7 +126,7 @@ class _Ids(IdGenerator):
 
 
 def open_spans(worker: str) -> Spans:
-    """Sends spans by OTLP, in a thread of its own; what cannot be sent is dropped."""
+    """Sends spans by OTLP in a thread of its own; spans that cannot be sent are dropped."""
     return Spans(worker, BatchSpanProcessor(OTLPSpanExporter()))
 
 

@@ -1,4 +1,4 @@
-"""Partitions that a worker reads, with their subscribers.
+"""The partitions that a worker reads, and their subscribers.
 
 Source: PROTOCOL 5.
 """
@@ -13,11 +13,11 @@ from holdfast.services.log.protocol import Chunk
 
 
 class Subscriber(Protocol):
-    """Gets what is read of the partitions it has subscribed to."""
+    """Receives the chunks of its partitions."""
 
     def offer(self, chunk: Chunk) -> None: ...
     def broken(self, cause: str, partition: Partition | None = None) -> None:
-        """A position of its partitions can no longer be read; of which one."""
+        """Reports that a position of its partitions can no longer be read; `partition` is that partition if known."""
         ...
 
 
@@ -34,9 +34,9 @@ class Subscriptions(Protocol):
         ...
 
     def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:
-        """From some of its partitions; None: from all."""
+        """Ends the subscription of some partitions; None for all partitions of the subscriber."""
         ...
 
     def hold(self, holder: object, partition: Partition, held: bool) -> None:
-        """Stops fetching, for all subscribers, until no holder holds it any more."""
+        """Holds or releases a partition. Fetching stops for all subscribers while any holder holds it."""
         ...

@@ -1,4 +1,4 @@
-"""Services of a worker that a copy needs."""
+"""The services that a worker offers its copies."""
 
 from __future__ import annotations
 
@@ -25,26 +25,23 @@ __all__ = ["HostServices", "Subscriber", "Subscriptions"]
 
 @dataclass(frozen=True, slots=True)
 class HostServices:
-    """clock_ms is monotonic, cpu_ms that of the loop's thread, time_ms the time of day.
+    """The services of a worker.
 
-    doing: what the loop is at.
-
-    image(name) opens a new, empty image.
-
-    asks: questions to Kafka that may wait long for an answer, and keep nothing else waiting. answers: those that users'
-    code asks others.
-
-    checkpoints: says when the units here capture and apply. presence: says whether units elsewhere run.
-
-    isolation: what holds for code in processes of its own; None: there are none.
-
-    progress: what copies publish of theirs; it goes out at the end of the turn.
-
-    left: a copy was closed, and leaves behind what refers to itself.
-
-    schemas: of the registry, for sources whose records name theirs.
-
-    read_decisions(done): calls done once `assignments` has been read to its present end.
+    Attributes:
+        clock_ms: monotonic time.
+        cpu_ms: CPU time of the loop's thread.
+        time_ms: time of day.
+        doing: present work of the loop.
+        image: opens a new, empty image with a name.
+        asks: runs questions to Kafka, which may wait long and delay nothing else.
+        answers: runs calls of users' code to other services.
+        checkpoints: schedules captures and applications of the units here.
+        presence: presence of units elsewhere.
+        isolation: rules for code in processes of its own; None if there are none.
+        progress: gathers the progress of copies until the end of the turn.
+        left: called when a copy was closed, whose objects refer to one another.
+        schemas: the registry, for sources whose records name schemas.
+        read_decisions: calls its argument when `assignments` has been read to its present end.
     """
 
     log: Log

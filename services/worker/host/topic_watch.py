@@ -1,7 +1,7 @@
-"""Asks beside the loop for the users' topics as they are now: the number of partitions and the id of each.
+"""Asks Kafka beside the loop for the present partitions and id of each user's topic.
 
-Only the copies that cut look, and only at what is known: no request is in a hot path, and one call a second serves all
-copies of a worker. Source: PROTOCOL 3, docs/decisions/0025 and 0026.
+Only copies that cut read the answers, and they read only known ones. So no request is in a hot path, and one call a
+second serves all copies of a worker. Source: PROTOCOL 3, docs/decisions/0025 and 0026.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from holdfast.services.hosting.blocking import Blocking
 from holdfast.services.log.protocol import Described, Log
 
 LOOK_MS = 1_000.0
-"""Between two requests; so long a new partition waits, and its first records with it."""
+"""Time between two requests, which is the longest delay for the records of a new partition."""
 FORGOTTEN_MS = 60_000.0
-"""A topic at which no copy has looked for so long is asked about no more."""
+"""Time without a reader after which a topic is dropped from the requests."""
 
 _log = get_logger()
 
 
 class TopicWatch:
-    """Answers from what the last request brought. asked: requests so far; answered: which of them is known."""
+    """The topics as of the last request.
+
+    Attributes:
+        asked: number of requests so far.
+        answered: number of the last answered request.
+    """
 
     def __init__(self, log: Log, blocking: Blocking) -> None:
         self._log, self._blocking = log, blocking
@@ -34,22 +39,22 @@ class TopicWatch:
         self.asked = self.answered = 0
 
     def of(self, topic: str, now_ms: float) -> Described | None:
-        """The topic as it was a moment ago; None before the first answer, and for one that is not there."""
+        """The topic as of the last request; None before the first answer, and for a missing topic."""
         if topic not in self._looked_ms:
             self.look()
         self._looked_ms[topic] = now_ms
         return self._known.get(topic)
 
     def absent(self, topic: str) -> bool:
-        """Kafka has said that there is no such topic."""
+        """True if Kafka has answered that the topic does not exist."""
         return topic in self._absent
 
     def look(self) -> None:
-        """Something is strange: asks at the next turn."""
+        """Requests all topics in the next turn."""
         self._due_ms = -math.inf
 
     def turn(self, now_ms: float) -> None:
-        """Takes an answer that has come, and asks again when it is time."""
+        """Applies an answer, and sends the next request when it is due."""
         self._blocking.poll()
         if self._asking or now_ms < self._due_ms or not self._looked_ms:
             return
@@ -63,7 +68,7 @@ class TopicWatch:
         self._blocking.close()
 
     def _take(self, wanted: list[str], outcome: Mapping[str, Described] | Exception) -> None:
-        """No answer changes nothing: what is not known is asked again."""
+        """Applies the outcome of a request. An error changes nothing; the next request asks again."""
         self._asking = False
         if isinstance(outcome, Exception):
             _log.info("topics not described", cause=str(outcome))

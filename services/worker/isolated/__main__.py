@@ -1,7 +1,7 @@
-"""A process that runs the code of one Python operator's task, started by a worker: see code_process.py.
+"""A process that runs the code of one Python operator's task, started by a worker (code_process.py).
 
-It dies with its worker, ends when the worker closes its side, and leaves signals to the worker: a worker that is asked
-to stop still hands its units over.
+The process dies with its worker, ends when the worker closes its side, and ignores signals, because a worker that is
+asked to stop still hands over its units.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CRASHED_STATUS = 70
 
 
 def _tie_to(parent: int) -> None:
-    """To the thread that started us, which lives as long as its process does."""
+    """Ends this process with the thread that started it, which lives as long as its process."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -30,7 +30,7 @@ def _tie_to(parent: int) -> None:
 
 
 def _load(niceness: int) -> None:
-    """Takes a core for a second, which others may need more."""
+    """Loads the libraries with low priority, since loading takes a second of CPU that other processes may need."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)  # of this thread alone
     import holdfast.services.worker.isolated.serving  # noqa: F401
@@ -55,7 +55,8 @@ def main() -> None:
 
 
 def _status() -> int:
-    """Whatever the user's code raises past its operator ends the process, as `os._exit` would."""
+    """Runs the process and returns its exit status. An exception that leaves the operator of the user ends the process,
+    as `os._exit` would."""
     try:
         main()
     except SystemExit as error:

@@ -1,7 +1,7 @@
-"""The way between a worker and a process that runs a user's code: a socket says how much there is in shared memory.
+"""The channel between a worker and a process that runs users' code: a socket carries sizes, shared memory the content.
 
-Each side writes into memory of its own. One side speaks at a time, so what it has written stays until the other one
-answers. What is read is copied: rows and values outlive the message. Source: docs/decisions/0071.
+Each side writes into memory of its own. The sides take turns, so the content stays until the other side answers.
+Content is copied when it is read, because rows and values outlive the message. Source: docs/decisions/0071.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEADER = struct.Struct("<8sQQ")
 MAGIC = b"holdfast"
 FIRST_BYTES = 1024 * 1024
 MOST_BYTES = 1024 * 1024 * 1024
-"""Largest message. A batch, as its records lie in Kafka, has `max_batch_bytes` at most."""
+"""Largest message. A batch has at most `max_batch_bytes` as records of Kafka."""
 
 
 class PeerEnded(Exception):
@@ -29,7 +29,7 @@ class PeerEnded(Exception):
 
 
 class Garbage(Exception):
-    """Bytes that are no message."""
+    """Received bytes that are not a message."""
 
 
 class MessageTooLarge(ValueError):
@@ -37,14 +37,14 @@ class MessageTooLarge(ValueError):
 
 
 class Region:
-    """Memory in a file without a name, which grows with the largest message and never shrinks."""
+    """Memory in an unnamed file, which grows with the largest message and never shrinks."""
 
     def __init__(self, file: int) -> None:
         self._file, self._size = file, 0
         self._map: mmap.mmap | None = None
 
     def write(self, parts: Sequence[Any]) -> None:
-        """parts: bytes-like, one behind the other. Raises MessageTooLarge."""
+        """Writes bytes-like parts one behind the other. Raises MessageTooLarge."""
         size = sum(map(len, parts))
         if size > MOST_BYTES:
             raise MessageTooLarge(f"a message of {size >> 20} MiB, more than {MOST_BYTES >> 20}")
@@ -59,7 +59,7 @@ class Region:
             begin += len(part)
 
     def read(self, begin: int, size: int) -> bytes:
-        """Raises Garbage if there is less."""
+        """Reads `size` bytes. Raises Garbage if the region is shorter."""
         if size == 0:
             return b""
         if begin + size > self._size:
@@ -83,13 +83,19 @@ class Region:
 
 
 class Channel:
-    """An end of the channel. mine: the region that this side writes; theirs: the other's."""
+    """An end of the channel.
+
+    Args:
+        mine: region that this side writes.
+        theirs: region that the other side writes.
+    """
 
     def __init__(self, connection: socket.socket, mine: Region, theirs: Region) -> None:
         self._connection, self._mine, self._theirs = connection, mine, theirs
 
     def send(self, body: bytes, rows: Any = b"") -> None:
-        """Never waits. Raises PeerEnded, Garbage if the other side reads nothing, MessageTooLarge."""
+        """Sends a message without waiting. Raises PeerEnded, MessageTooLarge, or Garbage if the other side does not
+        read."""
         self._mine.write((rows, body))
         header = HEADER.pack(MAGIC, len(rows), len(body))
         try:
@@ -102,10 +108,10 @@ class Channel:
             raise Garbage("it reads nothing of what it is sent")
 
     def receive(self, await_more: Callable[[], object] = lambda: None) -> tuple[bytes, bytes]:
-        """Body and rows of the next message.
+        """Returns the body and the rows of the next message.
 
         Args:
-            await_more: called before each look at the socket; returns once there is something, or raises.
+            await_more: called before each read of the socket; returns when there is input, or raises.
 
         Raises:
             PeerEnded, Garbage
@@ -135,7 +141,9 @@ class Channel:
 
 
 def pair() -> tuple[Channel, tuple[int, int, int]]:
-    """This side, and the descriptors of the other one, to be inherited: its socket, its region, ours."""
+    """The channel of this side, and the descriptors for the other side to inherit: its socket, its region, our
+    region.
+    """
     here, there = socket.socketpair()
     ours, its = _new_file("to-code"), _new_file("from-code")
     descriptors = there.detach(), os.dup(its), os.dup(ours)
@@ -143,7 +151,8 @@ def pair() -> tuple[Channel, tuple[int, int, int]]:
 
 
 def inherited(descriptors: Sequence[int]) -> Channel:
-    """The other side, in the process that inherited these; its own children do not."""
+    """The channel of the other side, in the process that inherited these descriptors. Its own children do not inherit
+    them."""
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     connection, mine, theirs = descriptors
@@ -151,7 +160,7 @@ def inherited(descriptors: Sequence[int]) -> Channel:
 
 
 def _new_file(name: str) -> int:
-    """Nobody can make it shorter: a process that reads beyond the end of mapped memory is killed."""
+    """A file that cannot become shorter, because reading beyond the end of mapped memory kills the process."""
     if sys.platform != "linux":
         with tempfile.TemporaryFile() as file:
             return os.dup(file.fileno())

@@ -1,7 +1,7 @@
-"""The processes of one copy's isolated code, one for each task that asks for it, and what becomes of their crashes.
+"""The processes of one copy's isolated code, one for each task that asks for it, and the handling of their crashes.
 
-Source: docs/decisions/0071. A crash costs its process and the copy's image: the copy begins again from its checkpoint,
-with a new process. A batch that ends three processes in a row fails the copy, and so its job.
+Source: docs/decisions/0071. A crash costs the process and the copy's image: the copy begins again from its checkpoint
+with a new process. A batch that ends three processes in a row fails the copy, and with it the job.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from holdfast.services.worker.isolated.task import IsolatedTask
 T = TypeVar("T")
 
 LOOK_MS = 1_000.0
-"""Between two looks whether a process that rests has ended."""
+"""Time between two checks that a resting process has not ended."""
 MOST_CRASHES = 3
-"""So many in a row at the same batch are no chance."""
+"""Number of crashes in a row at one batch that fail the copy."""
 
 
 class CodeCrashed(Retriable):
-    """The process of a task's code has ended in the middle of its work: its batch is tried again in a new one."""
+    """The process of a task's code has ended during its work. Its batch is tried again in a new process."""
 
 
 class IsolatedCode:
-    """Processes of one copy's isolated code, for its life. Without a task that asks for a process, nothing here does
+    """The processes of one copy's isolated code, for the life of the copy. Without isolated tasks no method does
     anything.
 
     Args:
-        rules: None: no task gets a process.
-        cold: the unit at hand has not done a batch in this worker yet.
-        records: of the users' topics that make up a batch, for people; blocks.
+        rules: rules for the processes; None if no task gets a process.
+        cold: returns True if the unit at hand has not done a batch in this worker yet.
+        records: returns the records of the users' topics in a batch, as text for people; blocks.
 
-    any: a task asks for a process.
+    Attributes:
+        any: True if a task asks for a process.
     """
 
     def __init__(
@@ -68,16 +69,16 @@ class IsolatedCode:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Ids of the processes that run, by task."""
+        """The ids of running processes, by task."""
         return {name: pid for name, process in self._processes.items() if (pid := process.pid) is not None}
 
     def start(self) -> None:
-        """Starts what does not run, and returns once all code is loaded; for a thread beside the loop.
+        """Starts missing processes and returns when all code is loaded. For a thread beside the loop.
 
         Raises:
             InvalidRecord: a batch has ended three processes in a row.
             CodeCrashed: a process ended while it loaded its code.
-            CodeUnavailable: code cannot be loaded, or puts out other columns than when the job was planned.
+            CodeUnavailable: code cannot be loaded, or its output columns have changed since the job was planned.
         """
         if self._count >= MOST_CRASHES:
             records = self._records(self._at[1]) if self._at[1] else ""
@@ -95,7 +96,7 @@ class IsolatedCode:
             raise
 
     def build(self, operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        """Builds one task: a catalogue.Build."""
+        """Builds one task; implements catalogue.Build."""
         process = self._processes.get(tables.task)
         if process is None:
             return catalogue.build(operator, inputs, tables)
@@ -105,8 +106,8 @@ class IsolatedCode:
         )
 
     def ended(self, now_ms: float) -> CodeCrashed | None:
-        """A process has ended at rest, as by the kernel for want of memory. To be asked in the turns of a copy whose
-        code is loaded: its standby is to be ready, and its next batch not to wait."""
+        """The error of a process that has ended at rest, for example by the kernel for lack of memory; None if all run.
+        Called in the turns of a copy, so that its standby stays ready and its next batch does not wait."""
         if not self._processes or now_ms < self._look_ms:
             return None
         self._look_ms = now_ms + LOOK_MS
@@ -114,7 +115,7 @@ class IsolatedCode:
         return next((CodeCrashed(f"the process of the code of {name} ended while it rested") for name in names), None)
 
     def close(self) -> None:
-        """The copy is over."""
+        """Ends all processes at the end of the copy."""
         for process in self._processes.values():
             process.close()
 
@@ -141,7 +142,7 @@ class IsolatedCode:
         return CodeCrashed(self._last)
 
     def _done(self, task: str, batch: int) -> None:
-        """A crash that its batch did not bring about is forgotten."""
+        """Forgets crashes at batches up to this one, which did not cause them."""
         if self._count and self._at[0] == task and batch >= self._at[1]:
             self._at, self._count = ("", 0), 0
 

@@ -1,7 +1,7 @@
-"""The worker's side of a process that runs a user's code: started, asked, watched while it computes, ended.
+"""The worker's side of a process that runs users' code: starts it, sends it batches, watches it, ends it.
 
-A fresh interpreter, not a fork: a process with threads that forks may hang. It has the worker's libraries and search
-path, none of its files and connections, and none of the cluster's settings, which hold secrets.
+The process is a new interpreter, because a forked process with threads may hang. It has the worker's libraries and
+search path, but none of its files and connections, and none of the cluster's settings, which hold secrets.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from holdfast.services.worker.isolated.messages import (
 )
 
 LOOK_MS = 100
-"""Between two looks at the memory of a process that computes. Its end is known at once."""
+"""Time between two checks of the memory of a process that computes. Its end is noticed at once."""
 NICE, LESS_NICE = 19, 5
 LAST_WORDS_S = 0.5
-"""A process that hangs has so long to say where it stands, one that has closed its side to end."""
+"""Time for a process that hangs to print its stacks, or for a process that closed its side to end."""
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-"""Environment of such a process, as a worker has it (PROTOCOL 4)."""
+"""The environment of such a process, equal to that of a worker (PROTOCOL 4)."""
 
 # The parent-death signal fires when the thread that started a process ends: this one lives as long as the worker does.
 _starting = ThreadPoolExecutor(1, thread_name_prefix="starting-code")
 
 _KINDS: tuple[type[HoldfastError], ...] = (InvalidRecord, Retriable, Divergence, CodeUnavailable)
 ERRORS = {kind.__name__: kind for kind in _KINDS}
-"""Errors that a task of Python code raises."""
+"""Errors that a task of Python code raises, by name."""
 
 
 class CodeEnded(HoldfastError):
-    """The process has ended, or had to be: how, to follow `the process of its code`."""
+    """The process has ended or was ended. The text continues the phrase `the process of its code`."""
 
 
 class CodeProcess:
-    """The process of one task. `start` and `loaded` block: they are called beside the loop, `close` by any thread."""
+    """The process of one task. `start` and `loaded` block and run beside the loop; any thread may call `close`."""
 
     def __init__(self, opening: Open, rules: Isolation) -> None:
         self._opening, self._rules = opening, rules
@@ -72,14 +72,14 @@ class CodeProcess:
 
     @property
     def pid(self) -> int | None:
-        """None: it does not run."""
+        """The id of the running process; None if it does not run."""
         process = self._process
         return None if process is None or self._channel is None or process.poll() is not None else process.pid
 
     def start(self) -> None:
-        """Begins to load the code; what is left of an earlier process is ended. Raises CodeEnded.
+        """Starts a process that loads the code, and ends an earlier one. Raises CodeEnded.
 
-        While it loads, others come first, and less so where a unit waits for it, after a crash.
+        Loading has a low priority; after a crash, when a unit waits for it, a higher one.
         """
         niceness = NICE if self._process is None else LESS_NICE
         self.end()
@@ -89,10 +89,10 @@ class CodeProcess:
         self.send(self._opening)
 
     def loaded(self) -> dict[str, str]:
-        """Waits until the code is loaded: the columns that it puts out.
+        """Waits until the code is loaded. Returns its output columns.
 
         Raises:
-            CodeEnded: its process ends when it loads the code.
+            CodeEnded: the process ended while it loaded the code.
             CodeUnavailable: the code cannot be loaded.
         """
         message, _ = self.receive(Patience(self._rules.loading_s))
@@ -131,7 +131,7 @@ class CodeProcess:
             raise self.broken("it is not needed any more")
 
     def send(self, message: Open | Batch | Found | Page, rows: object = b"") -> None:
-        """Raises CodeEnded."""
+        """Sends a message. Raises CodeEnded."""
         if self._channel is None:
             raise CodeEnded("had ended before")
         try:
@@ -142,7 +142,7 @@ class CodeProcess:
             raise self.broken(str(error)) from None
 
     def receive(self, patience: Patience) -> tuple[FromCode, bytes]:
-        """The next message, and the rows beside it. Raises CodeEnded."""
+        """Returns the next message with its rows. Raises CodeEnded."""
         if self._channel is None:
             raise CodeEnded("had ended before")
         try:
@@ -154,24 +154,24 @@ class CodeProcess:
             raise self.broken(f"it sent what is no message: {error}") from None
 
     def look(self) -> None:
-        """Its memory, ten times a second at most. Raises CodeEnded."""
+        """Checks the memory of the process, at most ten times a second. Raises CodeEnded."""
         now_s = time.monotonic()
         limit_mb, process = self._rules.memory_mb, self._process
         if not limit_mb or process is None or now_s - self._looked_s < LOOK_MS / 1000:
             return
         self._looked_s = now_s
-        with suppress(OSError):  # it is no more
+        with suppress(OSError):  # the process has ended
             used = resident_bytes(process.pid)
             if used > NEAR * limit_mb * MIB:
                 raise self.broken(f"its memory is {used // MIB} MiB, near the limit HOLDFAST_MEMORY_MB={limit_mb}")
 
     def broken(self, why: str) -> CodeEnded:
-        """Ends it."""
+        """Ends the process and returns the error with this reason."""
         self.end()
         return CodeEnded(f"was ended: {why}")
 
     def end(self) -> None:
-        """At once; nothing in it needs saving. Returns before it is gone."""
+        """Kills the process, which holds nothing that must be saved. Returns before it has ended."""
         with self._lock:
             process, channel, self._channel = self._process, self._channel, None
             pidfd, self._pidfd = self._pidfd, -1
@@ -184,13 +184,13 @@ class CodeProcess:
             os.close(pidfd)
 
     def close(self) -> None:
-        """Ends it for good."""
+        """Ends the process and prevents a later start."""
         with self._lock:
             self._closed = True
         self.end()
 
     def _await(self, patience: Patience) -> None:
-        """Returns once there is something to read, or the process has ended. Raises CodeEnded."""
+        """Returns when there is input. Raises CodeEnded if the process has ended, hangs, or uses too much memory."""
         while not (ready := self._poll.poll(LOOK_MS)):
             self.look()
             if patience.over():
@@ -199,7 +199,8 @@ class CodeProcess:
             raise self._ended()  # while a process that it has started holds its side open
 
     def _hangs(self, patience: Patience) -> CodeEnded:
-        """Ends the process, which first prints on its error stream, the worker's, the place of each thread."""
+        """Ends the process. The process first prints the stack of each thread on its error stream, which is the
+        worker's."""
         process = self._process
         if process is not None:
             process.send_signal(signal.SIGABRT)
@@ -219,15 +220,15 @@ class CodeProcess:
 
 
 class Patience:
-    """For one piece of work. Only time in which the worker itself ran counts: where the whole machine stood still, the
-    code did not hang."""
+    """The time limit of one piece of work. Only time in which the worker itself ran counts: if the whole machine was
+    stopped, the code did not hang."""
 
     def __init__(self, limit_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.limit_s, self._clock_s = limit_s, clock_s
         self._spent_s, self._looked_s = 0.0, clock_s()
 
     def over(self) -> bool:
-        """To be asked every LOOK_MS."""
+        """True if the limit is exceeded. Must be called every LOOK_MS."""
         now_s = self._clock_s()
         self._spent_s += min(now_s - self._looked_s, 2 * LOOK_MS / 1000)
         self._looked_s = now_s
@@ -235,7 +236,7 @@ class Patience:
 
 
 def error_of(raised: Raised) -> HoldfastError:
-    """The error of the code's task there, to be raised here."""
+    """The error that the task's code raised in its process, to be raised here."""
     return ERRORS.get(raised.error, HoldfastError)(raised.text)
 
 

@@ -1,4 +1,5 @@
-"""Rules for processes of users' code, in a module of their own: a reader of settings needs no library of theirs."""
+"""Rules for processes of users' code, in a module without further imports, so that a reader of settings loads none of
+their libraries."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from dataclasses import dataclass
 class Isolation:
     """Rules for every process of a worker's isolated code.
 
-    allow: modules that code may come from; None: any.
-    patience_s: for one batch.
-    loading_s: until the code is loaded.
-    memory_mb: resident memory near which a process is ended; 0: no limit.
+    Attributes:
+        allow: modules that code may come from; None for any.
+        patience_s: time limit of one batch.
+        loading_s: time limit for loading the code.
+        memory_mb: resident memory near which a process is ended, MiB; 0 for no limit.
     """
 
     allow: tuple[str, ...] | None = None

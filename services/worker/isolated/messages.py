@@ -1,7 +1,8 @@
-"""Messages between a worker and a process that runs a user's code; rows lie beside the message.
+"""Messages between a worker and a process that runs users' code. Rows travel beside a message.
 
-The worker: Open once, then Batch after Batch. The child answers Open with Opened or Raised, and a Batch with Done or
-Raised. In between it may ask for state, as often as it needs: Get is answered by Found, Scan and More by Page.
+The worker sends Open once, then Batch after Batch. The process answers Open with Opened or Raised, and a Batch with
+Done or Raised. Before that answer it may ask for state any number of times: the worker answers Get with Found, Scan and
+More with Page.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from holdfast.services.kernel.plurals import with_article
 
 
 class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
-    """The operator to load. fields: of the input. allow: modules that code may come from; None: any."""
+    """The operator to load.
+
+    Attributes:
+        fields: columns of the input.
+        allow: modules that code may come from; None for any.
+    """
 
     plan: OperatorPlan
     fields: dict[str, str]
@@ -26,33 +32,34 @@ class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
 
 
 class Batch(msgspec.Struct, frozen=True, tag="batch", array_like=True):
-    """Beside it: the rows. fresh: the state is another one than after the last batch, so nothing known of it counts."""
+    """A batch; its rows travel beside it. `fresh` is True if the state has changed since the last batch other than by
+    this process, so that values known there are out of date."""
 
     context: BatchContext
     fresh: bool = False
 
 
 class Found(msgspec.Struct, frozen=True, tag="found", array_like=True):
-    """In the order of the keys; None where there is none."""
+    """The values in the order of the keys; None for a missing key."""
 
     values: list[bytes | None]
 
 
 class Page(msgspec.Struct, frozen=True, tag="page", array_like=True):
-    """more: there are further entries, to be asked for by More."""
+    """Entries of a scan. `more` is True if further entries can be requested with More."""
 
     entries: list[tuple[bytes, bytes]]
     more: bool
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
-    """The code is loaded. fields: that it puts out."""
+    """The code is loaded. `fields` holds its output columns."""
 
     fields: dict[str, str]
 
 
 class Get(msgspec.Struct, frozen=True, tag="get", array_like=True):
-    """Values of a table. opened: names of the tables that were used for the first time since the last message."""
+    """A request for values of a table. `opened` holds the names of tables first used since the last message."""
 
     opened: list[str]
     table: int
@@ -60,7 +67,7 @@ class Get(msgspec.Struct, frozen=True, tag="get", array_like=True):
 
 
 class Scan(msgspec.Struct, frozen=True, tag="scan", array_like=True):
-    """All entries of a table whose key starts with a prefix."""
+    """A request for all entries of a table whose key starts with a prefix."""
 
     opened: list[str]
     table: int
@@ -68,11 +75,11 @@ class Scan(msgspec.Struct, frozen=True, tag="scan", array_like=True):
 
 
 class More(msgspec.Struct, frozen=True, tag="more", array_like=True):
-    """The next page of the last scan."""
+    """A request for the next page of the last scan."""
 
 
 class Put(msgspec.Struct, frozen=True, array_like=True):
-    """values: None deletes the keys."""
+    """A write to a table; `values` of None deletes the keys."""
 
     table: int
     keys: list[bytes]
@@ -80,7 +87,12 @@ class Put(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag="done", array_like=True):
-    """outcome: its rows lie beside it, here it has none. writes: in their order."""
+    """A finished batch.
+
+    Attributes:
+        writes: writes to tables, in order.
+        outcome: its outcome without rows, which travel beside it.
+    """
 
     opened: list[str]
     writes: list[Put]
@@ -88,7 +100,7 @@ class Done(msgspec.Struct, frozen=True, tag="done", array_like=True):
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised", array_like=True):
-    """error: one of services/kernel/errors.py, by name."""
+    """An error of the code; `error` is the name of a class in services/kernel/errors.py."""
 
     error: str
     text: str

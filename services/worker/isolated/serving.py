@@ -1,7 +1,7 @@
-"""The child's side: loads the code of one task, then does batch after batch with it.
+"""The process's side: loads the code of one task, then does batch after batch with it.
 
-It runs the very task that a worker would run (kernel/operators/python.py), so halving, seeds and batch time are the
-same; only its tables and its rows come from elsewhere.
+It runs the same task class as a worker (kernel/operators/python.py), so halving, seeds and batch time are equal; only
+its tables and rows come from the worker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from holdfast.services.worker.isolated.tables import KeysOfBatch, KnownTables
 
 
 def serve(channel: Channel) -> None:
-    """Until the worker closes its side."""
+    """Serves until the worker closes its side."""
     try:
         opening = decode_from_worker(channel.receive()[0])
         assert isinstance(opening, Open)
@@ -60,7 +60,7 @@ def serve(channel: Channel) -> None:
 
 
 class _Code:
-    """A task. output: the columns that its code declares."""
+    """A task in this process; `output` holds the columns that its code declares."""
 
     def __init__(self, channel: Channel, opening: Open) -> None:
         self._channel, self._opening = channel, opening
@@ -73,7 +73,7 @@ class _Code:
         self._used = False
 
     def _begin_again(self) -> None:
-        """With an object of the user's class that has seen nothing, and tables of which nothing is known."""
+        """Replaces the user's object by a new one, and the tables by tables without known values."""
         plan: OperatorPlan = self._opening.plan
         self._tables = KnownTables(self._opening.task, self._ask)
         self._task = PythonTask(plan, self._opening.fields, self._tables, self._opening.task)

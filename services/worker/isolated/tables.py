@@ -1,9 +1,8 @@
-"""A task's tables as its code sees them in another process: what was read once is known, what is written goes back with
-the outcome.
+"""A task's tables in another process: values are read once and kept, and writes return with the outcome.
 
-Nobody else writes these tables while the process lives, so what is known stays true from batch to batch. The first key
-of a batch that is not known is asked for together with all other keys of the batch, if it is one of them: a table by
-the operator's key costs one question a batch at most.
+No other code writes these tables while the process lives, so known values stay valid from batch to batch. If a key of
+the batch is unknown, all unknown keys of the batch are requested together. So a table by the operator's key costs at
+most one request a batch.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from holdfast.services.kernel.state.table import Value
 from holdfast.services.worker.isolated.messages import Found, Get, More, Page, Put, Scan
 
 MOST_KNOWN_BYTES = 64 * 1024 * 1024
-"""Limit of keys and values that are kept from batch to batch; with more, the process begins again to ask."""
+"""Limit of the keys and values kept from batch to batch; beyond it all of them are dropped."""
 ENTRY_BYTES = 100
-"""Memory that Python needs for an entry beside its content."""
+"""Memory of an entry in Python beside its content."""
 
 Ask = Callable[[Get | Scan | More], Found | Page]
 
 
 class KeysOfBatch:
-    """The distinct keys of a batch, encoded; found when somebody first asks for them."""
+    """The distinct keys of a batch, encoded at first use."""
 
     def __init__(self, rows: pl.DataFrame, columns: Sequence[str]) -> None:
         self._rows, self._columns = rows, list(columns)
 
     @cached_property
     def encoded(self) -> dict[bytes, None]:
-        """In the order of the rows; none where the operator has no key."""
+        """The keys in the order of the rows; empty if the operator has no key."""
         if not self._columns or not self._rows.height:
             return {}
         distinct = self._rows.select(self._columns).unique(maintain_order=True)
@@ -41,7 +40,7 @@ class KeysOfBatch:
 
 
 class KnownTable:
-    """A table; implements services/kernel/state/table.py Table. Values are bytes: user_state.py encodes them."""
+    """A table; implements Table of services/kernel/state/table.py. Values are bytes: user_state.py encodes them."""
 
     def __init__(self, number: int, tables: KnownTables) -> None:
         self._number, self._tables = number, tables
@@ -82,9 +81,8 @@ class KnownTable:
         self._learn(zip(asked, answer.values, strict=True))
 
     def _read(self, prefix: bytes) -> None:
-        """Reads entries of the worker. A known entry may have been written in this batch, so it counts before the
-        worker's.
-        """
+        """Reads entries from the worker. A known entry may have been written in this batch, so it replaces the worker's
+        entry."""
         answer = self._tables.ask(Scan(self._tables.newly_opened(), self._number, prefix))
         while isinstance(answer, Page):
             self._learn((key, value) for key, value in answer.entries if key not in self._known)
@@ -99,7 +97,12 @@ class KnownTable:
 
 
 class KnownTables:
-    """Tables of one task; implements services/kernel/state/table.py Tables. writes: of the batch; keys: of its rows."""
+    """Tables of one task; implements Tables of services/kernel/state/table.py.
+
+    Attributes:
+        writes: writes of the batch.
+        keys: keys of the batch's rows.
+    """
 
     def __init__(self, task: str, ask: Ask) -> None:
         self.task, self.ask = task, ask
@@ -109,7 +112,7 @@ class KnownTables:
         self.begin(KeysOfBatch(pl.DataFrame(), ()))
 
     def begin(self, keys: KeysOfBatch) -> None:
-        """A batch."""
+        """Begins a batch."""
         self.writes: list[Put] = []
         self.keys = keys
         if self.known_bytes > MOST_KNOWN_BYTES:
@@ -124,6 +127,7 @@ class KnownTables:
         return self._tables[name]
 
     def newly_opened(self) -> list[str]:
-        """The worker numbers a unit's tables in the order of their first use, as it does for code of its own."""
+        """The names of tables first used since the last call. The worker numbers a unit's tables in the order of their
+        first use."""
         opened, self._opened = self._opened, []
         return opened

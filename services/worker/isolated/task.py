@@ -1,7 +1,7 @@
-"""A Python operator's task whose code runs in another process. It is an `Operator`.
+"""A Python operator's task whose code runs in another process; implements `Operator`.
 
-The state lies here. The process asks for what it does not know yet, and says with the outcome what it has written; a
-batch whose process ends in the middle has changed nothing.
+The state is in the worker. The process requests values that it does not know and returns its writes with the outcome. A
+batch whose process ends during it has changed nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from holdfast.services.worker.isolated.code_process import CodeEnded, CodeProces
 from holdfast.services.worker.isolated.messages import Batch, Done, Found, Get, More, Opened, Page, Raised, Scan
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Size of a page of entries of a table."""
+"""Size of a page of entries of a table, in bytes."""
 
 
 class IsolatedTask:
-    """An isolated task on one image; another image gets another one, with the same process.
+    """An isolated task on one image. Another image gets another task with the same process.
 
     Args:
-        fields: of the input.
-        patience_s: for the batch at hand.
-        crashed: given the batch and how the process ended, the error to raise.
-        done: given a batch that is done.
+        fields: columns of the input.
+        patience_s: time limit of the present batch.
+        crashed: returns the error to raise, from the batch and the end of the process.
+        done: called with each finished batch.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class IsolatedTask:
         self._fresh = True
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        """Raises what `crashed` gives, and whatever the task raises there."""
+        """Sends the batch to the process and returns its outcome. Raises the error of `crashed`, or the error of the
+        task's code."""
         (rows,) = inputs
         moves = context.watermark > context.watermark_before or self._clocked
         if not rows.height and not moves and context.raised in (None, NOTHING):
@@ -106,7 +107,7 @@ class IsolatedTask:
         return Page(entries, False)
 
     def _finish(self, done: Done, payload: bytes) -> Outcome:
-        """The writes as the task made them there, call by call: so the state is the same to the last byte."""
+        """Repeats the task's writes call by call, so that the state is equal to the last byte."""
         found = self._rows(payload)
         self._open(done.opened)
         tables = [self._at(put.table) for put in done.writes]
@@ -120,7 +121,7 @@ class IsolatedTask:
         return replace(done.outcome, rows=found)
 
     def _rows(self, payload: bytes) -> pl.DataFrame:
-        """Raises CodeEnded if they are not what the code declares."""
+        """The rows that the process sent. Raises CodeEnded if they do not have the declared columns."""
         try:
             if payload:
                 self._output.check(payload, full=True)

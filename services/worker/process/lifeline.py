@@ -1,6 +1,7 @@
-"""Takes hold of the lifeline that a parent process has given us, if it has: it learns at once when we die, and of what.
+"""Holds the lifeline from the parent process, if there is one. Through it the parent learns at once that this process
+died, and of which work.
 
-The parent's part is services/node/machine/lifeline.py. The thread that holds it must live as long as the process does.
+The parent's part is services/node/machine/lifeline.py. The thread that holds it must live as long as the process.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ VARIABLE = "HOLDFAST_LIFELINE"
 
 
 def hold() -> Traces:
-    """To be called once, by the main thread. What the parent is to read of our work, once we are dead."""
+    """Takes the lifeline's lock. Returns the traces that the parent reads after the end. Must be called once, by the
+    main thread."""
     given = os.environ.pop(VARIABLE, "")
     if not given:
         return Traces()
@@ -23,7 +25,7 @@ def hold() -> Traces:
     page = mmap.mmap(memory, mmap.PAGESIZE)
     mutex = (ctypes.c_char * mmap.PAGESIZE).from_buffer(page)
     os.close(memory)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(mutex))  # for ever: the kernel looks there when we are dying
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(mutex))  # never released: the kernel reads it when the process dies
     if ctypes.CDLL(None).pthread_mutex_lock(mutex) == 0:
         os.write(holding, b"1")
     os.close(holding)

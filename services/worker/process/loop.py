@@ -1,6 +1,6 @@
-"""The worker's one loop: decisions, data, checkpoint work.
+"""The worker's only loop: decisions, data, checkpoint work.
 
-Source: PROTOCOL 5. Nothing in it sleeps: it waits on the reader from which the next thing is expected.
+Source: PROTOCOL 5. The loop never sleeps: it waits on the reader from which it expects the next event.
 """
 
 from __future__ import annotations
@@ -47,31 +47,32 @@ if TYPE_CHECKING:
     from holdfast.services.worker.host.spans import Spans
 
 MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
-"""Longest waits of a turn for news that no reader brings: acknowledgements and answers. At rest, as a job is after
-REST_AFTER_MS without data (see core/cutting.py), there are hardly any."""
+"""Longest waits of a turn for acknowledgements and answers, which no reader delivers. After REST_AFTER_MS without data
+(core/cutting.py) there are few of them, and the second value applies."""
 SOON_MS = 2.0
-"""For what is on its way: a cut or marker to be read back, or the outcome of a call."""
+"""Wait for events on their way: a cut or marker to be read back, or the outcome of a call."""
 _DATA = ("data", "paced")
 _AWAITS_CONTROL = attrgetter("awaits_control")
 QUIET_MS, FIRST_MS = 100.0, 10.0
-"""After so long without data, data that come while a cut or a marker is waited for may wait so long. A cut stays due
-until it is read back: a worker that only looked, without waiting, span for as long as that took."""
+"""After the first time without data, new data may wait for the second time if a cut or a marker is awaited. A cut stays
+due until it is read back; a worker that never waited would use a whole core until then."""
 
 
 class Worker:
     """Hosts the copies that `assignments` names for this incarnation.
 
     Args:
-        clock_ms: monotonic. time_ms: time of day. cpu_ms: CPU time of the thread that turns.
+        clock_ms: monotonic time. time_ms: time of day. cpu_ms: CPU time of the loop's thread.
         image: opens a new, empty image for a copy.
-        doing: what the loop is at, for its parent.
-        isolation: what holds for code in processes of its own; None: there are none, all code runs here.
-        spans: of batches; None: nobody wants them. left: a copy was closed, whose rest is to be collected.
-        watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
-        schemas: of the registry, for sources whose records name theirs.
-        answers: for calls of users' code that awaits them; default: at once.
+        doing: present work of the loop, for its parent.
+        isolation: rules for code in processes of its own; None if all code runs here.
+        spans: spans of batches; None without traces. left: called when a copy was closed, so that its objects are
+            freed.
+        watch: runs questions to Kafka about users' topics and ends of partitions; default: at once.
+        schemas: the registry, for sources whose records name schemas.
+        answers: runs calls that users' code awaits; default: at once.
 
-    Raises Retriable, and has opened nothing then.
+    Raises Retriable, with nothing left open.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class Worker:
     # -- the turn -----------------------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """Takes a turn of the loop, waiting at most REST_WAIT_MS; true if something was done. Raises WorkerUnfit."""
+        """Takes a turn of the loop, which waits at most REST_WAIT_MS. True if there was work. Raises WorkerUnfit."""
         came = self._read()
         if self._changed:
             self._changed = False
@@ -185,41 +186,41 @@ class Worker:
         return came
 
     def copies(self) -> tuple[CopyState, ...]:
-        """For the heartbeat."""
+        """The states of the copies, for the heartbeat."""
         return tuple(copy.report() for copy in list(self._copies.here.values()))
 
     @property
     def caught_up(self) -> bool:
-        """Everything that was decided before its start was read."""
+        """True if all decisions from before the start were read."""
         return self._decisions.caught_up
 
     @property
     def decided(self) -> int:
-        """Offset of the last assignment that was read."""
+        """The offset of the last assignment that was read."""
         return self._decisions.decided
 
     def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
-        """For heartbeats and metrics: of the copies here of these units."""
+        """The costs of the copies here of these units, for heartbeats and metrics."""
         return tuple(copy.costs() for key, copy in list(self._copies.here.items()) if key in units)
 
     def taken(self) -> list[Taken]:
-        """For metrics, from any thread: how far the copies that lead here are in the users' topics."""
+        """The progress of the leaders here in the users' topics, for metrics; safe in any thread."""
         leaders = [(copy.key, copy.running) for copy in list(self._copies.here.values()) if copy.core.flags.commit]
         return [Taken(key, *one) for key, run in leaders if run is not None for one in run.cuts.taken()]
 
     @property
     def records(self) -> int:
-        """Source records processed by the copies here."""
+        """The number of source records that the copies here have processed."""
         return sum(copy.running.counts["records"] for copy in self._copies.here.values() if copy.running is not None)
 
     @property
     def leads(self) -> bool:
-        """A copy here commits for its unit, as far as the assignments were read, and has not ended."""
+        """True if a copy here commits for its unit and has not ended, as far as the assignments were read."""
         copies = self._copies.here.values()
         return any(copy.core.flags.commit and copy.core.state is not State.ENDED for copy in copies)
 
     def stops(self, cause: str) -> None:
-        """Publishes why it can hold copies no longer, before it is closed."""
+        """Publishes the reason why the worker can no longer hold copies, before it is closed."""
         self._around.happened(Event(time_ms=self._around.time_ms(), kind="worker-stops", detail=cause))
 
     def gives_up(self, cause: str) -> None:
@@ -227,16 +228,15 @@ class Worker:
         self._around.happened(Event(time_ms=self._around.time_ms(), kind="call-given-up", detail=cause))
 
     def close(self) -> None:
-        """Leaves every copy as it is: a restart finds all in the log."""
+        """Closes the readers and leaves every copy as it is; a restart finds all state in the log."""
         self._watch.close()
         self._data.close()
         self._control.close()
         self._appender.close()
 
     def _read(self) -> bool:
-        """Waits where the next thing is expected: at the data wherever a copy processes. Assignments come there, too,
-        so the suspended copies beside it need no looks of their own.
-        """
+        """Waits on the reader of the next event: the data reader if a copy processes. Assignments wake that reader,
+        too, so suspended copies need no polls of their own."""
         running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
@@ -264,16 +264,16 @@ class Worker:
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def offer(self, chunk: Chunk) -> None:
-        """Plans and assignments."""
+        """Reads plans and assignments."""
         self._changed |= self._decisions.read(chunk)
         self._report_decisions()
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
-        """Decisions that it has not read were trimmed: only a snapshot says now what is to be here."""
+        """Raises WorkerUnfit: unread decisions were trimmed, so only a snapshot holds the present assignments."""
         raise WorkerUnfit(f"jobs.plans or assignments were trimmed before they were read: {cause}")
 
     def _reconcile(self) -> None:
-        """Makes the copies here those that the assignments name."""
+        """Makes the copies here equal to those that the assignments name."""
         self._copies.reconcile()
         self._forget_jobs()
         if any([view.led_elsewhere() for view in self._jobs.values()]):
@@ -284,7 +284,7 @@ class Worker:
                 copy.running.turns.stir()  # the checkpoint policy of its job may be another one
 
     def _skip(self, generation: str, skipped: Skipped) -> None:
-        """Copies of a job that a person has repaired begin again, without the records that are to be skipped."""
+        """Restarts the copies of a job that a person has repaired, without the records to skip."""
         view = self._jobs[generation]
         if view.skipped == skipped:
             return
@@ -314,17 +314,17 @@ class Worker:
             self._control.remove(self._progress_readers.pop(generation))
 
     def _is_paced(self, partition: Partition) -> bool:
-        """Every job here that reads this topic of a user says that its batches may be far apart."""
+        """True if every job here that reads this topic of a user allows batches far apart."""
         reading = [job for job in self._jobs.values() if job.reads(partition)]
         return bool(reading) and all(job.paced for job in reading)
 
     def _wanted_ms(self, looked_ms: float) -> float:
-        """The time at which copies here want records of paced partitions, which were last looked at at `looked_ms`."""
+        """The time at which copies here need records of paced partitions, which were last read at `looked_ms`."""
         running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
         return min((one.intake.cutter.wanted_ms(one.flags, looked_ms) for one in running), default=math.inf)
 
     def _read_decisions(self, done: Callable[[], None]) -> None:
-        """Asks for the end of `assignments` as it is now; `done` runs once the loop has read up to it."""
+        """Calls `done` when the loop has read `assignments` up to its present end."""
         partition = Partition(self._topics.assignments, 0)
 
         def wait(outcome: object) -> None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _log = get_logger()
 
 SWITCH_INTERVAL_S = 0.0005
-"""Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""
+"""Python's thread switch interval. Transactions run beside the loop; at the default of 5 ms each would wait that long
+for the loop, and the loop for it."""
 
 
 def _thread_cpu_ms() -> float:
@@ -41,10 +42,10 @@ def _thread_cpu_ms() -> float:
 
 
 def main() -> int:
-    """Runs until it is asked to stop, or until its disk fails.
+    """Runs the worker until it is asked to stop or its disk fails. Returns the exit status.
 
-    SIGTERM: its units move to other workers first. SIGINT, or a second SIGTERM: it ends at once, as when the whole
-    cluster stops.
+    After SIGTERM its units first move to other workers. After SIGINT, or a second SIGTERM, it ends at once, as when the
+    whole cluster stops.
     """
     lazy_modules.resolve()
     doing = Doing(hold())
@@ -96,7 +97,7 @@ def main() -> int:
 
 
 def _spans(settings: WorkerSettings) -> Spans | None:
-    """Their library takes a while to load, and is installed only where somebody wants traces."""
+    """Opens the spans if traces are on; None otherwise. Their library loads slowly and is an optional extra."""
     if not settings.traces:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The worker's data reader, which asks for the records of a job with a latency budget only when a batch is due.
+"""The worker's data reader. It fetches records of jobs with a latency budget only when a batch is due.
 
-Kafka answers an open request at each record that comes: 200 times a second where an application appends as often. Each
-answer costs Kafka, the library and the loop as much as a batch does, and a batch needs one (docs/decisions/0113).
+Kafka answers an open request at each new record: 200 times a second if an application appends that often. Each answer
+costs Kafka, the client library and the loop as much as a batch does, and a batch needs one (docs/decisions/0113).
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.log.protocol import Chunk, Reader
 
 BULK, HURRY_MS = 4_000, 1.0
-"""A look that brings so many records is followed by the next one: there is a backlog."""
+"""Number of records in one poll that is followed by the next poll after HURRY_MS, because there is a backlog."""
 LEAD_MS = 5.0
-"""A reader on demand holds what came after the former look. So it is emptied so long before its records are wanted, and
-has fetched by then all that came since."""
+"""Time by which a poll precedes the time when records are needed. An on-demand reader holds records from after its
+previous poll; this poll empties it, so that it has fetched newer records by then."""
 
 
 class PacedReader:
-    """Implements Reader over two: one that is always asked, and one on demand.
+    """Implements Reader over two readers: one that always fetches, and one that fetches on demand.
 
     Args:
-        seldom: on demand (services/log/protocol.py).
-        paced: whether a partition that is assigned now belongs to it.
+        seldom: on-demand reader (services/log/protocol.py).
+        paced: True for a partition that belongs to it from its next assignment.
 
-    wanted_ms: when the records of paced partitions are wanted, in milliseconds of the clock.
-    looked_ms: when they were last looked at.
+    Attributes:
+        wanted_ms: clock time at which records of paced partitions are needed.
+        looked_ms: clock time of their last poll.
     """
 
     def __init__(
@@ -41,19 +42,19 @@ class PacedReader:
 
     @property
     def paces(self) -> bool:
-        """True if it has paced partitions."""
+        """True if some partition is paced."""
         return bool(self._mine)
 
     @property
     def next_ms(self) -> float:
-        """The time of the next poll, though nothing may come."""
+        """The time of the next poll of paced partitions, which may bring nothing."""
         if self._hurries:
             return self.looked_ms + HURRY_MS
         early = self.wanted_ms - LEAD_MS
         return self.wanted_ms if self.looked_ms >= early else early
 
     def wants(self, wanted_ms: Callable[[float], float]) -> float:
-        """Sets wanted_ms, as it is after the last look; when to poll."""
+        """Sets wanted_ms from the time of the last poll. Returns the time of the next poll."""
         self.wanted_ms = wanted_ms(self.looked_ms)
         return self.next_ms
 
@@ -83,7 +84,7 @@ class PacedReader:
         self._often.resume(freed - self._mine)
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        """Polls both readers; the chunks of one are kept while the other one raises."""
+        """Polls both readers. If one reader raises, the chunks of the other one are kept for the next poll."""
         if not (self._mine or self._kept):
             return self._often.poll(timeout_s, max_messages)
         now_ms = self._clock_ms()

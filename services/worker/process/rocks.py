@@ -1,4 +1,4 @@
-"""A unit's image on disk, in RocksDB. It is rebuilt from the checkpoint log, so it needs no log or flush of its own.
+"""A unit's image on disk, in RocksDB. The checkpoint log can rebuild it, so it needs no log or flush of its own.
 
 Source: PROTOCOL 6.
 """
@@ -27,14 +27,15 @@ from holdfast.services.kernel.errors import WorkerUnfit
 MIB = 1024 * 1024
 WRITE_BUFFER_BYTES = 16 * MIB
 LOG_BYTES = 256 * 1024
-"""Size of RocksDB's own log at which a new file begins."""
+"""Size at which RocksDB starts a new file of its text log."""
 
 
 class RocksMemory:
-    """Memory of all images of a process, however many there are.
+    """The memory shared by all images of a process.
 
-    cache: for entries that were read, with the indexes of open files.
-    buffer: for entries that are not on disk yet; when it is full the oldest are written.
+    Attributes:
+        cache: cache of read entries and of the indexes of open files.
+        buffer: memory for entries that are not on disk yet; when it is full, the oldest entries are written.
     """
 
     def __init__(self, cache_bytes: int = 64 * MIB, buffer_bytes: int = 64 * MIB) -> None:
@@ -44,7 +45,7 @@ class RocksMemory:
 
 
 class RocksImage:
-    """Implements Image. Every method may raise WorkerUnfit: the disk is full or broken."""
+    """Implements Image. Every method may raise WorkerUnfit if the disk is full or broken."""
 
     def __init__(self, path: Path, memory: RocksMemory | None = None) -> None:
         self._path, self._memory = path, memory or RocksMemory()
@@ -117,7 +118,8 @@ class RocksImage:
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
-        """RocksDB raises plain exceptions; a flush that failed is raised at the next write."""
+        """Turns every exception into WorkerUnfit. RocksDB raises plain exceptions, and reports a failed flush at the
+        next write."""
         try:
             yield
         except Exception as error:

@@ -10,9 +10,8 @@ from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.worker.isolated.isolation import Isolation
 
 SHORTER = 0.8
-"""Share of the worker's own patience: a process that hangs is ended before the worker's loop, which waits for it, seems
-to hang.
-"""
+"""The patience with isolated code as a share of the worker's own. A process that hangs is ended before the worker's
+loop, which waits for it, seems to hang."""
 
 
 class WorkerSettings(HostSettings):
@@ -45,7 +44,7 @@ class WorkerSettings(HostSettings):
 
     @property
     def isolation(self) -> Isolation:
-        """Rules for code in processes of its own."""
+        """The rules for isolated code."""
         return Isolation(
             allow=tuple(self.allow),
             patience_s=SHORTER * self.loop_patience_s,

@@ -1,4 +1,4 @@
-"""The worker's part of a spare: a process that has loaded everything waits until its parent says which worker it is.
+"""The worker's part of a spare: a process that has loaded everything waits until its parent names the worker to become.
 
 The parent's part is services/node/members/spares.py.
 """
@@ -10,20 +10,19 @@ import os
 import msgspec
 
 TOLD_BY = "HOLDFAST_TOLD_BY"
-"""The descriptor from which a spare is told; its end without a word: no worker needs it."""
+"""Variable with the descriptor from which a spare reads its settings. The end of the stream without content means that
+no worker needs the spare."""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Settings of the worker that a spare becomes. log: the file that its output goes to from then on; empty:
-    unchanged.
-    """
+    """Settings of the worker that a spare becomes. `log` is the file for its later output; empty for no change."""
 
     environment: dict[str, str]
     log: str = ""
 
 
 def become() -> bool:
-    """Waits, if this process is a spare, and takes on what it is told. False: it is to end."""
+    """Waits, if this process is a spare, and applies the settings that it receives. False if the process must end."""
     given = os.environ.pop(TOLD_BY, "")
     if not given:
         return True

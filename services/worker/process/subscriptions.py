@@ -1,7 +1,7 @@
-"""Readers and their subscribers: one reader, and for each partition the subscribers that share its position.
+"""Readers with several subscribers: the subscribers of a partition share the position of one reader.
 
-Source: PROTOCOL 5 (one consumer cannot hold two positions in one partition: subscribers share the lower one, and each
-drops what it has).
+Source: PROTOCOL 5 (one consumer cannot hold two positions in one partition, so subscribers share the lower one, and
+each drops records that it has).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class SharedReader:
         return len(self._subscribers)
 
     def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
-        """Positions already read past are read again. It learns of an end met before, too: that is met only once."""
+        """Adds a subscriber. Positions that were read already are read again. A known end of a partition is reported
+        again, since the reader reports it only once."""
         moved = {}
         for partition, offset in positions.items():
             subscribers = self._subscribers.setdefault(partition, [])
@@ -44,7 +45,7 @@ class SharedReader:
             subscriber.offer(end)
 
     def connect(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
-        """Assigns partitions that nobody reads, and pauses them."""
+        """Assigns and pauses partitions that nobody reads yet."""
         new = {}
         for partition, offset in positions.items():
             connected = self._connected.setdefault(partition, [])
@@ -85,7 +86,7 @@ class SharedReader:
         self._pause_at(kept)
 
     def reassign(self, concerns: Callable[[Partition], bool]) -> None:
-        """Reads these partitions on from where they are, as a reader that tells them apart again."""
+        """Assigns these partitions again at their positions, so that the reader distributes them again."""
         moved = {partition: at for partition, at in self._next.items() if concerns(partition)}
         self._reader.assign(moved)
         self._reader.pause([partition for partition in moved if partition in self._held])
@@ -101,7 +102,7 @@ class SharedReader:
             self._reader.resume([partition])
 
     def poll(self, timeout_s: float) -> bool:
-        """Reads and hands out; True if anything came."""
+        """Reads chunks and passes them to subscribers. True if any arrived."""
         try:
             chunks = self._reader.poll(timeout_s)
         except PositionGone as gone:
@@ -124,12 +125,13 @@ class SharedReader:
         self._reader.close()
 
     def _forget_held(self, partitions: Iterable[Partition]) -> None:
-        """A reader that is given a partition again reads it."""
+        """Clears the holds of partitions that were assigned again, because the reader fetches them again."""
         for partition in partitions:
             self._held.pop(partition, None)
 
     def _break(self, gone: PositionGone) -> None:
-        """The copies that read the partition rebuild; reading continues from the position of its next assignment."""
+        """Reports a lost position to the subscribers, which rebuild. Reading continues from the position of the next
+        assignment."""
         self._next.pop(gone.partition, None)
         for subscriber in list(self._subscribers.get(gone.partition, ())):
             subscriber.broken(str(gone), gone.partition)
