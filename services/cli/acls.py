@@ -66,7 +66,7 @@ def acls(
 def _apply(
     topics: ClusterTopics, rights: list[Right], passwords: dict[Role, bytes], data_dir: Path | None, kafka: str | None
 ) -> None:
-    """Also of the jobs that are there: those that began before rights were needed."""
+    """Gives the rights, also those of existing jobs, which may have begun before rights were required."""
     from holdfast.schemas.assignments import split_job_key
     from holdfast.schemas.rights import of_job
     from holdfast.services.log.kafka.client_settings import client_settings

@@ -1,4 +1,4 @@
-"""Options that say how a job takes over what another one had: its state by operator, its positions by source."""
+"""Options that set which state, by operator, and which positions, by source, a job takes over from another."""
 
 from __future__ import annotations
 

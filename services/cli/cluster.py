@@ -120,7 +120,9 @@ def serve(
 
 
 def _check_secret(settings: Settings) -> None:
-    """On a Kafka that others can write to, only a seal distinguishes the cluster's records from theirs."""
+    """Raises CommandFailed without a secret on a shared Kafka, where only a seal distinguishes the cluster's records
+    from others.
+    """
     from holdfast.services.log.kafka.client_settings import secret_files
     from holdfast.services.log.seal.secret import HOW, SECRET, is_said, keyring, readable_by_others, secret_file
 
@@ -185,7 +187,10 @@ def down(
 
 
 def _kafka_that_stays(files: ClusterFiles, running: Cluster | None, kafka: str | None) -> str:
-    """The address of a Kafka that is not ours; empty: it was. running: what ran until now."""
+    """The address of a Kafka that the cluster did not start; empty if it was embedded.
+
+    running: the cluster that ran until now.
+    """
     if running is None:
         return load_settings(files.data_dir, kafka).kafka or ""
     return running.bootstrap_servers if running.kafka_pid is None else ""

@@ -341,7 +341,9 @@ class Commands(TyperGroup):
 
 
 def _told(error: Exception) -> bool:
-    """Errors whose message says what to do; any other is a fault of ours and shows where it is."""
+    """True for errors whose message names the fix; any other error is a fault of the product
+    and shows its traceback.
+    """
     from holdfast.services.kernel.errors import HoldfastError
     from holdfast.services.node.machine.artifacts import ArtifactsMissing
     from holdfast.services.node.machine.java import JavaMissing

@@ -14,7 +14,7 @@ VARIABLE = "_HOLDFAST_COMPLETE"
 
 
 class Shell(Enum):
-    """For which there is a script."""
+    """Shells with a script for completion."""
 
     BASH = "bash"
     ZSH = "zsh"

@@ -98,7 +98,7 @@ def console(
 
 
 def _asks_for_its_own(ctx: typer.Context) -> bool:
-    """True if an option says how or where it is to be served."""
+    """True if an option sets how or where the console is served."""
     given = (ctx.get_parameter_source(name) for name in ("port", "address", "name", "read_only", "kafka"))
     return any(source is not None and source.name == "COMMANDLINE" for source in given)
 
@@ -123,7 +123,10 @@ def _open(url: str) -> None:
 
 
 def _allowed(cluster: Cluster | None, data_dir: Path | None) -> tuple[str, ...]:
-    """Modules that operators may come from. cluster: what runs on this machine."""
+    """Modules that operators may come from.
+
+    cluster: the cluster that runs on this machine.
+    """
     from holdfast.services.cli.whereabouts import load_settings
 
     listed = load_settings(data_dir).plugins if cluster is None else cluster.plugins

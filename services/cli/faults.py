@@ -61,14 +61,14 @@ def stall(
 
 
 def kill_worker(worker: str, data_dir: Path | None) -> WorkerProcess:
-    """Raises CommandFailed if there is none."""
+    """Kills a worker; returns its process. Raises CommandFailed if there is none."""
     with _held(worker, data_dir) as (one, process):
         signal.pidfd_send_signal(process, signal.SIGKILL)
     return one
 
 
 def stall_worker(worker: str, seconds: float, data_dir: Path | None) -> None:
-    """Raises CommandFailed if there is none."""
+    """Stops a worker for a time in seconds. Raises CommandFailed if there is none."""
     with _held(worker, data_dir) as (_, process):
         _stop_and_go(process, seconds, 1.0)
 

@@ -147,7 +147,7 @@ def _of_topic(topic: str, name: str, data_dir: Path | None, kafka: str | None) -
 
 
 def _objects(values: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    """Records that are JSON objects, of so many bytes at most. Raises CommandFailed if the first one is none."""
+    """Records that are JSON objects, up to MOST_BYTES in all. Raises CommandFailed if the first record is none."""
     import json
 
     size = bad = good = 0

@@ -1,4 +1,4 @@
-"""Commands that change what runs: check (which only looks), submit, cancel, pause, resume, scheme, move."""
+"""Commands that change jobs: check (which only reads), submit, cancel, pause, resume, scheme, move."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: 
 
 
 def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str, int] | None, str]:
-    """None where no cluster is named and none runs."""
+    """Partitions by topic, and the prefix; None for the topics where no cluster is named and none runs."""
     from holdfast.services.cli.whereabouts import connected, find, load_settings
 
     try:
@@ -66,7 +66,10 @@ def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str,
 
 
 def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool, became: Mapping[str, Mapping[str, Any]]) -> None:
-    """became: operators that stand for each query in SQL."""
+    """Prints a plan.
+
+    became: operators that replace each query in SQL.
+    """
     from holdfast.schemas.topics import JobTopics
     from holdfast.services.planning.rendering import sections, summary, written_out
 
@@ -171,7 +174,7 @@ def submit(
 
 @contextmanager
 def _begun(door: Door, raw: dict[str, Any], savepoint: str | None, how: savepoints.Start) -> Iterator[None]:
-    """Has the job begin with a savepoint, if one is named. What the cluster refuses is removed from it again."""
+    """Adds a savepoint, if one is named, to the job; a savepoint of a refused job is deleted from the cluster."""
     from holdfast.services.kernel.errors import JobRejected
 
     if savepoint is None:

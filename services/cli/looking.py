@@ -1,4 +1,4 @@
-"""Commands that look at a cluster: list, status, units, workers."""
+"""Commands that show a cluster: list, status, units, workers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_jso
 
 
 def _when(time_ms: int) -> str | None:
-    """Time of day here; None if it is not known."""
+    """Local time of day; None if the time is not known."""
     return datetime.fromtimestamp(time_ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if time_ms else None
 
 
@@ -173,7 +173,7 @@ def _status_lines(found: JobStatus) -> Iterator[str]:
 
 
 def _short(watermark: str | None) -> str | None:
-    """To the second; the words that stand in its place are as they are."""
+    """A watermark to the second; words in its place are unchanged."""
     return watermark if watermark is None or "T" not in watermark else watermark[:19].replace("T", " ")
 
 

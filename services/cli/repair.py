@@ -1,4 +1,4 @@
-"""The command that finds what holds a job up, and skips it."""
+"""The command that finds the records that block a job, and skips them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The command `replay`: is what the sinks hold what the job's input makes of it? The checker of all fault tests."""
+"""The command `replay`: compares the rows in the sinks with the results of the job's input. It
+checks all fault tests.
+"""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _budgeted(made: Plan) -> Plan:
 
 
 def _given(path: Path, made: Plan) -> Rates:
-    """A mapping by operator: one number, or one for each task."""
+    """Rates from a file: a mapping by operator, with one number, or one for each task."""
     import yaml
 
     from holdfast.services.kernel.fidelity.of_job import Rates

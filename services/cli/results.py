@@ -79,7 +79,10 @@ def results(
 
 
 def _with_meta(row: bytes, partition: int, message: Message, *, keyed: bool) -> bytes:
-    """keyed: with the record's key, which is all that a record without a value names, and the fidelity."""
+    """A row with its metadata, as JSON.
+
+    keyed: true to add the record's key and fidelity; a record without a value always gets its key.
+    """
     import msgspec
 
     from holdfast.newest import share

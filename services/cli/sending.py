@@ -200,7 +200,7 @@ def _report(writer: Writer, seconds: float, topic: str, interrupted: bool, blank
 
 @contextmanager
 def _until_interrupted() -> Iterator[Callable[[], bool]]:
-    """A first Ctrl-C stops in good order, a second one at once."""
+    """A first Ctrl-C ends the work in order, a second one at once."""
     seen = False
 
     def stop(number: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""The command `state`: what an operator remembers."""
+"""The command `state`: prints the state of an operator."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Fitted:
         return table
 
     def _widths(self, room: int) -> list[int] | None:
-        """None: the longest words do not fit, or a cell would have too many lines."""
+        """Widths of the columns; None if the longest words do not fit, or a cell would have too many lines."""
         cells = [[Text(column), *(row[at] for row in self._rows)] for at, column in enumerate(self.columns)]
         least = [max(1, *(_word(cell) for cell in column)) for column in cells]
         wanted = [max(1, *(_line(cell) for cell in column)) for column in cells]
@@ -77,7 +77,7 @@ class Fitted:
 
 
 def shared(least: Sequence[int], wanted: Sequence[int], left: int) -> list[int]:
-    """Widths: what is left goes to columns that want more, equally, until each has what it wants."""
+    """Widths: the rest of the room is shared equally among columns that need more, up to their needs."""
     widths = list(least)
     while left > 0 and (short := [at for at, width in enumerate(widths) if width < wanted[at]]):
         share = max(1, left // len(short))
@@ -89,7 +89,7 @@ def shared(least: Sequence[int], wanted: Sequence[int], left: int) -> list[int]:
 
 
 def _labelled(label: Text, cell: Text, indent: int, room: int) -> Iterator[Text]:
-    """Lines of one cell of a block, the label before the first, or above it where one of the words is too wide."""
+    """Lines of one cell of a block, with the label before the first line, or above it if a word is too wide."""
     if cell_len(label.plain) > indent - 2 or _word(cell) > room - indent:
         yield from _wrapped(label, room)
         label, indent = Text(""), INDENT if _word(cell) <= room - INDENT else 0

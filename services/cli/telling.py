@@ -76,7 +76,10 @@ def _lines(door: Door, job: str, *, follow: bool, every: bool, as_json: bool) ->
 
 
 def _read(door: Door, job: str, *, follow: bool, cluster: bool) -> Iterator[Event]:
-    """cluster: also what concerns no job."""
+    """Events of a job.
+
+    cluster: true to include events without a job.
+    """
     import msgspec
 
     from holdfast.schemas.events import decode
@@ -106,7 +109,7 @@ def failures_of(door: Door, job: str) -> str:
 
 
 def _check_known(door: Door, job: str) -> None:
-    """Raises CommandFailed."""
+    """Raises CommandFailed if there is no such job."""
     from holdfast.services.view.reading import named_job, read_jobs
 
     named_job(read_jobs(door), job)

@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """For a person who waits; never mixed with output."""
+    """Prints a message to stderr for a person who waits; output is never mixed with it."""
     console(stderr=True).print(text, style="dim", markup=False)
 
 
@@ -40,7 +40,7 @@ def say_error(message: str, hint: str = "") -> None:
 
 
 def print_json(data: Any) -> None:
-    """Prints one line, so that many make JSON lines."""
+    """Prints one line, so that several calls print JSON lines."""
     import msgspec
 
     print_raw(msgspec.json.encode(data))
@@ -59,7 +59,7 @@ def print_rows(rows: Iterable[bytes]) -> None:
 
 
 def progress(text: str) -> None:
-    """Over the line on stderr in which the cursor stands."""
+    """Overwrites the line of the cursor on stderr."""
     sys.stderr.write(f"\r{visible_line(text)}")
 
 
@@ -92,7 +92,7 @@ def drawn(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: st
 
 
 def show(parts: Iterable[Any]) -> None:
-    """Tables, and lines as they are."""
+    """Prints tables, and other lines unchanged."""
     to = console()
     for part in parts:
         if isinstance(part, str):

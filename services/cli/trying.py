@@ -165,7 +165,9 @@ def _letter_line(letter: DeadLetter) -> str:
 
 
 def _lost_wholly(finished: Finished) -> list[str]:
-    """Sources of which every record is a dead letter, or an operator whose dead letters left no row of the job."""
+    """Texts for sources of which every record is a dead letter, and for an operator whose dead letters left no row of
+    the job.
+    """
     at_sources: dict[str, set[tuple[int, int]]] = {}
     for letter in finished.dead:
         if not letter.of_operator:
@@ -209,7 +211,7 @@ def _files(given: list[str], declared: dict[str, str | None], folder: Path) -> d
 
 
 def _progress() -> Callable[[int], None]:
-    """A counter on stderr while a person looks."""
+    """A counter on stderr if it is a terminal."""
     if not sys.stderr.isatty():
         return lambda _: None
 
@@ -220,7 +222,7 @@ def _progress() -> Callable[[int], None]:
 
 
 def _deliver(rows: dict[str, list[bytes]], out: str) -> None:
-    """Raises CommandFailed if a folder cannot be written."""
+    """Writes the rows to a folder, or to stdout. Raises CommandFailed if a folder cannot be written."""
     from holdfast.services.node.machine.folders import using
 
     if out != "-":

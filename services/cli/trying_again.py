@@ -28,7 +28,7 @@ def files_of(job: Path, inputs: Sequence[Path]) -> list[Path]:
 
 
 def _declared(job: Path) -> list[Path]:
-    """Files that the sources of a job file name. What is wrong with the job file is told by the run."""
+    """Files that the sources of a job file name. Errors of the job file are left to the run."""
     import yaml
 
     if job.suffix == ".py":

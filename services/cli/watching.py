@@ -46,7 +46,7 @@ def watch(
 
 
 def look(door: Door, job: str) -> JobStatus:
-    """The status of now. Raises CommandFailed if there is no such job."""
+    """The present status of a job. Raises CommandFailed if there is no such job."""
     from holdfast.services.view.reading import named_job, read_all, read_progress
 
     view = read_all(door)
@@ -82,7 +82,7 @@ def follow(
 
 
 class _Screen:
-    """Draws the status in place of the one before."""
+    """Draws the status in place of the former one."""
 
     def __enter__(self) -> None:
         self._live = live()
@@ -98,7 +98,7 @@ class _Screen:
 
 
 class _Lines:
-    """Says what has changed, a line each."""
+    """Prints the changes, one line each."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json

@@ -1,6 +1,6 @@
-"""Whereabouts: which cluster a command means, and the door to it.
+"""Whereabouts: finds the cluster that a command means, and opens the door to it.
 
-An option goes before the cluster that runs in the data directory, and that before HOLDFAST_KAFKA.
+An option takes precedence over the cluster that runs in the data directory, and that cluster over HOLDFAST_KAFKA.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def data_directory(data_dir: Path | None) -> Path:
 
 
 def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
-    """Modules that the local cluster's workers take; where nobody has said anything, those of the job."""
+    """Modules that the local cluster's workers accept; without a cluster or a setting, those of the job."""
     from holdfast.services.planning.checking import entry_of
 
     cluster = ClusterFiles(data_directory(data_dir)).running()
@@ -57,7 +57,7 @@ def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
 
 
 def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
-    """Raises CommandFailed if no cluster is named and none runs."""
+    """The place of the cluster. Raises CommandFailed if no cluster is named and none runs."""
     directory = data_directory(data_dir)
     running = None if kafka else ClusterFiles(directory).running()
     if running is not None:

@@ -83,12 +83,13 @@ class _MemberEnded:
 
 
 class Supervisor:
-    """Supervisor of one cluster in one data directory, or of its part on this machine. Its methods are for one thread,
-    except
-    `ask_to_stop`.
+    """Supervisor of one cluster in one data directory, or of its part on this machine.
+
+    Its methods are for one thread, except `ask_to_stop`.
 
     Args:
-        service: the only one that runs here, on a Kafka of the settings, and logs as we do; None: all.
+        service: the only service that runs here, on a Kafka of the settings, with the supervisor's log; None: all
+            services.
     """
 
     def __init__(
@@ -426,7 +427,7 @@ class Supervisor:
         self._give_notice(member, run, -signal.SIGKILL if status is None else status, dying=status is None)
 
     def _ended(self, member: Member, run: str, status: int) -> None:
-        """From the thread that saw it: nothing comes before the notice."""
+        """Handles the end of a process, in the thread that noticed it: the exit notice is sent first."""
         if self._noticed.get(member.name) != run or (run in self._statusless and member.left(run)):
             self._give_notice(member, run, status)
         self._statusless.discard(run)
@@ -436,7 +437,9 @@ class Supervisor:
         shutil.rmtree(self._lineup.state_dir / member.name / run, ignore_errors=True)
 
     def _give_notice(self, member: Member, run: str, status: int, dying: bool = False) -> None:
-        """With what it was at: whether a signal from outside ended it, only its status says."""
+        """Sends the exit notice with the batches that the process worked on; only its status shows a signal from
+        outside.
+        """
         if self._notices is not None and member in self.hosts and self.settings.exit_notices:
             self._notices.ended(member.name, run, status, member.left(run), dying)
 

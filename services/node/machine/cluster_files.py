@@ -29,11 +29,16 @@ LOOKS = 20
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """state: starting, ready or stopping. prefix: of every topic. kafka_pids: of the brokers that run, none where Kafka
-    is not ours; kafka_pid: the first of them.
+    """The last cluster of a data directory.
 
-    plugins: modules that python operators may come from, comma separated. host: as its processes are named, empty
-    beside an embedded Kafka. secret_file: with the cluster's secret. metrics: where each process serves its metrics.
+    state: starting, ready or stopping.
+    prefix: prefix of every topic.
+    kafka_pids: processes of the running brokers; empty on a Kafka that the cluster did not start.
+    kafka_pid: the first of them.
+    plugins: modules that Python operators may come from, comma separated.
+    host: prefix of its processes' names; empty beside an embedded Kafka.
+    secret_file: file with the cluster's secret.
+    metrics: address of each process's metrics.
     console: address of the console, without its token; empty: it is not served.
     """
 

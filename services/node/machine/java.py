@@ -34,10 +34,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The `java` of JAVA_HOME, else of the PATH.
-
-    Raises JavaMissing when there is none or when it is older than 17.
-    """
+    """The `java` of JAVA_HOME, else of the PATH. Raises JavaMissing if there is none, or it is older than 17."""
     path = _candidate()
     if path is None:
         raise JavaMissing(f"no java in JAVA_HOME or on the PATH: {HOW_TO_GET_IT}")

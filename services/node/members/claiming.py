@@ -13,7 +13,7 @@ from holdfast.services.node.members.notices import Notices
 
 
 class Claim:
-    """Claim of one supervisor at one address, on a shared Kafka."""
+    """A supervisor's claim to the names of its processes, on a shared Kafka."""
 
     def __init__(self, naming: Naming, topics: ClusterTopics, address: str) -> None:
         self._naming, self._topics, self._address = naming, topics, address
