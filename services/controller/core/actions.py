@@ -1,4 +1,4 @@
-"""Actions that the core asks for. Each is harmless when it is done twice, or by two replicas."""
+"""Actions that the core asks for; each action is harmless if it is done twice or by two replicas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class CreateTopics:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Bring to the job that stands by what has changed since; answered by Drafted, with where it begins, or Refused.
+    """Plant the changes since the savepoint for the job that stands by; answered by Drafted, with its beginning, or
+    Refused.
 
     asked: offset of the command in `jobs.submit`.
     """
@@ -52,7 +53,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class AppendAssigned:
-    """Append to `assignments` what is wanted of a job, or one of the other statements of a controller."""
+    """Append to `assignments` the goal of a job, or another statement of a controller."""
 
     goals: tuple[Goal, ...] = ()
     policies: tuple[CheckpointPolicy, ...] = ()
@@ -65,7 +66,7 @@ class AppendAssigned:
 
 @dataclass(frozen=True, slots=True)
 class AppendRoot:
-    """Append to `jobs.plans` what keeps it short."""
+    """Append to `jobs.plans` a snapshot or a retirement, which keep the topic short."""
 
     record: Snapshot | Retirement
 
@@ -86,8 +87,10 @@ class ForgetStatus:
 
 @dataclass(frozen=True, slots=True)
 class AppendControl:
-    """Append pause, resume or drain to the cut log; for drain with the sources' end offsets as they are then, for
-    resume, if it says where topics that were created again are read from, with those.
+    """Append pause, resume or drain to the cut log.
+
+    A drain carries the present end offsets of the sources. A resume carries the offsets of topics that were created
+    again, if it names a start for them.
     """
 
     plan: Plan
@@ -100,7 +103,7 @@ class AppendControl:
 class FenceIds:
     """Start a transactor under every transactional id of the plan, so that no earlier holder can write.
 
-    Answered by Counted, too: what follows deletes the progress of the job.
+    Answered by Counted, too: the next action deletes the progress of the job.
     """
 
     plan: Plan
@@ -108,7 +111,7 @@ class FenceIds:
 
 @dataclass(frozen=True, slots=True)
 class FindRecords:
-    """Find out which records make up a batch that has ended its workers; answered by Found."""
+    """Find the source records of a batch that has ended its workers; answered by Found."""
 
     plan: Plan
     unit: str
@@ -124,9 +127,11 @@ class DeleteTopics:
 
 @dataclass(frozen=True, slots=True)
 class DeleteKept:
-    """Delete what has outlived its job for long enough, and savepoints that were left.
+    """Delete the dead letters that have outlived their job for long enough, and unused savepoints.
 
-    ended: generations that are over, beside those retired. named: topics of savepoints that jobs begin with.
+    ended: generations that are over, besides the retired ones.
+    retired: generations that are retired.
+    named: topics of savepoints that jobs begin with.
     """
 
     ended: frozenset[str]
@@ -156,7 +161,7 @@ Action = (
 
 
 def generation_of(action: Action) -> str | None:
-    """The job that the action is for."""
+    """Returns the generation of the action's job; None if the action is for no single job."""
     match action:
         case Draft():
             return action.generation

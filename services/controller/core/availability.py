@@ -1,9 +1,10 @@
-"""Availability of the queries of a job: all that they need runs, and results come as soon as before the failure.
+"""Availability of the queries of a job: all units of the query run, and its latency is about that before the failure.
 
 Source: MECHANISMS R7 (Su and Zhou 2017, section 6). The latency of a query is measured where it delivers
-(worker/core/latency.py), and reported in heartbeats. It is compared with the latency before a failure: from the moment
-at which a unit of the job has no leader that runs, or another one, until every query is available again. At other times
-there is nothing to compare with, so a query is available whose units run. Pure; times are milliseconds of the day.
+(worker/core/latency.py), and reported in heartbeats. During a failure it is compared with the latency before. A failure
+lasts from the moment at which a unit of the job has no running leader, or another leader, until every query is
+available again. At other times there is no comparison, so a query is available if its units run. Pure; times are
+milliseconds of the day.
 """
 
 from __future__ import annotations
@@ -17,26 +18,27 @@ from holdfast.schemas.costs import Costs
 from holdfast.schemas.plans import QueryState
 
 WINDOW_MS = 10_000
-"""The mean over so long counts."""
+"""Span of the mean latency."""
 MOST, LOST = 1.2, 1.5
-"""Times the latency before: below the first a query comes back, and from the second on one that was back is not
-available any more. Around one bound it came and went several times a minute on a loaded machine.
+"""Bounds of the relative latency: below the first, a query becomes available; from the second on, it becomes
+unavailable. With a single bound, its state changed several times a minute on a loaded machine.
 """
 GRACE_MS = 1_000
-"""A unit that nobody has reported for so short a time still has its leader: heartbeats come late, too."""
+"""Time without a report for which a unit still counts as having its leader, since heartbeats may be late."""
 SAMPLE_MS, SAMPLES = 1_000, 60
-"""Time between two notes of latencies while nothing fails; the latency before a failure is the median of so many."""
+"""Time between two samples of latency while nothing fails, and number of samples whose median is the latency before a
+failure."""
 SETTLED_MS = 2_000
-"""The newest of them may have seen a failure that nobody has noticed yet."""
+"""Age from which a sample counts: a newer one may belong to a failure that is not detected yet."""
 Leader = tuple[str, str]
 """(worker, incarnation)."""
 NEVER_MS = 600_000
-"""All units have run for so long, and a query is slow all the while: then this is how fast it is."""
+"""Time with all units running after which a slow query counts as recovered: its latency is the new normal."""
 
 
 @dataclass(slots=True)
 class _Sink:
-    """Reports of a delivering unit's leader: counters when read last, and their growth since."""
+    """Reports of a delivering unit's leader: its counters at the last report, and their growth since."""
 
     leader: Leader = ("", "")
     count: int = 0
@@ -48,14 +50,16 @@ class _Sink:
         fresh = leader != self.leader or costs.latencies < self.count
         count, ms = (0, 0) if fresh else (self.count, self.ms)
         if leader != self.leader and not self.leader[0]:
-            count, ms = costs.latencies, costs.latency_ms  # from before anybody here listened
+            count, ms = costs.latencies, costs.latency_ms  # counted before this replica read its first report
         if costs.latencies > count:
             self.grown.append((now_ms, costs.latencies - count, max(0, costs.latency_ms - ms)))
         self.leader, self.count, self.ms = leader, costs.latencies, costs.latency_ms
         self.waits_since_ms = costs.waits_since_ms
 
     def mean_ms(self, now_ms: int) -> float | None:
-        """Over the window, with what waits and is later than all that came; None: nothing came."""
+        """Returns the mean latency over the window, with the oldest waiting record if that is later; None without
+        any result.
+        """
         while self.grown and self.grown[0][0] <= now_ms - WINDOW_MS:
             self.grown.popleft()
         count, ms = sum(n for _, n, _ in self.grown), sum(ms for _, _, ms in self.grown)
@@ -67,8 +71,15 @@ class _Sink:
 
 @dataclass(slots=True)
 class _Query:
-    """samples: (time, mean latency), of times without a failure. before_ms: the latency before this failure. runs: all
-    units do. back_ms: since when they do, if they did not all the while in this failure.
+    """Measurements of one query.
+
+    units: units that the query needs.
+    sinks: those of them that deliver it.
+    samples: (time, mean latency), of times without a failure.
+    before_ms: latency before this failure.
+    latency_ms: present latency.
+    runs: true if all its units run.
+    back_ms: time since which they run again, if one of them did not run during this failure.
     """
 
     units: frozenset[str]
@@ -82,25 +93,27 @@ class _Query:
     back_ms: int | None = None
 
     def restart(self, now_ms: int | None) -> None:
-        """A unit that it needs is gone, or another copy leads it: what was measured until then is of before."""
+        """Drops the measurements made so far, as a unit of the query is gone or has another leader."""
         self.back_ms = now_ms
         for sink in self.sinks.values():
             sink.grown.clear()
 
     @property
     def relative(self) -> float | None:
-        """The latency as a multiple of that before; None: one of them is not known."""
+        """The latency as a multiple of the latency before the failure; None if one of them is not known."""
         if self.latency_ms is None or not self.before_ms:
             return None
         return self.latency_ms / self.before_ms
 
 
 class Availability:
-    """Availability of the queries of one job. failing: there was a failure, and some query is not available yet.
+    """Availability of the queries of one job.
+
+    failing: true from a failure until every query is available again.
 
     Args:
         needed: by query, the units that it needs.
-        sinks: by query, those of them that deliver it.
+        sinks: by query, those of its units that deliver it.
     """
 
     def __init__(self, needed: Mapping[str, frozenset[str]], sinks: Mapping[str, frozenset[str]]) -> None:
@@ -115,7 +128,7 @@ class Availability:
         self._heard_ms: dict[str, int] = {}
 
     def knows(self, states: Iterable[QueryState]) -> None:
-        """Takes states that a controller before this one has published: the latency before a failure that may still
+        """Takes states that an earlier controller has published: a failure, and the latency before it, may still
         last.
         """
         for one in states:
@@ -127,12 +140,15 @@ class Availability:
                 query.before_ms, self.failing = one.before_ms, True
 
     def read(self, unit: str, leader: Leader, costs: Costs, now_ms: int) -> None:
-        """Costs of the unit's leader, which is (worker, incarnation)."""
+        """Takes the costs that the unit's leader, (worker, incarnation), reports."""
         if unit in self._sinks:
             self._sinks[unit].read(leader, costs, now_ms)
 
     def look(self, leaders: Mapping[str, Leader | None], now_ms: int) -> list[QueryState]:
-        """States whose `available` has changed since the last look. leaders: of every unit, as far as they run."""
+        """Returns the states whose `available` has changed since the last call.
+
+        leaders: the running leader of every unit; None: there is none.
+        """
         before, self._leaders = self._leaders, self._present(leaders, now_ms)
         whole = all(self._leaders.values())
         self._whole_ms = (self._whole_ms or now_ms) if whole else 0
@@ -156,7 +172,10 @@ class Availability:
         return changed
 
     def _over(self, whole_ms: int) -> bool:
-        """The failure: what is measured is of after it. whole_ms: for so long all units have run."""
+        """True if the failure is over, so that measurements belong to the time after it.
+
+        whole_ms: time for which all units have run.
+        """
         if not self.failing:
             return True
         available = all(query.available for query in self._queries.values())
@@ -186,15 +205,13 @@ class Availability:
         }
 
     def _slow(self, query: _Query, now_ms: int) -> bool:
-        """True if the query is slow; without a measurement it is, until it had time to bring something, if it ever
-        did.
-        """
+        """True if the query is slow; without results it is slow until the window is over, if it ever had results."""
         if query.relative is None:
             return query.before_ms is not None and now_ms - (query.back_ms or 0) < WINDOW_MS
         return query.relative >= (LOST if query.available else MOST)
 
     def _fail(self, now_ms: int) -> None:
-        """Begins a failure: from now on latency is compared with the latency until now."""
+        """Begins a failure: from now on, the latency is compared with the latency until now."""
         self.failing, self._whole_ms = True, now_ms if self._whole_ms else 0
         for query in self._queries.values():
             query.before_ms = self._median(query, now_ms)

@@ -1,7 +1,7 @@
-"""Answers to commands that change when a job's units capture: a record of `assignments`, which says yes or why not.
+"""Answers to commands that change when a job's units capture: a record of `assignments` that accepts or refuses.
 
-Source: PROTOCOL 1 and 6; docs/decisions/0084. Commands are answered one after the other, in the order of `jobs.submit`:
-each is judged by what the answer before it has left in force, and by the schemes that were asked for before it.
+Source: PROTOCOL 1 and 6; docs/decisions/0084. Commands are answered in the order of `jobs.submit`. Each command is
+judged by the policy that the answer before it has left in force, and by the schemes that were asked for before it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.services.kernel.errors import JobRejected
 
 
 def due(job: Job, standings: Standings) -> CheckpointPolicy | None:
-    """The answer to propose now; None: every command is answered, or an answer is on its way."""
+    """Returns the answer to propose now; None if every command is answered, or an answer is on its way."""
     if not job.policies or job.plan is None:
         return None
     now = in_force(job.plan, standings.assigned)
@@ -35,8 +35,11 @@ def due(job: Job, standings: Standings) -> CheckpointPolicy | None:
 def answer(
     command: Command, offset: int, now: CheckpointPolicy, plan: Plan, under: Mapping[str, str]
 ) -> CheckpointPolicy:
-    """Answer to the command at this offset under the policy in force. under: the scheme of each unit."""
-    # The planner takes half a second to load, for which a controller that starts does not wait.
+    """Returns the answer to the command at this offset under the policy in force.
+
+    under: the scheme of each unit.
+    """
+    # The planner takes half a second to load; a controller does not wait for that at its start.
     from holdfast.services.planning.checkpoints import changed
 
     settings = {name: getattr(now, name) for name in SETTINGS} | command.settings
@@ -48,7 +51,7 @@ def answer(
 
 
 def schemes(job: Job, plan: Plan, standings: Standings, offset: int) -> dict[str, str]:
-    """By unit: one that was asked for before this offset of `jobs.submit`, unless that is answered; else its own."""
+    """Returns the scheme of each unit, or the unanswered one asked for before this offset of `jobs.submit`."""
     found = {}
     for unit in plan.units:
         change = standings.assigned.of(unit_key(plan.job, plan.generation, unit.name))

@@ -1,7 +1,8 @@
-"""Commands on `jobs.submit`: which job each concerns, and what it changes there.
+"""Commands on `jobs.submit`: the job that each command concerns, and its effect there.
 
-Source: PROTOCOL 1 and 3. A command concerns the newest job of its name that was submitted before it, or took over from
-another before it, and not rejected; so it counts at most once, whoever reads it and how often, and never a later job.
+Source: PROTOCOL 1 and 3. A command concerns the newest job of its name that was submitted, or took over from another
+job, before the command and was not rejected. So a command counts at most once, however often it is read, and never for
+a later job.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from holdfast.services.planning.available import SCHEMES
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A command as read. fresh: it was read after the start, so nobody has answered it before."""
+    """A command as read.
+
+    fresh: true if it was read after the start, so that no earlier controller has answered it.
+    """
 
     offset: int
     timestamp_ms: int
@@ -28,7 +32,7 @@ class Asked:
 
 
 def concerned(asked: Asked, jobs: Iterable[Job]) -> Job | None:
-    """The job that the command concerns."""
+    """Returns the job that the command concerns."""
     named = [
         job
         for job in jobs
@@ -43,7 +47,7 @@ def _begins(job: Job) -> float:
 
 
 def apply(asked: Asked, job: Job) -> str:
-    """Notes the command at its job, which is decided; returns why it is refused, or nothing."""
+    """Notes the command at its job, which is decided; returns the reason of a refusal, or an empty text."""
     kind = asked.command.command
     if job.over:
         return f"{job.label} has {job.life.phase.value}"
@@ -72,7 +76,7 @@ def apply(asked: Asked, job: Job) -> str:
 
 
 def _unit_unknown(command: Command, job: Job) -> str:
-    """Why the recovery service will not follow it, or nothing."""
+    """Returns why the recovery service will not follow the command; empty if it will."""
     units = sorted(job.units.values())
     if command.unit in units:
         return ""

@@ -1,8 +1,9 @@
-"""Completion of a job's global checkpoints: a record of `assignments` states it, and its units go by that.
+"""Completion of a job's global checkpoints: a record of `assignments` states it, and the job's units follow that
+record.
 
-Source: MECHANISMS R1, PROTOCOL 7; docs/decisions/0085. The progress that units publish shows that one is complete
-(decisions/global_checkpoints.py); the record gives it a place among rollbacks and policies. No controller keeps more
-than it can read again.
+Source: MECHANISMS R1, PROTOCOL 7; docs/decisions/0085. The progress that units publish shows that a global checkpoint
+is complete (decisions/global_checkpoints.py); the record orders it among rollbacks and policies. A controller keeps
+only state that it can read again.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from holdfast.services.decisions.policies import ALIGNED, in_force
 from holdfast.services.decisions.standings import Standings
 
 EVERY_MS = 500
-"""Between two records: inputs are trimmed to the newest one, so each one in between would only be another record."""
+"""Least time between two records: inputs are trimmed to the newest one, so one in between would have no use."""
 
 
 def wanted(job: Job, standings: Standings) -> bool:
-    """True if the progress that the units of a job publish is to be read."""
+    """True if the controller is to read the progress that the job's units publish."""
     return (
         job.plan is not None and job.life.phase in PLACED and in_force(job.plan, standings.assigned).policy == ALIGNED
     )
 
 
 def read(job: Job, record: Progress) -> None:
-    """Takes what a unit has published."""
+    """Takes the progress that a unit has published."""
     known = job.progress.get(record.unit)
     if known is None or not behind(record, known):
         job.progress[record.unit] = record
 
 
 def due(job: Job, standings: Standings, now_ms: int) -> GlobalCheckpoint | None:
-    """The record to state now; None: nothing new is complete, or a record is too fresh."""
+    """Returns the record to state now; None if no newer checkpoint is complete, or the last record is too recent."""
     if job.plan is None or not job.progress or now_ms - job.complete_ms < EVERY_MS or not wanted(job, standings):
         return None
     assigned, plan = standings.assigned, job.plan

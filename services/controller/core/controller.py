@@ -1,9 +1,9 @@
-"""The controller: folds what the logs say of jobs, goals and workers, and takes every job one step on.
+"""The controller: folds the records about jobs, goals and workers, and takes every job a step on.
 
-Source: PROTOCOL 0, 1, 3, 8 and 9. The controller states whether a job is to run; recovery places its units and takes
-them down. Any number of replicas may run: each acts only on what it reads back as valid, and every action is harmless
-when another did it, too. What a job does next is a function of the logs, so a new controller continues where the last
-one stopped. The transition table of a job is in life.py.
+Source: PROTOCOL 0, 1, 3, 8 and 9. The controller states the goal of a job, to run or to stop; recovery places its units
+and takes them down. Any number of replicas may run: each follows only the records that it reads back as valid, and
+every action is harmless if another replica did it, too. The next step of a job is a function of the logs, so any
+controller can continue. The transition table of a job is in life.py.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from holdfast.services.decisions.decided import Author
 
 BEAT_MS = 100
 LOOK_MS = 100
-"""Between two looks which queries are available."""
+"""Time between two computations of the availability of queries."""
 
 RETRY_MS = 1_000
 """Pause after a failed action."""
@@ -68,7 +68,7 @@ DRAIN_AGAIN_MS = 5_000
 only one."""
 
 LATE_MS = 60_000
-"""Found in the log and older, a command to an unknown job stays unanswered: somebody answered it then."""
+"""Age from which a command of the log to an unknown job stays unanswered: an earlier controller answered it."""
 
 
 class Controller:
@@ -93,7 +93,7 @@ class Controller:
         self._actions: list[Action] = []
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
-        """Actions to carry out now. now_ms: time of day; of records read before CaughtUp, their own."""
+        """Returns the actions to carry out now. now_ms: time of day; of records read before CaughtUp, their own."""
         self.fleet.advance(now_ms)
         if self._take(event, now_ms) and self.acting:
             self._advance(now_ms)
@@ -102,7 +102,7 @@ class Controller:
 
     @property
     def watched(self) -> list[Plan]:
-        """Jobs whose progress the core wants to read."""
+        """Plans of the jobs whose progress the core is to read."""
         wanted = (job for job in self.jobs.values() if self._watches(job))
         return [job.plan for job in wanted if job.plan is not None]
 
@@ -114,10 +114,10 @@ class Controller:
         """Lines of each job's story, job by job."""
         return [line for job in self.jobs.values() for line in job.life.story]
 
-    # -- what was read ------------------------------------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------------------------------
 
     def _take(self, event: Event, now_ms: int) -> bool:
-        """Folds the event; False if nothing can follow from it before the next tick."""
+        """Folds the event; False if no action can follow from it before the next tick."""
         match event:
             case BeatRead():
                 self._costs(event.record, now_ms)
@@ -154,14 +154,14 @@ class Controller:
         return True
 
     def _costs(self, record: HeartbeatRecord, now_ms: int) -> None:
-        """Takes in latencies of results from the leaders of units."""
+        """Takes the latencies of results that the leaders of units report."""
         for costs in record.costs if isinstance(record, Heartbeat) and self.acting else ():
             _, g, unit = split_unit_key(costs.unit)
             if costs.leads and g in self.jobs:
                 self.jobs[g].availability.read(unit, (record.worker, record.incarnation), costs, now_ms)
 
     def _look(self, now_ms: int) -> None:
-        """Computes the availability of queries, and reports those that were not available, or are no more."""
+        """Computes the availability of queries, and reports each query whose availability has changed."""
         if now_ms - self._looked_ms < LOOK_MS:
             return
         self._looked_ms = now_ms
@@ -216,16 +216,16 @@ class Controller:
             self._publish_event(reports.decided(decision, now_ms))
 
     def _forget(self) -> None:
-        """Jobs whose records have left `jobs.plans`."""
+        """Forgets the jobs whose records have left `jobs.plans`."""
         for job in [job for job in self.jobs.values() if job.over and self._admitted.retired.has(job.generation)]:
             del self.jobs[job.generation]
             if self.acting:
                 self._actions.append(ForgetStatus(job.label))
 
     def _progressed(self, event: ProgressRead) -> bool:
-        """Only ends matter at once: a job publishes its progress many times a second.
+        """Takes the progress of a unit; True for its first end. Other progress can wait: it comes many times a second.
 
-        A unit that goes back after its end has still ended: what it does again is what it has done before.
+        A unit that goes back after its end has still ended: it repeats only what it has done before.
         """
         job, unit = self.jobs.get(event.generation), event.progress.unit
         if job is not None and unit in job.units.values():
@@ -236,14 +236,14 @@ class Controller:
         return True
 
     def _begin(self, now_ms: int) -> None:
-        """All that was in the logs at the start is read: from now on the core acts."""
+        """Begins to act: all records that the logs held at the start are read."""
         self.acting = True
         self.fleet.begin()
         for job in self.jobs.values():
             job.was_up = self.goals.all_placed(job)
             job.formerly_ms = now_ms + status.FORMERLY_MS
 
-    # -- what became of actions ---------------------------------------------------------------------------------------
+    # -- outcomes of actions ------------------------------------------------------------------------------------------
 
     def _drafted(self, event: Drafted | Refused) -> None:
         job = self.jobs.get(event.plan.generation if isinstance(event, Drafted) else event.generation)
@@ -264,7 +264,7 @@ class Controller:
         self._step(job, Step.DRAFTED)
 
     def _counted(self, event: Counted) -> None:
-        """Takes in the final counts of a job, which its end decides."""
+        """Takes the final counts of a job, which its end states."""
         job = self.jobs.get(event.generation)
         if job is not None and not job.over:
             job.counts = event.counts
@@ -347,7 +347,7 @@ class Controller:
             self._actions.append(AppendAssigned(retired=retired))
 
     def _again(self, job: Job) -> None:
-        """Asks again for what failed, if it is still wanted."""
+        """Repeats the failed action, if it is still needed."""
         failed, job.failed, job.retry_ms = job.failed, None, None
         if failed is not None and job.asked is failed:
             self._actions.append(failed)
@@ -361,7 +361,7 @@ class Controller:
                 self._actions.append(job.asked)
 
     def _keep_going(self, job: Job, now_ms: int) -> None:
-        """Repeats the actions of a phase, until the logs have them."""
+        """Repeats the actions of a phase until the logs hold their records."""
         if job.stands_by:
             self._switch(job, now_ms)
         if job.life.phase in PLACED:
@@ -389,14 +389,14 @@ class Controller:
             self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset, job.control.start))
 
     def _switch(self, job: Job, now_ms: int) -> None:
-        """Does what becomes of a generation that stands by."""
+        """Does the action that is due for a generation that stands by."""
         action = switching.due(job, self.jobs, self._author.next(), now_ms)
         if action is not None:
             job.switch_asked = True
             self._actions.append(action)
 
     def _switched(self, job: Job, event: Drafted | Refused) -> None:
-        """Proposes where the generation begins that stood by, or that it never does."""
+        """Proposes the beginning of the generation that stood by, or its end without one."""
         if isinstance(event, Drafted):
             self._actions.append(AppendDecision(event.plan))
         elif job.plan is not None:
@@ -410,19 +410,19 @@ class Controller:
             self._actions.append(AppendAssigned(policies=(policy,)))
 
     def _complete(self, job: Job, now_ms: int) -> None:
-        """States which global checkpoint is complete."""
+        """States the newest complete global checkpoint."""
         checkpoint = completing.due(job, self.goals.standings, now_ms)
         if checkpoint is not None:
             self._actions.append(AppendAssigned(checkpoints=(checkpoint,)))
 
     def _answered(self, record: Assignment, now_ms: int) -> None:
-        """Publishes our answers that count."""
+        """Publishes the valid answers of this controller."""
         for policy in record.policies:
             if self.acting and record.author == self.name and self.goals.standings.policy(policy.job_key) is policy:
                 self._publish_event(reports.answered(policy, now_ms))
 
     def _find_records(self, job: Job) -> None:
-        """Asks for the records of each unit in quarantine, once."""
+        """Asks once for the records of each unit in quarantine."""
         for unit in job.units:
             change = self.goals.standings.assigned.of(unit)
             if change is not None and change.deadly is not None and unit not in job.records:
@@ -431,7 +431,7 @@ class Controller:
                 self._actions.append(FindRecords(job.plan, unit, change.deadly.batch))
 
     def _drain_again(self, job: Job, now_ms: int) -> None:
-        """Once a unit has run out the drain was valid."""
+        """Repeats the drain; once a unit has run out, the drain was valid."""
         if job.life.phase is not Phase.DRAINING or job.asked is not None or job.ran_out:
             job.drained_ms = now_ms
         elif now_ms - job.drained_ms >= DRAIN_AGAIN_MS:
@@ -478,10 +478,10 @@ class Controller:
     def _publish_event(self, event: Happened) -> None:
         self._actions.append(PublishEvent(event))
 
-    # -- what must always hold ----------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------------------
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if a name is held twice, or a job stands where the logs cannot have put it."""
+        """Raises AssertionError if a name is held twice, or the phase of a job contradicts the logs."""
         live = (job for job in self.jobs.values() if not job.undecided and not job.over)
         held = [job.name for job in live if not job.successor and not job.stands_by]
         assert len(held) == len(set(held)), f"names held twice: {sorted(held)}"

@@ -15,7 +15,7 @@ from holdfast.services.decisions.standings import Standings
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A record of `jobs.submit`, as it is: what is wrong with it is the user's to know."""
+    """A record of `jobs.submit` as it is; mistakes in it are reported to the user."""
 
     offset: int
     timestamp_ms: int
@@ -31,7 +31,7 @@ class DecisionRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsBegun:
-    """Standings of units and goals where the controller begins to read `assignments`; before any other event."""
+    """Standings of units and goals at the offset from which `assignments` is read; comes before any other event."""
 
     standings: Standings
 
@@ -46,7 +46,7 @@ class AssignmentRead:
 
 @dataclass(frozen=True, slots=True)
 class BeatRead:
-    """A sign of life or an exit notice."""
+    """A heartbeat or an exit notice."""
 
     record: HeartbeatRecord
 
@@ -68,7 +68,7 @@ class ProgressRead:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """All that was in the logs at the start has been read: from now on the core acts."""
+    """The controller has read all that the logs held at its start; from now on the core acts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """The job can run like this."""
+    """The plan of a job that can run."""
 
     plan: Plan
 
@@ -93,7 +93,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Counts by the units of a job whose ids are fenced: nobody counts any further."""
+    """Final counts by the units of a job whose transactional ids are fenced."""
 
     generation: str
     counts: Counts
@@ -117,7 +117,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The action was not carried out, or nobody knows: do it again later."""
+    """The action was not carried out, or its outcome is unknown: it is repeated later."""
 
     action: Action
     cause: str

@@ -1,4 +1,4 @@
-"""Reports of workers on their copies, as far as they count: the detector judges whether a worker lives.
+"""Reports of workers on their copies, as far as they count; the detector judges if a worker lives.
 
 Source: PROTOCOL 5 and 8.
 """
@@ -13,13 +13,13 @@ from holdfast.services.kernel.liveness.attention import Attention
 from holdfast.services.kernel.liveness.detector import Detector
 
 LOOP_US = 1_000_000
-"""A longer pause between two turns says that this process stood still, and nothing of workers."""
+"""Longest pause between two turns that counts as silence of workers; in a longer one this process did not run."""
 
 Seen = tuple[str, bool, bool, dict[str, tuple[int, str, str, str, str]]]
 
 
 class Fleet:
-    """The workers of a cluster. No copy is placed or moved by it: people read it, and the end of a job waits for it.
+    """The workers of a cluster, for reports to people and for the end of a job; it places and moves no copy.
 
     Args:
         beat_us: interval of the workers' heartbeats.
@@ -30,15 +30,15 @@ class Fleet:
         self._detector = Detector(beat_us, self._attention)
 
     def advance(self, now_ms: int) -> None:
-        """Before all else in every turn."""
+        """Sets the time; called first in every turn."""
         self._attention.advance(now_ms * 1000)
 
     def begin(self) -> None:
-        """Begins: what was read so far is history, and from now on silence counts."""
+        """Begins: records read so far are history, and from now on silence counts."""
         self._detector.begin()
 
     def read(self, record: HeartbeatRecord) -> bool:
-        """Takes a record; True if it says anything new."""
+        """Takes a record; True if it reports anything new."""
         before = self._seen(record.worker)
         self._detector.read(record)
         return self._seen(record.worker) != before
@@ -48,11 +48,11 @@ class Fleet:
         return (beat for beat in self._detector.alive() if not beat.leaving)
 
     def answers(self, copy: Copy) -> bool:
-        """The worker of the copy gives signs of life."""
+        """True if the worker of the copy sends heartbeats."""
         return self._detector.heard(copy.worker, copy.incarnation)
 
     def report(self, copy: Copy, unit: str) -> CopyState | None:
-        """Last report of the copy's worker on it, if that counts."""
+        """Returns the last report of the copy's worker on the copy, if that report counts."""
         return self._detector.report(copy.worker, copy.incarnation, unit) if self.answers(copy) else None
 
     def reports(self, unit: str) -> Iterator[tuple[str, CopyState]]:

@@ -1,7 +1,7 @@
 """Goals of the controller for jobs, in `assignments`: a job is to run, or to stop. Recovery does the rest.
 
 Source: PROTOCOL 1 and 8. A goal is one record for a whole generation: `run` once its topics exist, `stop` when it is to
-end. The first one counts, but for a `stop`, which is final; so a goal that two replicas state is harmless.
+end. The first goal counts, except that a `stop` is final; so a goal that two replicas state is harmless.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from holdfast.services.controller.core.job import Job
 from holdfast.services.decisions.standings import Standings
 
 RETIRE_AT = 8
-"""Jobs that are over and of which `assignments` still has units: so many make one record that retires them."""
+"""Number of jobs that are over, with units in `assignments`, from which a record retires them."""
 RETIRE_MS = 1_000
-"""Between two looks for them."""
+"""Time between two searches for such jobs."""
 
 
 @dataclass(slots=True)
 class Goals:
-    """Folds `assignments`, and knows what this replica has stated there and not read back yet."""
+    """Folds `assignments`, and keeps the statements of this replica that are not read back yet."""
 
     standings: Standings = field(default_factory=Standings)
     proposed: dict[str, Goal] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Goals:
     _retire_ms: int = 0
 
     def read(self, record: Assignment, offset: int) -> None:
-        """Takes one record; what it says of a job takes the place of what we stated and have not read back."""
+        """Takes a record; it replaces the pending statements of this replica about the same job."""
         self.standings.read(offset, record)
         if record.retired is not None:
             self.retiring = None
@@ -40,7 +40,7 @@ class Goals:
                 del self.proposed[goal.job_key]
 
     def missing(self, job: Job, kind: GoalKind, reason: str = "") -> Goal | None:
-        """The goal to be stated now, or None: it stands in the log, or is on its way there."""
+        """Returns the goal to state now; None if the log has it, or it is on its way there."""
         standing, mine = self.standings.goal(job.label), self.proposed.get(job.label)
         known = [one.kind for one in (standing.goal if standing is not None else None, mine) if one is not None]
         if STOP in known or kind in known or self.standings.retired(job.generation):
@@ -53,16 +53,17 @@ class Goals:
         self.proposed[goal.job_key] = goal
 
     def withdraw(self, goal: Goal) -> None:
-        """Takes back a goal that was not appended, as far as anybody knows."""
+        """Drops a goal that was, as far as is known, not appended."""
         if self.proposed.get(goal.job_key) == goal:
             del self.proposed[goal.job_key]
 
-    # -- what is over ------------------------------------------------------------------------------------------------
+    # -- jobs over ---------------------------------------------------------------------------------------------------
 
     def to_retire(self, jobs: Collection[Job], upto: int, now_ms: int) -> Retired | None:
-        """Jobs that are over and to be retired now, so that their units are forgotten; None: nothing yet.
+        """Returns the record that retires the jobs which are over, so that their units are forgotten; None: not yet.
 
-        upto: all of `jobs.submit` is read below: a job that this replica does not know there has left `jobs.plans`.
+        upto: offset below which all of `jobs.submit` is read; a job below it that this replica does not hold has left
+            `jobs.plans`.
         """
         if self.retiring is not None or now_ms - self._retire_ms < RETIRE_MS:
             return None
@@ -76,14 +77,14 @@ class Goals:
         return Retired(below, tuple(sorted(kept)))
 
     def _unplaced(self) -> set[str]:
-        """Generations of which `assignments` knows something, and no unit has a copy."""
+        """Generations that `assignments` names and of which no unit has a copy."""
         units = self.standings.assigned.units().items()
         return self.standings.generations() - {generation_of(unit) for unit, change in units if change.copies}
 
-    # -- where a job stands -------------------------------------------------------------------------------------------
+    # -- standing of a job --------------------------------------------------------------------------------------------
 
     def stop(self, job: Job) -> Goal | None:
-        """The stop that stands in the log; None: nobody has stated one."""
+        """Returns the stop of the job in the log; None if there is none."""
         standing = self.standings.goal(job.label)
         return standing.goal if standing is not None and standing.goal.kind == STOP else None
 
@@ -92,13 +93,15 @@ class Goals:
         return bool(last) and all(change is not None and change.copies for change in last)
 
     def taken_down(self, job: Job) -> bool:
-        """A controller of a former version, which stated no goals, has unplaced every unit."""
+        """True if a controller of a former version, which stated no goals, has unplaced every unit."""
         last = [self.standings.assigned.of(unit) for unit in job.units]
         goal = self.standings.goal(job.label)
         return goal is None and bool(last) and all(change is not None and not change.copies for change in last)
 
     def all_stopped(self, job: Job) -> bool:
-        """Behind the stop every unit was left without copies: nobody who has read that places one again."""
+        """True if every unit was left without copies after the stop, so that no replica that has read it places one
+        again.
+        """
         goal = self.standings.goal(job.label)
         if goal is None or goal.goal.kind != STOP:
             return False

@@ -21,9 +21,10 @@ SETTLED = ("ended", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The last pause or resume that a user asked for; offset in `jobs.submit`.
+    """The last pause or resume that a user asked for.
 
-    start: where sources whose topics were created again continue: earliest or latest.
+    offset: of the command in `jobs.submit`.
+    start: the end from which sources continue whose topics were created again: earliest or latest.
     """
 
     kind: str
@@ -33,9 +34,11 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """The command that has a generation take over which stands by. held: the one that leads was held for it then.
+    """The command for a generation that stands by: it takes over, or is given up.
 
-    offset: in `jobs.submit`. begin: what the command says; None: the generation is given up.
+    offset: in `jobs.submit`.
+    begin: the beginning that the command names; None: the generation is given up.
+    held: true if the leading generation was held for it then.
     """
 
     offset: int
@@ -47,29 +50,29 @@ class Switched:
 class Job:
     """A generation of a job.
 
-    value: its record on `jobs.submit`, None until it is read.
-    start: with which savepoint it begins, as that record says.
-    units: unit by key, once a plan is valid.
-    hosts: the kind of process that takes each.
+    value: its record on `jobs.submit`; None until it is read.
+    start: the savepoint in that record with which the job begins.
+    units: name of each unit by key, once a plan is valid.
+    hosts: by unit key, the kind of process that takes the unit.
     proposal: the decision to append.
     asked: the deed under way.
-    failed: the deed to ask for again at retry_ms.
-    was_up: all units served at some time.
-    stood: its last state, and since when; 0: not known.
-    formerly_ms: until then a state may be one from before this controller started.
-    formerly: the state that was published then, empty if nothing was.
+    failed: the deed to repeat at retry_ms.
+    was_up: true if all units ran at some time.
+    stood: its last state, and the time since which it has it; 0: not known.
+    formerly_ms: time until which a state may be older than this controller.
+    formerly: the state that was published before; empty: none.
     ran_out: units that have processed their end.
-    counts: of its records, once no copy is left.
-    records: of the batch of each unit in quarantine, None until it is known.
+    counts: counts of its records, once no copy is left.
+    records: by unit in quarantine, the records of the batch; None until they are known.
     successor: label of the job that has taken its place; empty: none.
-    switch: the command that says what becomes of it, if it stands by.
-    switch_asked: what it says is being done.
-    waits_since_ms: it stands by.
-    schemes: the last one that a command asked for, by unit, and the offset of the command.
-    policies: commands for another checkpoint policy that may not be answered yet, by offset.
-    policy_asked: the last one to which an answer was proposed.
-    progress: the newest that each unit has published.
-    complete_ms: when a global checkpoint was stated last.
+    switch: the command for a generation that stands by.
+    switch_asked: true while that command is carried out.
+    waits_since_ms: time since which it stands by.
+    schemes: by unit, the offset of the last command for a scheme, and the scheme.
+    policies: by offset, commands for another checkpoint policy that may be unanswered.
+    policy_asked: offset of the last command to which an answer was proposed.
+    progress: the newest progress of each unit.
+    complete_ms: time at which the last global checkpoint was stated.
     availability: of its queries.
     """
 
@@ -126,24 +129,24 @@ class Job:
 
     @property
     def replaces(self) -> str:
-        """Generation whose place it is to take; empty: none."""
+        """Generation whose place this one is to take; empty: none."""
         if self.plan is not None:
             return "" if self.plan.seed is None else self.plan.seed.replaces
         return "" if self.start is None else self.start.replaces
 
     @property
     def stands_by(self) -> bool:
-        """Another generation leads until a command has this one take over."""
+        """True if another generation leads until a command lets this one take over."""
         return self.plan.stands_by if self.plan is not None else self.start is not None and self.start.waits
 
     @property
     def given_up(self) -> str:
-        """Why it never leads; empty: it does, or may."""
+        """Reason for which the generation never leads; empty if it leads or may."""
         return "" if self.plan is None or self.plan.seed is None else self.plan.seed.given_up
 
     @property
     def begins(self) -> int | None:
-        """Offset in `jobs.submit` from which on commands concern it; None: it stands by."""
+        """Offset in `jobs.submit` from which commands concern the job; None while it stands by."""
         if self.stands_by:
             return None
         switched = -1 if self.plan is None or self.plan.seed is None else self.plan.seed.switched
@@ -151,7 +154,7 @@ class Job:
 
     @property
     def savepoint(self) -> str:
-        """Topic of the savepoint that it begins or has begun with; empty: none."""
+        """Topic of the savepoint with which the job begins or has begun; empty: none."""
         if self.plan is not None:
             return "" if self.plan.seed is None else self.plan.seed.topic
         return "" if self.start is None else self.start.topic
@@ -166,35 +169,37 @@ class Job:
 
     @property
     def settled(self) -> bool:
-        """Nothing is left to do or to say."""
+        """True if nothing is left to do or to publish."""
         return self.over and self.asked is None and self.published is not None and self.published.state in SETTLED
 
     @property
     def may_be_replaced(self) -> bool:
-        """True if it runs, and nobody has asked for its end."""
+        """True if the job runs and no command asks for its end."""
         return not self.over and self.drain_offset is None and self.cancel_offset is None
 
     def makes_room_for(self, other: Job) -> bool:
-        """True if the other one may be admitted: to stand by, or because this one is held for it."""
+        """True if the other job may be admitted: it is to stand by, or this job is held for it."""
         start = other.start
         if start is None or start.replaces != self.generation:
             return False
         return self.may_be_replaced if start.waits else self.holds_for(start)
 
     def holds_for(self, start: Start) -> bool:
-        """True if another one may take its place: the pause under which its savepoint was taken is still its last
-        control, and nobody else has asked for its end.
+        """True if another job may take this one's place.
+
+        The pause under which its savepoint was taken must still be its last control, and no other command asks for its
+        end.
         """
         paused = Control("pause", start.paused)
         return start.replaces == self.generation and self.control == paused and self.may_be_replaced
 
     def make_way(self, other: Job) -> None:
-        """Ends for the other one, whose plan is valid."""
+        """Ends for the other job, whose plan is valid."""
         if not self.over:
             self.cancel_offset, self.successor = other.begins, other.label
 
     def lost(self) -> Problem | None:
-        """Why it must not begin though nobody has its name: the job whose place it is to take did not end for it."""
+        """Returns why the job must not begin although its name is free: the job that it replaces did not end for it."""
         if not self.replaces:
             return None
         message = f"{self.name}@{self.replaces}, whose place it is to take, has ended: rows might be delivered twice"
@@ -202,7 +207,7 @@ class Job:
 
     @property
     def stop_offset(self) -> int:
-        """Offset of the command, in `jobs.submit`, that asked for its end; -1: nobody did."""
+        """Offset in `jobs.submit` of the command that asked for the job's end; -1 if there was none."""
         asked = self.cancel_offset if self.cancel_offset is not None else self.drain_offset
         return -1 if asked is None else asked
 
@@ -218,13 +223,13 @@ class Job:
         self.begin(plan)
 
     def begin(self, plan: Plan) -> None:
-        """Takes the plan that says where it begins, or that it never does."""
+        """Takes the plan that states the beginning of the job, or that it never leads."""
         self.plan = plan
         if plan.seed is not None and plan.seed.given_up:
-            self.cancel_offset = self.offset + 1  # a goal to stop names what comes behind the job
+            self.cancel_offset = self.offset + 1  # a goal to stop names an offset after the job's own
         if plan.stands_by:
             return
-        if plan.seed is not None and plan.seed.rests and self.control is None:  # its cut log begins so
+        if plan.seed is not None and plan.seed.rests and self.control is None:  # its cut log begins with a pause
             at = self.offset if self.begins is None else self.begins
             self.control = Control("pause", at)
             self.control_asked = self.control_done = at

@@ -1,8 +1,8 @@
 """The life of one generation of a job, from its record on `jobs.submit` to its `ended` on `jobs.plans`.
 
-Source: PROTOCOL 1, 8 and 9. To change what the controller does with a job when something happens to it, change one row
-of TRANSITIONS. Every step is derived from the logs, so a controller that starts again walks the same way again: each
-action is harmless when it was done before, by itself or by another replica.
+Source: PROTOCOL 1, 8 and 9. To change the controller's reaction to an event of a job, change one row of TRANSITIONS.
+Every step is derived from the logs, so a controller that starts again takes the same steps again. Each action is
+harmless if the same or another replica did it before.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
     (_P.ADMITTED, _S.END_READ): (_P.ENDED, None),
     (_P.ENDING, _S.END_READ): (_P.ENDED, None),
 }
-"""(phase, step) -> (next phase, what to do). A pair that is not here changes nothing: it came too late."""
+"""(next phase, deed) by (phase, step). A pair without a row changes nothing: it came too late."""
 
 UNDECIDED = frozenset({_P.SUBMITTED, _P.DRAFTING, _P.DECIDING})
 PLACED = frozenset({_P.PLACING, _P.RUNNING, _P.DRAINING})
-"""Its goal is to run: units are to have copies."""
+"""Phases in which the job's goal is to run, so that units are to have copies."""
 OVER = frozenset({_P.ENDED, _P.REJECTED})
 
 STORY_LINES = 100
@@ -105,7 +105,10 @@ STORY_LINES = 100
 
 @dataclass(slots=True)
 class Life:
-    """The state machine of one job. story: what happened, a line a step that changed something."""
+    """The state machine of one job.
+
+    story: one line for each step that changed the phase.
+    """
 
     name: str
     phase: Phase = Phase.SUBMITTED

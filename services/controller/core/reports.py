@@ -28,7 +28,7 @@ def availability(job: str, query: QueryState, now_ms: int) -> Event:
 
 
 def answered(policy: CheckpointPolicy, now_ms: int) -> Event:
-    """To a command for another checkpoint policy."""
+    """Returns the event for the answer to a command for another checkpoint policy."""
     if policy.refusal:
         return Event(now_ms, "command-refused", job=policy.job, detail=f"checkpoint: {policy.refusal}")
     return Event(now_ms, "checkpoint-policy", job=policy.job, detail=policy.policy)

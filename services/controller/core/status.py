@@ -1,4 +1,4 @@
-"""Status of a job in `jobs.status`: its state in a user's words, how much of it is available, and why not more.
+"""Status of a job in `jobs.status`: its state in a user's words, its available part, and the reason why no more is.
 
 Source: PROTOCOL 1. To change what users see of a phase, change STATES.
 """
@@ -20,9 +20,9 @@ from holdfast.services.controller.core.life import Phase
 from holdfast.services.decisions.assigned import Assigned
 
 COUNT_INTERVAL_MS = 500
-"""A change of the counts alone, and of which queries are available, is published at most so often."""
+"""Least time between two records whose only change is in the counts or in the availability of queries."""
 LATENCY_INTERVAL_MS = {False: 10_000, True: 1_000}
-"""And one of latencies alone, without a failure and after one."""
+"""Least time between two records whose only change is in latencies, without a failure and after one."""
 
 _P = Phase
 
@@ -44,21 +44,24 @@ STATES = {
 }
 
 FORMERLY_MS = 2_000
-"""After its start a controller hears the workers only: what they say was so before."""
+"""Time after the controller's start in which the workers' reports describe a state from before the start."""
 STOPPED = "stopped"
-"""Until a person says how to continue."""
+"""State of a job that waits for a command of a person."""
 WAITING = "waiting"
-"""For a user's topic that is not there."""
+"""State of a job that waits for a missing topic of the user."""
 
 UP = ("running", "ended")
 """States of a copy that serves its unit."""
 
 Said = Mapping[str, Sequence[tuple[str, CopyState]]]
-"""By unit, what workers that give signs of life say of their copies, with the names of the workers."""
+"""By unit, the reports of live workers on their copies, with the names of the workers."""
 
 
 def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int) -> Status:
-    """The status of a job now. waiting: why a unit has no place."""
+    """Returns the status of a job now.
+
+    waiting: the reason why a unit has no place.
+    """
     stopping = job.life.phase in (_P.STOPPING, _P.FENCING, _P.DELETING, _P.ENDING)
     live = job.life.phase in (_P.PLACING, _P.RUNNING, _P.DRAINING)
     available = sum([_up(unit, assigned, fleet) for unit in job.units]) if live else 0
@@ -83,7 +86,7 @@ def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int
 
 
 def due(new: Status, job: Job, now_ms: int) -> bool:
-    """True if it is to be published now."""
+    """True if the status is to be published now."""
     old = job.published
     if old is None:
         # Published never, or a moment ago without success.
@@ -132,7 +135,7 @@ def _state(job: Job, available: int, failure: str, stopped: str, waits: str, sto
 
 
 def leader(unit: str, assigned: Assigned, fleet: Fleet) -> Leader | None:
-    """Leader of a unit, by its key, that runs; None: nobody."""
+    """Returns the leader of a unit, given by its key, if that leader runs."""
     change = assigned.of(unit)
     copy = None if change is None else change.committer
     state = None if copy is None else fleet.report(copy, unit)
@@ -151,7 +154,7 @@ def _up(unit: str, assigned: Assigned, fleet: Fleet) -> bool:
 
 
 def _halted(said: Said, assigned: Assigned) -> tuple[str, str]:
-    """Why the job continues only when a person says so, and for what it waits that is not there."""
+    """Returns why the job continues only at a person's command, and the missing topic that it waits for."""
     halted = [(unit, copy) for unit, copies in said.items() for _, copy in copies if copy.stopped or copy.waits]
     reports = [copy for unit, copy in halted if copy.epoch == assigned.epoch(unit) and copy.state in UP]
     waits = "; ".join(dict.fromkeys(copy.waits for copy in reports if copy.waits))
@@ -159,12 +162,12 @@ def _halted(said: Said, assigned: Assigned) -> tuple[str, str]:
 
 
 def quarantine(unit: str, deadly: Deadly, records: str | None) -> str:
-    """Why a job has failed of which a unit ends its workers."""
+    """Returns why a job has failed whose unit ends its workers."""
     return f"{unit} is in quarantine: {deadly}" + (f"; its records: {records}" if records else "")
 
 
 def _failure(job: Job, assigned: Assigned, said: Said) -> str:
-    """The cause of the first unit that has failed where it is placed now, or is in quarantine."""
+    """Returns the cause of the first unit that has failed in its present place or is in quarantine; empty: none."""
     for unit, name in job.units.items():
         change = assigned.of(unit)
         if change is not None and change.deadly is not None:
@@ -176,5 +179,5 @@ def _failure(job: Job, assigned: Assigned, said: Said) -> str:
 
 
 def _shows(change: Change | None, worker: str) -> bool:
-    """A copy with other versions that leads nothing: that it stops says something about these, and not of the job."""
+    """True for a copy that has yet to show equal bytes: its stop concerns its versions, and not the job."""
     return change is not None and any(one.worker == worker for one in change.unshown)

@@ -28,11 +28,11 @@ AFTER: dict[type[Action], Step] = {
     FenceIds: Step.FENCED,
     DeleteTopics: Step.DELETED,
 }
-"""The step that follows when an action is done; proposals count only once they are read back."""
+"""Step that follows a completed action; a proposal counts only once it is read back."""
 
 
 def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | None:
-    """The step that the logs call for, or None."""
+    """Returns the step that the logs call for, or None."""
     phase = job.life.phase
     if phase is Phase.SUBMITTED:
         return Step.TURN_CAME if job.value is not None and _has_turn(job, jobs) else None
@@ -52,7 +52,7 @@ def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | Non
 
 
 def _has_turn(job: Job, jobs: Iterable[Job]) -> bool:
-    """Jobs of one name are decided in the order of their submission, so that all replicas find the same name in use."""
+    """True if no earlier job of the same name is undecided; so all replicas find the same name in use."""
     return not any(other.undecided and other.name == job.name and other.offset < job.offset for other in jobs)
 
 
@@ -66,12 +66,12 @@ def _to_stop(job: Job, goals: Goals) -> bool:
 
 
 def _reported(job: Job, fleet: Fleet) -> bool:
-    """Some worker that answers still has a copy."""
+    """True if a worker that answers still has a copy."""
     return any(True for unit in job.units for _ in fleet.reports(unit))
 
 
 def reason(job: Job, goals: Goals) -> str:
-    """Why the job ends, as the replica that stopped it said."""
+    """Returns the reason of the job's end, as the replica that stopped it states it."""
     stop = goals.stop(job)
     if stop is not None:
         return stop.reason
@@ -83,7 +83,7 @@ def reason(job: Job, goals: Goals) -> str:
 
 
 def action(job: Job, deed: Deed, author: Author, goals: Goals) -> Action:
-    """The action for a deed."""
+    """Returns the action for a deed."""
     if deed is Deed.DRAFT:
         return Draft(job.generation, author.next(), job.value or b"")
     if deed is Deed.PROPOSE:

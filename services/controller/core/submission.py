@@ -18,9 +18,10 @@ MAX_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class NamedJob:
-    """A job file, good or bad; name is empty when it has none that can be read.
+    """A job file, good or bad.
 
-    start: with which savepoint it begins.
+    name: empty if the file has no readable name.
+    start: the savepoint with which the job begins.
     """
 
     name: str
@@ -29,7 +30,7 @@ class NamedJob:
 
 @dataclass(frozen=True, slots=True)
 class BadCommand:
-    """A record with `command` that says nothing we know."""
+    """A record with `command` that is no known command."""
 
     job: str
     cause: str
@@ -56,7 +57,7 @@ def _start(value: object) -> Start | None:
     try:
         return None if value is None else msgspec.convert(value, Start)
     except msgspec.ValidationError:
-        return None  # the draft says what is wrong with it
+        return None  # the draft reports the mistake
 
 
 def _text(value: object) -> str:

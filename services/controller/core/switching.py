@@ -1,7 +1,7 @@
-"""A generation that stands by, until one command has it take the place of the one that leads, or gives it up.
+"""A generation that stands by until a command lets it take the place of the leading one, or gives it up.
 
-Source: PROTOCOL 1. Its copies are there, with state as of before, while the former generation runs. What becomes of it
-is one more plan in `jobs.plans`: the first one counts, whichever replica wrote it.
+Source: PROTOCOL 1. Its copies exist, with an earlier state, while the former generation runs. A further plan in
+`jobs.plans` decides on it: the first such plan counts, whichever replica wrote it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.services.controller.core.job import Job, Switched
 from holdfast.services.controller.core.life import PLACED, Phase
 
 PATIENCE_MS = 600_000
-"""A generation for which nobody asks is given up after so long: the command that wanted it has ended."""
+"""Time after which a generation without a command is given up: the process that submitted it has ended."""
 _UP = PLACED | {Phase.CREATING}
 
 Jobs = Mapping[str, Job]
@@ -28,14 +28,18 @@ Jobs = Mapping[str, Job]
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Outcome of a command. wait: it is looked at again later. refused: why; empty: it is not."""
+    """Outcome of a command.
+
+    wait: true if the command is judged again later.
+    refused: the reason of a refusal; empty: it is not refused.
+    """
 
     wait: bool = False
     refused: str = ""
 
 
 def note(asked: Asked, jobs: Jobs) -> Noted:
-    """Notes the command at the generation that it names. The first one counts."""
+    """Notes the command at the generation that it names; the first command counts."""
     command = asked.command
     job = jobs.get(command.generation)
     if job is not None and job.undecided:
@@ -48,13 +52,13 @@ def note(asked: Asked, jobs: Jobs) -> Noted:
 
 
 def pending(asked: Asked, jobs: Jobs) -> bool:
-    """True while it is not decided which generation a command concerns: the one that leads, or the next one."""
+    """True while it is undecided which generation a command concerns: the leading one, or the next one."""
     named = (job for job in jobs.values() if job.name == asked.command.job and job.stands_by and not job.given_up)
     return any(job.switch is not None and job.switch.offset < asked.offset for job in named)
 
 
 def due(job: Job, jobs: Jobs, id: Id, now_ms: int) -> Action | None:
-    """Action that is due now for a generation that stands by."""
+    """Returns the action that is due now for a generation that stands by."""
     if not job.stands_by or job.given_up or job.switch_asked or job.plan is None or job.life.phase not in _UP:
         return None
     job.waits_since_ms = job.waits_since_ms or now_ms
@@ -66,13 +70,13 @@ def due(job: Job, jobs: Jobs, id: Id, now_ms: int) -> Action | None:
 
 
 def given_up(plan: Plan, why: str, id: Id) -> Plan:
-    """The plan that says so."""
+    """Returns the plan that gives the generation up."""
     assert plan.seed is not None
     return structs.replace(plan, id=id, prev=plan.id, seed=structs.replace(plan.seed, waits=False, given_up=why))
 
 
 def _lost(job: Job, jobs: Jobs, now_ms: int) -> str:
-    """Why it will never lead; empty: it may."""
+    """Returns why the generation will never lead; empty if it may."""
     if job.switch is not None:
         if job.switch.begin is None:
             return "the update was given up"

@@ -1,4 +1,4 @@
-"""Why units of a job have no place, or nobody answers there, as `jobs.status` says it to people."""
+"""Reasons why units of a job have no place, or their workers do not answer, as `jobs.status` states them to people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER_VERSIONS = (
 
 
 def waiting(job: Job, assigned: Assigned, fleet: Fleet) -> str:
-    """For what the job waits; empty: every unit has a place that answers, or gets one."""
+    """Returns what the job waits for; empty if every unit has, or gets, a place that answers."""
     changes = {unit: assigned.of(unit) or Change(unit, 0) for unit in job.units}
     homeless = [change for change in changes.values() if not change.copies]
     if homeless:
@@ -43,7 +43,7 @@ def waiting(job: Job, assigned: Assigned, fleet: Fleet) -> str:
 
 
 def _starting(changes: Mapping[str, Change], job: Job, fleet: Fleet) -> str:
-    """Steps of the leaders on Spark, where a start takes seconds."""
+    """Steps of the leaders on Spark, whose start takes seconds."""
     leaders = ((unit, one.committer) for unit, one in changes.items() if job.hosts[unit])
     found = [(unit, copy.worker, fleet.report(copy, unit)) for unit, copy in leaders if copy is not None]
     steps = [(unit, worker, STEPS.get(said.state)) for unit, worker, said in found if said is not None]
@@ -55,7 +55,7 @@ def _holds(change: Change, worker: str) -> bool:
 
 
 def _back(beat: Heartbeat, changes: Iterable[Change], job: Job) -> str:
-    """Why a worker that lives again has not got its units back."""
+    """Returns why a worker that lives again has not got its units back."""
     pinned = _pins(job)
     for change in changes:
         if (why := _other(beat, change, pinned)) != "":
@@ -64,7 +64,7 @@ def _back(beat: Heartbeat, changes: Iterable[Change], job: Job) -> str:
 
 
 def _other(beat: Heartbeat, change: Change, pinned: Mapping[str, Pin]) -> str:
-    """Why the worker may not lead the unit; empty if it may."""
+    """Returns why the worker may not lead the unit; empty if it may."""
     pin = pinned.get(change.unit, ANY)
     fit = pin.fit(change, beat.versions)
     if fit is Fit.EQUAL:
@@ -74,7 +74,7 @@ def _other(beat: Heartbeat, change: Change, pinned: Mapping[str, Pin]) -> str:
 
 
 def _nobody_for(changes: Iterable[Change], job: Job, fleet: Fleet) -> str:
-    """Why none of the processes that take these units may lead them; empty if some may."""
+    """Returns why none of the processes of the units' kind may lead them; empty if some may."""
     by_host: dict[str, list[Change]] = {}
     for change in changes:
         by_host.setdefault(job.hosts[change.unit], []).append(change)
