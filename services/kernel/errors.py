@@ -1,4 +1,4 @@
-"""Errors, each named by the reaction it asks for."""
+"""Errors, each named by the required reaction."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class HoldfastError(Exception):
-    """Every error of ours."""
+    """The base of all errors of holdfast."""
 
 
 class Retriable(HoldfastError):
-    """Nothing was done or nothing is known to be wrong: try again."""
+    """An operation did nothing, or is not known to be wrong: try again."""
 
 
 class Indefinite(HoldfastError):
@@ -23,19 +23,19 @@ class Indefinite(HoldfastError):
 
 
 class Forbidden(Retriable):
-    """Kafka answers and refuses: it may be allowed once a person has changed that, no time alone mends it."""
+    """Kafka refuses access: a retry succeeds only after a person has changed the permission."""
 
 
 class TopicGone(Retriable):
-    """A topic that is to be written does not exist: nothing was written; try again when it is back."""
+    """The topic of a write does not exist: nothing was written; try again when it exists again."""
 
 
 class Refused(Retriable):
-    """Kafka has answered, and does not take a transaction: nothing was committed; tried again, but not for ever."""
+    """Kafka answers, but refuses a transaction: nothing was committed; try again, but not for ever."""
 
 
 class Torn(HoldfastError):
-    """A transaction is committed in part, by Kafka's own fault: nothing here can mend that, so say it and stop."""
+    """A transaction is committed in part, by a fault of Kafka that cannot be repaired here: report it and stop."""
 
 
 class InvalidRecord(HoldfastError):
@@ -47,11 +47,11 @@ class Fenced(HoldfastError):
 
 
 class StateCorrupted(HoldfastError):
-    """A copy's image or inputs do not fit together: rebuild it from the checkpoint log."""
+    """The image and the inputs of a copy do not fit together: rebuild the copy from the checkpoint log."""
 
 
 class PositionGone(StateCorrupted):
-    """A partition does not hold the position that is read: it was trimmed above, or has lost its tail."""
+    """A partition does not hold the position to read: it was trimmed beyond it, or has lost its tail."""
 
     def __init__(self, partition: Partition, position: int, held: str) -> None:
         self.partition = partition
@@ -59,7 +59,10 @@ class PositionGone(StateCorrupted):
 
 
 class FramesMissing(StateCorrupted):
-    """A writer's frames continue behind one that is not there. offset: of the frame that shows it."""
+    """A frame of a writer follows a missing one.
+
+    offset: the offset of the frame after the gap.
+    """
 
     def __init__(self, partition: str, offset: int, missing: str) -> None:
         self.partition, self.offset = partition, offset
@@ -67,19 +70,19 @@ class FramesMissing(StateCorrupted):
 
 
 class TopicChanged(HoldfastError):
-    """A user's topic is no longer what the job was planned for: stop, and let a person decide."""
+    """A user's topic differs from the plan of the job: stop, and let a person decide."""
 
 
 class TooManyDeadLetters(HoldfastError):
-    """More records than the job allows cannot be processed: stop, and let a person decide."""
+    """The number of records that cannot be processed exceeds the job's limit: stop, and let a person decide."""
 
 
 class TooLarge(HoldfastError):
-    """More state than the job allows a unit: stop, and let a person decide."""
+    """The state of a unit exceeds the job's limit: stop, and let a person decide."""
 
 
 class WorkerUnfit(HoldfastError):
-    """This process cannot hold copies, as when its disk is full: end it; its units continue elsewhere."""
+    """This process cannot host copies, for example because its disk is full: end it; its units continue elsewhere."""
 
 
 class OtherFormat(HoldfastError):
@@ -87,16 +90,17 @@ class OtherFormat(HoldfastError):
 
 
 class Unreachable(HoldfastError):
-    """A cut names records that its partition does not hold: a person says what counts."""
+    """A cut names records that its partition does not hold: a person decides how to continue."""
 
 
 class NoRegistry(HoldfastError):
-    """Records name schemas, and this process can ask no registry for them: a person sets or installs what it lacks."""
+    """Records name schemas, but this process has no registry: a person must set its address or install the missing
+    package.
+    """
 
 
 class NoFolder(HoldfastError):
-    """Rows go to files in a folder that this process may not write, or that is another one than before: a person sets
-    or mounts what it lacks."""
+    """The folder for rows cannot be written, or differs from the former one: a person must set or mount it."""
 
 
 class SchemaChanged(HoldfastError):
@@ -108,7 +112,7 @@ class Divergence(HoldfastError):
 
 
 class JobRejected(HoldfastError):
-    """A job file with problems: show the user all of them."""
+    """The problems of a job file: show all of them to the user."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -116,7 +120,7 @@ class JobRejected(HoldfastError):
 
 
 FAILED, USAGE = 1, 2
-"""Exit codes: it did not work; what was asked for cannot be."""
+"""Exit codes: the command failed; the command was used wrongly."""
 
 
 class CommandFailed(HoldfastError):

@@ -33,13 +33,13 @@ OWN_NAMES = frozenset({"_globals", "_module_name", "_module_available"})
 
 
 def resolve(*, load: bool = True) -> None:
-    """Loads what polars would load at first use, and makes every other proxy safe for threads.
+    """Loads the modules that polars would load at first use, and makes its other proxies safe for threads.
 
-    To be called by the first thread of a process before the process has another one, and after polars was imported: a
-    process that has no polars needs nothing of this. A second call does nothing new.
+    The first thread of a process calls it before the process has another thread, and after the import of polars; a
+    process without polars does not need it. A second call has no effect.
 
     Args:
-        load: False leaves the modules to their first use: for a process of one thread, which must start quickly.
+        load: False leaves the modules to their first use, for a process of one thread that must start quickly.
     """
     if not any(isinstance(one, _NoPandasForOurs) for one in sys.meta_path):
         sys.meta_path.insert(0, _NoPandasForOurs())
@@ -59,10 +59,10 @@ def resolve(*, load: bool = True) -> None:
 
 
 def _import(proxy: Any) -> ModuleType:
-    """In place of the proxy's own: threads may call it at once, and the proxy keeps what it needs of itself.
+    """Replaces the proxy's own import, which is not safe for threads and overwrites names that the proxy needs.
 
-    No lock: the interpreter has one for each module, and a lock of ours around that one could be taken in the other
-    order by a thread that imports the module itself.
+    No lock: the interpreter has one for each module, and a thread that imports the module itself could take the two
+    locks in the opposite order.
     """
     module = import_module(proxy.__name__)
     names = dict(vars(module))  # a copy, for which no other thread comes in between
@@ -72,10 +72,12 @@ def _import(proxy: Any) -> ModuleType:
 
 
 class _NoPandasForOurs:
-    """A finder, first of all: code of ours that asks pyarrow for something does not load pandas by that."""
+    """A finder before all others: imports by pyarrow on behalf of holdfast's code do not load pandas."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Raises ModuleNotFoundError, which pyarrow takes for no pandas; asked once more, it looks again."""
+        """Raises ModuleNotFoundError, so that pyarrow continues without pandas; a later search for pandas works as
+        usual.
+        """
         if name != PANDAS:
             return None
         if _is_ours(_importing()):
@@ -87,7 +89,7 @@ class _NoPandasForOurs:
 
 
 class _TellsArrow(Loader):
-    """Loads pandas as its own loader does; pyarrow, which has remembered that there is none, looks again then."""
+    """A loader that loads pandas as usual, and makes pyarrow forget that pandas was missing."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -102,7 +104,9 @@ class _TellsArrow(Loader):
 
 
 def _importing() -> str:
-    """Module whose code imports, also by a library in C; `importlib.util` where code only asks what is installed."""
+    """The module whose code imports, also through a C library; `importlib.util` if code only tests what is
+    installed.
+    """
     frame: Any = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -113,5 +117,7 @@ def _importing() -> str:
 
 
 def _is_ours(module: str) -> bool:
-    """A proxy of polars, which is asked by users' code alone, loads pandas by a function of this module."""
+    """True for holdfast's modules without use for pandas. Only users' code reaches a proxy of polars, which loads
+    pandas by a function of this module.
+    """
     return module.startswith(OURS) and not module.startswith(ON_SPARK) and module != __name__

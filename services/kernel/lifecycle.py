@@ -1,6 +1,6 @@
-"""The mechanics of the life of one copy: a table of transitions, what passes without one, a story.
+"""The mechanics of the life of one copy: a table of transitions, the ignored events, and a story.
 
-Source: PROTOCOL 5 and 8. Each host has a table of its own: worker/core/lifecycle.py, spark/core/lifecycle.py.
+Source: PROTOCOL 5 and 8. Each host has its own table: worker/core/lifecycle.py, spark/core/lifecycle.py.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """An error that no retry mends."""
+    """An error that no retry repairs."""
 
     cause: str
 
 
 class Unlisted(Exception):
-    """An event that neither a row nor an entry of the ignored names for the state. Its message ends with the story."""
+    """An error for an event that the table does not list for the state. Its message ends with the story."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[S, G, A]):
-    """Table of transitions.
+    """A table of transitions.
 
     rows: (state, event, goal; None: any other) -> (next state, actions in order).
-    ignored: (state, event) -> why nothing follows, where no row says what does.
+    ignored: (state, event) -> the reason why the event has no effect, for pairs without a row.
     """
 
     rows: Mapping[tuple[S, type, G | None], tuple[S, tuple[A, ...]]]
@@ -58,10 +58,12 @@ class Table(Generic[S, G, A]):
 
 @dataclass(slots=True)
 class Machine(ABC, Generic[S, G, A]):
-    """The state machine of one copy. story: what happened, a line for each event that a row names.
+    """The state machine of one copy.
 
-    A pair of state and event that the table does not list cannot come. A copy that passes over such a pair may stand
-    still for good: so `handle` raises.
+    A pair of state and event outside the table cannot occur. `handle` raises for such a pair, because a copy that
+    ignored it might hang for good.
+
+    story: a line for each handled event that has a row.
     """
 
     unit: str
@@ -96,7 +98,7 @@ class Machine(ABC, Generic[S, G, A]):
 
     @abstractmethod
     def entered(self, event: Any) -> None:
-        """Keeps what the new state needs of the event."""
+        """Keeps the parts of the event that the new state needs."""
 
     @abstractmethod
     def check_invariants(self) -> None: ...

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def plural(count: int, noun: str, several: str = "") -> str:
-    """The number, with thousands parted by commas, and the noun in its form.
+    """The number, with commas between thousands, and the noun in its singular or plural form.
 
     Args:
-        several: the noun where it is not one; else `noun` with an s.
+        several: the plural of the noun; default: the noun with an s.
     """
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 

@@ -1,4 +1,4 @@
-"""The hint that names the nearest of the words that would have been right.
+"""Hints that name the nearest known word.
 
 Source: JOBS "Every error of a job file is reported at once, each with its path and a hint".
 """
@@ -12,14 +12,14 @@ _SHOWN = 12
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """A hint, empty if nothing is near."""
+    """The hint for the nearest option; empty if none is near."""
     by_lower = {option.lower(): option for option in options}
     near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f"did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
 def misspelt(word: str, options: Iterable[str]) -> str:
-    """A hint as did_you_mean gives it, but only for a word with few letters wrong, as names of functions have."""
+    """The hint of did_you_mean, but only for a word with few wrong letters, for names of functions."""
     by_lower = {option.lower(): option for option in options}
     near = get_close_matches(word.lower(), by_lower, n=3, cutoff=0.6)
     found = [one for one in near if _edits(word.lower(), one) <= max(1, len(word) // 3)]
@@ -27,7 +27,7 @@ def misspelt(word: str, options: Iterable[str]) -> str:
 
 
 def _edits(one: str, other: str) -> int:
-    """Letters to add, to leave out, to change, or to turn round with the next one."""
+    """The number of edits between two words: a letter added, removed, changed, or swapped with the next one."""
     rows = [list(range(len(other) + 1))]
     for i, letter in enumerate(one, 1):
         row = [i]
@@ -41,7 +41,7 @@ def _edits(one: str, other: str) -> int:
 
 
 def suggest(word: str, options: Iterable[str]) -> str:
-    """A hint in any case: the nearest option, or all of them where they are few."""
+    """The hint for the nearest option, or a list of all options if they are few."""
     known = list(options)
     if hint := did_you_mean(word, known):
         return hint

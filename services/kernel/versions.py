@@ -1,7 +1,7 @@
-"""Versions of what the bytes of a unit's output depend on, and of nothing else, as heartbeats carry them.
+"""The versions on which the bytes of a unit's output depend, and no others, as heartbeats carry them.
 
-The code that computes counts by its content: a release that leaves it alone gives equal bytes. A unit with a user's
-code depends on that code, too, and on the libraries that it imports.
+The computing code counts by its content: a release that does not change it gives equal bytes. A unit with users' code
+also depends on that code and on the libraries that it imports.
 
 Source: PROTOCOL 0.2 and 4.
 """
@@ -42,7 +42,10 @@ _IMPORT = re.compile(rb"^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \
 
 @cache
 def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
-    """Versions of this process, by name. modules: that a user's operators may come from."""
+    """The versions of this process, by name.
+
+    modules: the modules that may hold users' operators.
+    """
     true = {
         "kernel": _digest(_sources(Path(__file__).parent, COMPUTES)),
         **{name: _version(name) for name in DISTRIBUTIONS},
@@ -54,9 +57,9 @@ def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def changed(modules: Collection[str]) -> list[str]:
-    """Modules on the allow-list whose files are others by now than those whose versions this process has said.
+    """The modules on the allow-list whose files have changed since this process reported their versions.
 
-    modules: of users' code that the process is to load.
+    modules: the modules of users' code that the process will load.
     """
     named = [name for name in _said if _concerns(name, modules)]
     return [top for name in named if _of_code(top := name.removeprefix(CODE)) != _said[name]]
@@ -132,14 +135,16 @@ def _of_code(module: str) -> str:
 
 
 def _imported(content: bytes) -> Iterator[str]:
-    """Top-level names behind `import` and `from`, about: one that stands in a text does no harm."""
+    """The top-level names after `import` and `from`, approximately: a name inside a text does no harm."""
     for found in _IMPORT.finditer(content):
         named = (found[1] or found[2]).split(b",")
         yield from (one.split()[0].partition(b".")[0].decode() for one in named if one.strip(b" \t."))
 
 
 def _libraries(names: Collection[str]) -> str:
-    """Versions of those that are installed. Most are called as they are imported; a look for the others takes 0.3 s."""
+    """The versions of installed libraries. Most are installed under their import name; a search for the others takes
+    0.3 s.
+    """
     named = {name: _version(name) for name in sorted(names)}
     unknown = [name for name, found in named.items() if found == SOURCE and _is_there(name)]
     by_name = packages_distributions() if unknown else {}

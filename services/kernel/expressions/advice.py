@@ -1,7 +1,7 @@
-"""Advice for SQL that an expression or an aggregate cannot have: what is not there, and what does the same here.
+"""Advice for SQL that an expression or an aggregate cannot contain: the missing construct, and its replacement here.
 
-Constructs are those that people bring from ksqlDB, Flink, Spark and other SQL. A text in backticks is code that is
-accepted in the place of what was written; a test compiles each. Source: JOBS "each with its path and a hint".
+The constructs come from ksqlDB, Flink, Spark and other SQL. A text in backticks is code that is accepted in place of
+the given one; a test compiles each. Source: JOBS "each with its path and a hint".
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ def without_texts(text: str) -> str:
 
 
 def of_syntax(text: str, columns: Sequence[str], *, aggregate: bool = False) -> str:
-    """The answer to a construct that is not there; empty: the text has none of them."""
+    """The advice for an unsupported construct in the text; empty if the text has none."""
     bare = without_texts(text)
     for pattern, answer in SYNTAX:
         if match := pattern.search(bare):
@@ -349,7 +349,7 @@ def of_function(text: str, known: Mapping[str, Advise] = FUNCTIONS) -> str:
 
 
 def of_unknown_function(name: str) -> str:
-    """The answer to a function that nobody has heard of."""
+    """The advice for an unknown function."""
     if known := BY_NAME.get(name.upper()):
         signature = re.sub(rf"^{known.name}\b", name.upper(), known.signature)
         return f"{name.upper()} is given other arguments than it takes: it is {signature}"
@@ -369,7 +369,10 @@ def arguments_of(text: str, function: str) -> list[str]:
 
 
 def _arguments(text: str, blank: str, start: int) -> list[str]:
-    """blank: the text without what its quoted texts say, as long as it."""
+    """The arguments of a call.
+
+    blank: the text with blanked quoted texts, of equal length.
+    """
     found, depth = [], 0
     for place in range(start, len(blank)):
         letter = blank[place]
@@ -396,7 +399,7 @@ def item_of(kind: pl.List) -> pl.DataType:
 
 
 def in_words(kind: pl.DataType) -> str:
-    """A type as a person says it."""
+    """A type in everyday words."""
     if kind.is_integer():
         return "a whole number"
     if kind.is_numeric():

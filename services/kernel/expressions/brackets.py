@@ -8,12 +8,12 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
 
 
 def blanked(text: str) -> str:
-    """The text with underscores in the place of what is quoted, so that places stay."""
+    """The text with underscores in place of quoted texts, so that positions stay the same."""
     return _QUOTED.sub(lambda found: "'" + "_" * (len(found[0]) - 2) + "'", text)
 
 
 def closing(blank: str, begin: int) -> int:
-    """Behind the bracket that closes; beyond the end where none does."""
+    """The position after the closing bracket; beyond the end if there is none."""
     depth = 1
     for place in range(begin, len(blank)):
         depth += (blank[place] in "([") - (blank[place] in ")]")

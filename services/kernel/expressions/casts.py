@@ -47,10 +47,10 @@ def _behind_utc() -> pl.Expr:
 def check(given: pl.DataType, wanted: pl.DataType, text: str | None) -> None:
     """Refuses a cast that gives no value, and one to a type that no column has.
 
-    text: the value, where it is written out.
+    text: the value, if it is a literal.
 
     Raises:
-        Refused: with what to write instead.
+        Refused: the cast is refused; the message has the replacement.
     """
     if isinstance(given, pl.List) and isinstance(wanted, pl.List):
         return check(item_of(given), item_of(wanted), None)
@@ -73,7 +73,7 @@ def _of_one(text: str, wanted: pl.DataType) -> Any:
 
 
 def _family(kind: pl.DataType) -> str:
-    """Types that go to the same other ones; empty: no column has such a type."""
+    """The family of types with the same possible casts; empty if no column has such a type."""
     if isinstance(kind, pl.List):
         return "list"
     if isinstance(kind, pl.Struct):

@@ -47,7 +47,7 @@ def rounding(digits: int, kind: pl.Decimal) -> pl.Expr | None:
 
 
 def stepping(function: str, kind: pl.Decimal) -> pl.Expr | None:
-    """The same for Floor and Ceil."""
+    """The condition under which the result of Floor or Ceil fits the type; None if it always does."""
     if kind.precision != MAX_PRECISION or not kind.scale:
         return None
     units, most = _units(pl.col("_value"), kind.scale), 10**MAX_PRECISION - 10**kind.scale
@@ -55,7 +55,7 @@ def stepping(function: str, kind: pl.Decimal) -> pl.Expr | None:
 
 
 def _digits(kind: pl.DataType) -> tuple[int, int]:
-    """Before and behind the point, at most."""
+    """The most digits before and after the point."""
     if isinstance(kind, pl.Decimal):
         precision = kind.precision or MAX_PRECISION
         return precision - kind.scale, kind.scale

@@ -46,7 +46,10 @@ _LOGICAL = ("And", "Or", "LogicalAnd", "LogicalOr")
 
 
 def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
-    """The mistakes of an expression without unknown columns; `message` is what polars said of the first."""
+    """The mistakes of an expression without unknown columns.
+
+    message: the error of polars for the first mistake.
+    """
     columns = list(schema)
     if said := of_words(text, columns):
         return [said]
@@ -115,7 +118,7 @@ def _items(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
 
 
 def _of_many_rows(text: str) -> str:
-    """An aggregate in the place of an expression of one row."""
+    """The mistake of an aggregate in an expression of one row."""
     for word, arguments in advice.calls_of(text):
         name = word.lower()
         if name == "any" and _ANY_OF.search(text):
@@ -153,7 +156,7 @@ def _token(message: str) -> str:
 
 
 def _mistakes_of_types(text: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
-    """Mistakes of calls, and of what is left where each call is a column."""
+    """The mistakes of calls, and of the rest of the text with each call replaced by a column."""
 
     def type_of(part: str, columns: Mapping[str, pl.DataType]) -> pl.DataType:
         made = adapted(pl.sql_expr(prepared(part)), columns)
@@ -223,7 +226,7 @@ def _in_words(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) ->
 
 
 def _operands(node: Node) -> tuple[str, list[Node]] | None:
-    """The operator of two operands, and these; None: the node is something else."""
+    """The operator of a node with two operands, and the operands; None for another node."""
     if binary := node.get("BinaryExpr"):
         return binary["op"], [binary["left"], binary["right"]]
     function = node.get("Function") or {}
@@ -239,7 +242,7 @@ def _no_condition(text: str, kind: pl.DataType) -> str:
 
 
 def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
-    """The hint that makes both sides the same."""
+    """The hint that gives both sides the same type."""
     (_, one), (_, other) = sides
     if one == other == pl.String:
         return f": write `{sides[0][0]} || {sides[1][0]}` for one text behind the other"
@@ -265,7 +268,7 @@ def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
 
 
 def _of_form(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> str:
-    """Mistake of an operator that polars computes by a function, with what the operator takes."""
+    """The mistake of an operator that polars computes by a function, with the types that the operator takes."""
     function = node.get("Function", {})
     kinds: list[tuple[str, pl.DataType]] = []
     for one in function.get("input") or ():
@@ -314,7 +317,7 @@ def _expression(node: Node) -> pl.Expr:
 
 
 def _shown(node: Node) -> str:
-    """The part as it was probably written."""
+    """The probable text of the part."""
     try:
         text = str(_expression(node))
     except (PolarsError, PanicException):

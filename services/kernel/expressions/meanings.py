@@ -1,8 +1,8 @@
-"""Functions and predicates of SQL of which polars' parser makes something else, and what is meant.
+"""Functions and predicates of SQL that polars' parser misreads, and their intended meanings.
 
-A pair is what polars makes of the SQL on the left, and an expression that gives the value SQL has for it; parts are
-columns whose names say their types, `_flag`, `_text` and so on
-(operands.py). The tree of polars is found in that of an expression (rules.py).
+A pair has polars' tree for the SQL on the left, and an expression with the value that SQL defines for it. Parts are
+columns whose names give their types, `_flag`, `_text` and so on (operands.py). rules.py finds the tree of polars in
+that of an expression.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def tree(expression: pl.Expr) -> Node:
 
 
 def _sql(text: str) -> Node:
-    """The tree of a text of SQL, in which 77 stands for any number."""
+    """The tree of an SQL text, in which 77 matches any number."""
     return filled_literal(tree(pl.sql_expr(text)))
 
 
@@ -101,7 +101,7 @@ MEANINGS: list[tuple[Node, Node]] = [
 
 
 def meant(node: Node) -> tuple[Node, dict[str, Node]] | None:
-    """The template of what is meant by this node, and its parts; None: the node says it."""
+    """The template of the node's intended meaning, and its parts; None if polars reads the node correctly."""
     for found, meaning in MEANINGS:
         if (parts := matched(found, node)) is not None:
             return meaning, parts

@@ -85,13 +85,13 @@ _PARTS: Mapping[str, Takes] = {
 
 
 def check_parts(kinds: Mapping[str, pl.DataType]) -> None:
-    """Raises InvalidOperationError for a part of a meaning (meanings.py) whose type is another than its name says."""
+    """Raises InvalidOperationError if a part of a meaning (meanings.py) has another type than its name gives."""
     if not all(kind == pl.Null or _PARTS[name](kind) for name, kind in kinds.items()):
         raise InvalidOperationError("types of arguments that the function does not take")
 
 
 def check_function(function: Node, kinds: Sequence[pl.DataType]) -> None:
-    """Raises InvalidOperationError for an argument that the function does not take."""
+    """Raises InvalidOperationError if an argument has a type that the function does not take."""
     takes: tuple[Takes, ...] = ()
     for name in _names(function):
         takes = _TAKES.get(name, takes)
@@ -123,7 +123,7 @@ ANY_WORDS = Words()
 
 
 def check_operator(operation: str, left: pl.DataType, right: pl.DataType, words: Words) -> None:
-    """Raises InvalidOperationError for operands that do not go together."""
+    """Raises InvalidOperationError if the types of the operands do not fit together."""
     if pl.Null in (left, right) or _go_together(operation, left, right, words):
         return
     raise InvalidOperationError("types of operands that do not go together")

@@ -36,7 +36,7 @@ _TYPED = ("DATE", "TIMESTAMP")
 
 
 def with_own_calls(text: str) -> str:
-    """The same expression, without names that polars does not know."""
+    """The expression without names that polars does not know."""
     tokens = _TOKEN.findall(text)
     while (zoned := _zoned(tokens)) is not None:
         tokens = _as_call(tokens, zoned)
@@ -77,7 +77,7 @@ def _add(tokens: list[str], place: int, opens: int, closes: int, sign: str) -> N
 
 
 def _outer(tokens: list[str], opens: int, closes: int) -> Iterator[int]:
-    """The places between two brackets that are in no further ones."""
+    """The positions between two brackets that are not inside further brackets."""
     depth = 0
     for at in range(opens + 1, closes):
         depth -= tokens[at] in (")", "]")

@@ -42,7 +42,7 @@ class Call:
 
 
 def call_of(node: Node) -> Call | None:
-    """The call that a node of the tree stands for; None: it stands for none."""
+    """The call that a node of the tree encodes; None if it encodes none."""
     function = node.get("Function") if isinstance(node, dict) else None
     if not isinstance(function, dict) or function.get("function") != "Coalesce":
         return None
@@ -66,10 +66,10 @@ def written(node: Node) -> str | int | None:
 
 
 def built(call: Call, types: Sequence[pl.DataType]) -> Any:
-    """An expression of the arguments, or what Python computes of the first one (own_values.Hashing).
+    """The expression of a call, or Python's computation on the first argument (own_values.Hashing).
 
     Raises:
-        Refused: the arguments are not those of the signature.
+        Refused: the arguments do not match the signature.
     """
     function = call.function
     given: list[Any] = []
@@ -80,7 +80,7 @@ def built(call: Call, types: Sequence[pl.DataType]) -> Any:
 
 
 def parameters(function: Function, count: int) -> list[Parameter]:
-    """Parameters, one for each argument. Raises Refused for a number of arguments that it does not take."""
+    """The parameter of each argument. Raises Refused if the function does not take this number of arguments."""
     known = list(function.parameters)
     least = sum(not one.optional for one in known)
     if known and known[-1].repeated:

@@ -79,7 +79,7 @@ def _later(unit: str, count: pl.Expr, moment: Typed) -> pl.Expr:
 
 
 def _day(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
-    """Days since 1970; null for what is no day. Source: H. Hinnant, "chrono-compatible low-level date algorithms"."""
+    """Days since 1970; null for an invalid date. Source: H. Hinnant, "chrono-compatible low-level date algorithms"."""
     sound = year.is_between(1, 9999) & month.is_between(1, 12) & day.is_between(1, 31)
     year, month, day = (pl.when(sound).then(part) for part in (year, month, day))
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))

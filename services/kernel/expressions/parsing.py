@@ -54,9 +54,9 @@ _MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)
 
 
 class ExpressionError(ValueError):
-    """Mistakes in an expression; the hint is part of each text.
+    """An error for mistakes in an expression.
 
-    mistakes: one text for each.
+    mistakes: a text for each mistake, with its hint.
     """
 
     def __init__(self, *mistakes: str) -> None:
@@ -65,13 +65,13 @@ class ExpressionError(ValueError):
 
 
 def name_of(item: str, columns: Collection[str] = ()) -> str:
-    """The column that a select item makes: its own name, or what follows AS. In double quotes a name is any text.
+    """The output column of a select item: its own name, or the name after AS. In double quotes a name is any text.
 
     Args:
-        columns: of the input; one whose name is no word is written in double quotes.
+        columns: the columns of the input; a name that is not a word is in double quotes.
 
     Raises:
-        ExpressionError: for an expression without a name.
+        ExpressionError: the item is an expression without a name.
     """
     item = item.strip()
     if match := _NAMED.match(item):
@@ -98,22 +98,22 @@ def source_of(item: str) -> str:
 
 
 def column_of(item: str) -> str:
-    """The item without the quotes around it, the name of a column if it is nothing else."""
+    """The item without enclosing double quotes: the name of the column if the item is only a column."""
     return item.strip()[1:-1] if re.fullmatch(r'\s*"[^"]*"\s*', item) else item.strip()
 
 
 def is_bare(item: str) -> bool:
-    """True if the item is a column as it is, under its own name."""
+    """True if the item is only a column, under its own name."""
     return _BARE.fullmatch(item.strip()) is not None
 
 
 def compile_expression(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """A polars expression that gives one value a row, by the rules of expression_rules.
+    """A polars expression that gives one value a row, by the rules of rules.py.
 
-    The same one again for the same text and schema: a worker hosts many tasks and copies of one operator.
+    Results are cached by text and schema: a worker hosts many tasks and copies of one operator.
 
     Raises:
-        ExpressionError: it cannot be parsed, names unknown columns, mixes types, or is no function of the row.
+        ExpressionError: it cannot be parsed, names unknown columns, mixes types, or is not a function of the row.
     """
     return _compiled(text, tuple(schema.items()))
 
@@ -185,7 +185,7 @@ def _mistakes(text: str, message: str, schema: Mapping[str, pl.DataType]) -> lis
 
 
 def _alone(name: str) -> str:
-    """A pattern for the name where it is no part of another one."""
+    """A pattern for the name outside longer names."""
     return rf"(?<!\w){re.escape(name)}(?!\w)"
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 
 class Refused(ValueError):
-    """An expression that a stream cannot have; the text says what to use instead."""
+    """An error for an expression that a stream cannot have; the text has the replacement."""
 
 
 def check_pattern(pattern: str) -> None:

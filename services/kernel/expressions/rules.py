@@ -114,7 +114,7 @@ class _Rules:
         return self._rows.select(_value=_expression(node)).collect_schema()["_value"]
 
     def whole(self, node: Node) -> pl.Expr:
-        """The expression of a tree, with the hashes in it: what Python computes has no tree."""
+        """The expression of a tree, with its hashes computed by Python, which have no tree."""
         used = [name for name in dict.fromkeys(_columns(node)) if name in self._hashed]
         if not used:
             return _expression(node)
@@ -222,7 +222,7 @@ class _Rules:
 
     @staticmethod
     def _guarded(node: Node, fits: pl.Expr | None) -> Node:
-        """A function of one decimal, which is null where the result has too many digits."""
+        """A function of one decimal; null if the result has too many digits."""
         if fits is None:
             return node
         (value,) = node["Function"]["input"]
@@ -262,7 +262,7 @@ class _Rules:
         return node
 
     def _as_text(self, node: Node) -> Node:
-        """A time as CAST makes a text of it; anything else as it is."""
+        """A time as the text that CAST gives; other values unchanged."""
         template = casts.cast(self.type_of(node), pl.String())
         return node if template is None else _filled(tree(template), _value=node)
 
@@ -312,7 +312,7 @@ class _Rules:
             raise Refused(f"chooses between {said}, which are no values of one type: write {hint}")
 
     def _fitting(self, operation: str, left: Node, right: Node, result: pl.DataType) -> Node:
-        """The left operand; of decimals it is null where the result has too many digits."""
+        """The left operand; for decimals, null if the result would have too many digits."""
         if not isinstance(result, pl.Decimal):
             return left
         fits = decimals.fitting(operation, self.type_of(left), self.type_of(right), result)
@@ -336,7 +336,9 @@ class _Rules:
         return _moment(us)
 
     def usual(self, node: Node) -> Node:
-        """Result in the types of a stream: floats are to be checked, times lie in the calendar."""
+        """The result in the types of a stream: floats are marked for a check, times outside the years 1 to 9999 are
+        null.
+        """
         node = self.typed(node)
         kind = self.type_of(node)
         if kind.is_float():
@@ -383,8 +385,12 @@ class _Rules:
 
 
 class _Unchecked(dict[str, Any]):
-    """A float that may be NaN, or infinite where it was computed. Sums and quotients pass that on, and are looked at
-    once; before anything else looks at the value it becomes null. check: how."""
+    """A float that may be NaN, or infinite if it was computed.
+
+    Sums and quotients pass these values on and are checked once; any other use first replaces them by null.
+
+    check: the template of the check.
+    """
 
     def __init__(self, node: Node, check: Node) -> None:
         super().__init__(node)
@@ -396,7 +402,7 @@ def _checked(node: Node) -> Node:
 
 
 def _checked_parts(node: Node) -> Node:
-    """The node, whose rule looks at its parts' values."""
+    """The node with checked parts, for a rule that uses the values of its parts."""
     if isinstance(node, list):
         return [_checked_part(one) for one in node]
     return {name: _checked_part(value) for name, value in node.items()}
@@ -506,7 +512,7 @@ _POWER = tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
 
 
 def _is_exact(node: Node) -> bool:
-    """CAST(1.025 AS DECIMAL(10,2)): the digits as they are written."""
+    """True for a literal such as CAST(1.025 AS DECIMAL(10,2)), which has exactly the written digits."""
     cast = node.get("Cast")
     if not isinstance(cast, dict) or "Decimal" not in (cast["dtype"].get("Literal") or ()):
         return False
@@ -545,7 +551,7 @@ def _filled(template: Node, **parts: Node) -> Node:
 
 
 def _numbers(listed: pl.Series, kind: pl.DataType) -> pl.Series:
-    """Decimals of a list in the type of what is looked for; what no integer of 64 bits equals is left out."""
+    """The decimals of a list in the type of the value to find; decimals that equal no 64-bit integer are left out."""
     if kind.is_float():
         return listed.cast(pl.Float64)
     whole = [None if one is None else int(one) for one in listed.to_list() if one is None or one == int(one)]

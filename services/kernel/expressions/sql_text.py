@@ -28,7 +28,7 @@ _BELOW = re.compile(r"\s*-\s*[0-9]+\s*")
 
 
 def prepared(text: str) -> str:
-    """The same expression, so that its tree says what it means."""
+    """The expression in a form that polars parses with the intended meaning."""
     return "".join(_parts(with_own_calls(text)))
 
 

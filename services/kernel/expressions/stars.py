@@ -17,17 +17,21 @@ _PART = re.compile(r"\s*(EXCEPT|EXCLUDE|REPLACE)\s*(?:\(|([A-Za-z_]\w*|\"[^\"]+\
 
 
 class Star(NamedTuple):
-    """left_out: columns that do not stay. replaced: expression by column."""
+    """The columns of a star.
+
+    left_out: columns that are omitted.
+    replaced: by column, the expression that replaces it.
+    """
 
     left_out: tuple[str, ...]
     replaced: Mapping[str, str]
 
 
 def expanded(items: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
-    """The items, with those that stand for several columns written out.
+    """Yields the items, with each star replaced by its columns.
 
     Raises:
-        ExpressionError: an item names a column that is not there, or cannot be read.
+        ExpressionError: an item names an unknown column, or cannot be parsed.
     """
     for item in items:
         star = read(item)
@@ -55,10 +59,10 @@ def is_star(item: str) -> bool:
 
 
 def read(item: str) -> Star | None:
-    """None: the item is no star.
+    """The star of an item; None if the item is not a star.
 
     Raises:
-        ExpressionError: what follows the star cannot be read.
+        ExpressionError: the text after the star cannot be parsed.
     """
     if not is_star(item):
         return None

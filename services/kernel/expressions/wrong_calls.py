@@ -1,8 +1,7 @@
-"""Calls whose arguments do not fit, each answered under the name that was written.
+"""Calls whose arguments do not fit, each explained under the name in the text.
 
-A text is taken apart from its inner calls outwards: a call that is right, or has been answered, is a column from there
-on. So the rest of the text is judged without what calls are computed by, and what is said of it shows each call as it
-was written.
+A text is taken apart from its inner calls outwards: a correct or explained call is replaced by a column. So the rest of
+the text is checked without the inner form of calls, and messages show each call as written.
 """
 
 from __future__ import annotations
@@ -57,14 +56,17 @@ _RESULTS: Mapping[str, pl.DataType] = {
 
 
 class Apart:
-    """A text that is taken apart. mistakes: those of its calls, in the order of the text."""
+    """A text that is taken apart.
+
+    mistakes: the mistakes of its calls, in the order of the text.
+    """
 
     def __init__(self, schema: Schema, type_of: TypeOf, judge: Judge) -> None:
         self.schema, self.mistakes = dict(schema), list[str]()
         self._type_of, self._judge, self._written = type_of, judge, dict[str, str]()
 
     def without_calls(self, text: str) -> str | None:
-        """The text with a column in the place of each call; None: the type of one that was answered is open."""
+        """The text with a column in place of each call; None if the type of an explained call is unknown."""
         blank, parts, begin, known = brackets.blanked(text), list[str](), 0, True
         for match in _CALL.finditer(blank):
             if match.start() < begin or not _is_call(match[1], blank[: match.start()]):
@@ -205,7 +207,7 @@ def _answer(
 
 
 def _of_written(function: Function, name: str, given: Sequence[str], message: str) -> str:
-    """Answer to a value that is written out and does not suit; empty: there is none such."""
+    """The advice for an unsuitable literal argument; empty if there is none."""
     texts = [text[1:-1] for text in given if re.fullmatch(r"'(?:[^']|'')*'", text)]
     if function.name == "TRIM" and len(given) == 2:
         letters = given[1] if given[1][:1] == "'" else "'a'"
@@ -224,7 +226,7 @@ def _of_written(function: Function, name: str, given: Sequence[str], message: st
 
 
 def _form(name: str, given: Sequence[str]) -> str:
-    """TRIM(BOTH 'a' FROM text) has one argument more than the signature."""
+    """The name of the call's form: TRIM(BOTH 'a' FROM text) has one argument more than the signature."""
     return "TRIM FROM" if name == "TRIM" and len(given) == 2 else name
 
 
