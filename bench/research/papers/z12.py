@@ -22,7 +22,7 @@ RISES = 60
 DETECTORS = (HEARTBEAT, FIXED, BENCHMARK)
 NEVER_MS = 10_000.0
 SILENT = {"half of the rises": ("silent_p50_ms", 0.5), "nine of ten": ("silent_p90_ms", 0.9)}
-"""Of the longest silences of a worker, one a rise: the one that so many rises to a level do not exceed."""
+"""Percentiles of the longest silence of a worker in a rise: title, name of the value, share of the rises."""
 MISSED_MS = (BEAT_US + MIN_GRACE_US) / 1000
 """A silence that the fixed grace takes for a missed heartbeat."""
 HIGH = ("90%", "95%")
