@@ -1,1 +1,1 @@
-"""Admits jobs: validates, plans, creates their topics, places their units, and takes them down again."""
+"""Admits jobs: validates and plans them, creates their topics, states their goals, and ends them."""

@@ -38,19 +38,19 @@ from holdfast.services.process.health import Health, answering, reading
 from holdfast.services.process.metrics import of_process, of_refusals
 
 HISTORY_MS = 60_000
-"""A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
-end that its parent reported, counts from the start on."""
+"""Age of the oldest heartbeat that a starting controller reads. The silence of any other worker counts from the
+start."""
 
 STOP_S = 0.5
-"""Nothing needs saving, so nothing is worth waiting for any longer."""
+"""Longest wait for the app's end; the controller has nothing to save."""
 
 _log = get_logger()
 
 
 def steady_time_ms() -> Callable[[], int]:
-    """The time of day as it was at the start, which advances evenly.
+    """Returns a clock: the time of day at the start, which advances evenly.
 
-    Setting the clock while this runs neither hurries nor delays a decision; published times keep the old clock.
+    A change of the system clock neither hurries nor delays a decision; published times keep the old clock.
     """
     began_s = time.time() - time.monotonic()
     return lambda: int((began_s + time.monotonic()) * 1000)
@@ -143,5 +143,5 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     close_service_log()
-    # Client threads may be waiting for a broker that does not answer: nobody waits for them.
+    # Client threads may wait for a broker that does not answer; the exit does not wait for these threads.
     os._exit(status)

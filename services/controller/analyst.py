@@ -22,24 +22,26 @@ import msgspec
 from holdfast.schemas.analysis import ANSWER_S, LENGTH_BYTES, Answer, Question, decode_answer, encode, framed
 
 LINGER_S = 120.0
-"""Time after an answer in which the next question finds a session: someone who submits a job may mend it."""
+"""Time after an answer for which the session is kept: a user may correct a job and submit it again."""
 END_S = 300.0
 """Longest time that the process takes to end after its last answer: it may write an archive of class data."""
 MOST = 100
-"""Questions to one process: each leaves something behind in the JVM."""
+"""Largest number of questions to one process, since each leaves some memory used in the JVM."""
 _LINES = 3
 COMMAND = (sys.executable, "-P", "-m", "holdfast.services.spark.analysis")
 
 
 class NoAnswer(Exception):
-    """Spark could not be asked; the message says why."""
+    """Spark could not be asked; the message states the cause."""
 
 
 @dataclass(eq=False, slots=True)
 class _Process:
     """A running process.
 
-    said: what it writes to stderr. asked: number of questions. timer: ends it.
+    said: its stderr.
+    asked: number of questions so far.
+    timer: ends the process when it fires.
     """
 
     child: subprocess.Popen[bytes]
@@ -48,7 +50,7 @@ class _Process:
     timer: threading.Timer | None = None
 
     def end(self) -> None:
-        """Says that no question will come, and waits for its end."""
+        """Signals that no question follows, and waits for the end of the process."""
         assert self.child.stdin is not None
         with suppress(OSError, subprocess.TimeoutExpired):
             self.child.stdin.write(framed(b""))
@@ -57,7 +59,7 @@ class _Process:
         self.kill()
 
     def kill(self) -> None:
-        """Ends it, its forks and its JVM."""
+        """Kills the process, its forks and its JVM."""
         if self.timer is not None:
             self.timer.cancel()
         with suppress(ProcessLookupError):
@@ -70,7 +72,7 @@ class _Process:
 
 
 class Analyst:
-    """Asks one question at a time, from any thread. The process ends by itself when this one is gone."""
+    """Asks one question at a time, from any thread. Its process ends by itself when the controller's process ends."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND, linger_s: float = LINGER_S) -> None:
         self._command, self._linger_s = command, linger_s
@@ -84,7 +86,7 @@ class Analyst:
             return self._process is not None
 
     def ask(self, question: Question, within_s: float = ANSWER_S) -> Answer:
-        """Raises NoAnswer."""
+        """Returns the answer to the question. Raises NoAnswer if Spark does not answer within the time."""
         with self._lock:
             process = self._started()
             try:
@@ -147,7 +149,7 @@ def _answered(process: _Process, question: bytes, within_s: float) -> Answer:
 
 
 def _read(child: subprocess.Popen[bytes], size: int, ends_s: float) -> bytes:
-    """Raises EOFError and TimeoutError."""
+    """Returns this number of bytes of the process's output. Raises EOFError and TimeoutError."""
     assert child.stdout is not None
     found = b""
     with selectors.DefaultSelector() as selector:

@@ -25,7 +25,7 @@ from holdfast.services.log.protocol import Log
 
 TICK_S = 0.1
 LOOK_AGAIN_S = 1.0
-"""Between two looks whether what is left of the backlog was deleted meanwhile."""
+"""Time between two checks if the rest of the backlog has been deleted."""
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ _log = get_logger()
 
 
 class Shell:
-    """Between Faust and the conductor. Everything but `_block` and `_starts` runs in the event loop."""
+    """The shell between Faust and the conductor. All methods except `_block` and `_starts` run in the event loop."""
 
     def __init__(self, conductor: Conductor, log: Log, backlog: Backlog, time_ms: Callable[[], int]) -> None:
         self._conductor, self._log, self._backlog, self._time_ms = conductor, log, backlog, time_ms
@@ -44,7 +44,7 @@ class Shell:
         self._looked_s = time.monotonic()
 
     def feed(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """A record of before the start."""
+        """Takes a record from before the start."""
         self._conductor.feed(self._kinds[partition], offset, timestamp_ms, value)
 
     def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
@@ -55,7 +55,7 @@ class Shell:
             self._wake.set()
 
     def passed(self, partition: Partition, offset: int) -> None:
-        """A record that does not count."""
+        """Takes the offset of a record that does not count."""
         self._backlog.read(partition, offset)
         self._begin()
 
@@ -82,7 +82,7 @@ class Shell:
                 self._wake.set()
 
     def close(self) -> None:
-        """Leaves what is under way: the next controller does it again."""
+        """Abandons the actions under way: the next controller repeats them."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _elsewhere(self, work: Callable[[], T]) -> T:

@@ -1,6 +1,6 @@
-"""Appends actions' records and reports what became of each once the broker has answered.
+"""Appends the records of actions, and reports the outcome of each once the broker has answered.
 
-Source: PROTOCOL 1. A record that is not answered yet is not given up: the appender tries for ever, so an outage of the
+Source: PROTOCOL 1. A record without an answer is not given up: the appender retries without end, so an outage of the
 broker delays proposals and never doubles them.
 """
 
@@ -18,7 +18,7 @@ ANSWER_S = 1.0
 
 
 class Appending:
-    """Used by one thread at a time."""
+    """An appender with outcomes, used by one thread at a time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -37,7 +37,7 @@ class Appending:
                 self._reopen()
 
     def outcomes(self) -> list[Outcome]:
-        """Waits a little for answers; those that have come."""
+        """Waits up to ANSWER_S for answers; returns the outcomes that have arrived."""
         if self.unanswered:
             try:
                 self._appender.flush(ANSWER_S)

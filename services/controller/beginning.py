@@ -1,4 +1,4 @@
-"""The beginning of a job with a savepoint: the record that asks for it, and the plan that comes of it.
+"""The beginning of a job with a savepoint: the record that asks for it, and the resulting plan.
 
 Source: PROTOCOL 1 and 3, JOBS "holdfast savepoint".
 """
@@ -29,7 +29,7 @@ TOO_OLD = Problem(
 
 
 def started(raw: Any) -> tuple[Any, Start | None]:
-    """A record of `jobs.submit` without the field that names a savepoint, and that field. Raises JobRejected."""
+    """Splits a record of `jobs.submit` into the job and the field that names a savepoint. Raises JobRejected."""
     if not isinstance(raw, dict) or FIELD not in raw:
         return raw, None
     rest = {name: value for name, value in raw.items() if name != FIELD}
@@ -40,7 +40,7 @@ def started(raw: Any) -> tuple[Any, Start | None]:
 
 
 def seeded(log: Log, plan: Plan, start: Start) -> Plan:
-    """The plan of a job that begins with the savepoint. Raises JobRejected, Retriable."""
+    """Returns the plan of a job that begins with the savepoint. Raises JobRejected, Retriable."""
     savepoint = manifest_of(log, start)
     if savepoint is None:
         raise JobRejected([Problem(FIELD, f"topic {start.topic} holds no savepoint {start.id}", "submit it again")])
@@ -57,9 +57,9 @@ def seeded(log: Log, plan: Plan, start: Start) -> Plan:
 
 
 def taken_over(log: Log, plan: Plan, begin: Start, asked: int, id: Id) -> Plan:
-    """The plan of a job that stood by and now begins with the savepoint. Raises JobRejected, Retriable.
+    """Returns the plan of a job that stood by and now begins with the savepoint. Raises JobRejected, Retriable.
 
-    asked: offset in `jobs.submit` of the command that says so.
+    asked: offset in `jobs.submit` of the command.
     """
     assert plan.seed is not None
     savepoint = manifest_of(log, begin)
@@ -76,7 +76,7 @@ def _from(source: SourcePlan, made: Seed) -> SourcePlan:
 
 
 def _out_of_reach(log: Log, plan: Plan, savepoint: Savepoint, made: Seed, start: Start) -> Iterator[Problem]:
-    """Positions of the savepoint that are none in the topic as it is."""
+    """Positions of the savepoint that do not exist in the present topic."""
     known = {one.operator: one for one in savepoint.plan.sources}
     for source in plan.sources:
         name, was = source.operator, known.get(source.operator)

@@ -1,7 +1,7 @@
-"""Carries out the core's actions on a Log and reports to it what became of them.
+"""Carries out the core's actions on a Log, and reports their outcomes to the core.
 
 Source: PROTOCOL 1, 3 and 9. `feed` and `tick` are for the thread that owns the core; `carry_out` blocks, and may run in
-another thread, one at a time. `run` does all of it at once: for memory, where nothing blocks.
+another thread, one call at a time. `run` does all of it at once: for logs in memory, where nothing blocks.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from holdfast.services.log.protocol import Log
 _log = get_logger()
 
 ROOT_MS = 500
-"""Between two looks whether a snapshot is due, or a trim."""
+"""Time between two checks if a snapshot or a trim is due."""
 KEPT_LOOK_MS = 5 * 60_000
-"""Time between two looks for dead letters that need be kept no longer."""
+"""Time between two searches for dead letters whose time is over."""
 
 
 class Kind(Enum):
@@ -53,9 +53,9 @@ class Conductor:
 
     Args:
         time_ms: time of day.
-        rooting: keeps the logs of jobs short; None: by default.
+        rooting: keeps the logs of jobs short; None: the default.
 
-    effects: carries out what the core decides.
+    effects: carries out the core's decisions.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Conductor:
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
-        """Partitions to be fed."""
+        """Partitions that the conductor is fed from, and their kinds."""
         names = {
             self.cluster.submit: Kind.SUBMIT,
             self.cluster.plans: Kind.PLANS,
@@ -86,23 +86,24 @@ class Conductor:
         return {Partition(name, 0): kind for name, kind in names.items()}
 
     def progress_topics(self) -> dict[Partition, str]:
-        """The progress topics that the core wants to be fed from, with their generation."""
+        """Progress partitions that the core is to be fed from, with their generations."""
         topics = self.cluster.job
         return {Partition(topics(plan.job, plan.generation).progress, 0): plan.generation for plan in self.core.watched}
 
-    # -- what comes in ------------------------------------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------------------------------
 
     def begin(self, standings: Standings, jobs: Jobs) -> None:
-        """Takes the standings of units and goals, and the records of jobs that count; all that is fed comes behind
-        this.
-        """
+        """Takes the standings of units and goals, and the valid records of jobs; all records fed later follow these."""
         self._handle(happened.AssignmentsBegun(standings), self._time_ms())
         self.rooting.begin(jobs)
         kinds = self.topics()
         feed_kept(self.cluster, jobs, lambda partition, *record: self._take(kinds[partition], *record))
 
     def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """A record of a cluster topic; a malformed one is counted, reported once, and skipped. Raises OtherFormat."""
+        """Takes a record of a cluster topic; a malformed one is counted, reported once, and skipped.
+
+        Raises OtherFormat.
+        """
         now_us = self._time_ms() * 1000
         try:
             if kind is Kind.PLANS and self.rooting.planned(offset, timestamp_ms, value or b"", now_us) is None:
@@ -134,9 +135,9 @@ class Conductor:
         self._handle(event, self._time_ms())
 
     def caught_up(self) -> None:
-        """All that the topics held at the start has been fed."""
+        """Lets the core act: all records that the topics held at the start have been fed."""
         running = [job.label for job in self.core.jobs.values() if not job.over]
-        with suppress(Retriable):  # then states count, and latencies are compared, from now on
+        with suppress(Retriable):  # without an answer, states and latencies count from now on
             self._handle(happened.Published(published(self._log, self.cluster, running)), self._time_ms())
         self._handle(happened.CaughtUp(), self._time_ms())
 
@@ -156,14 +157,14 @@ class Conductor:
                 self._pending.append(do.TrimLogs(upto))
 
     def _publish_differing(self) -> None:
-        """A snapshot that differs is a bug, or a stranger's doing."""
+        """Publishes snapshots that differ from the logs, which is a bug or foul play."""
         for offset in self.rooting.differs:
             detail = f"the snapshot at {offset} of {self.cluster.plans} is not what the records below it say"
             self._publish_event(Event(self._time_ms(), "snapshot-differs", detail=detail))
         self.rooting.differs.clear()
 
     def settle(self, outcomes: Iterable[happened.Outcome]) -> None:
-        """Takes the outcomes of the actions that `carry_out` was given."""
+        """Takes the outcomes that `carry_out` has returned."""
         for outcome in outcomes:
             if isinstance(outcome, happened.Failed):
                 action = outcome.action
@@ -189,42 +190,43 @@ class Conductor:
         return next(partition.topic for partition, found in self.topics().items() if found is kind)
 
     def _publish_event(self, event: Event) -> None:
-        """Publishes an event. Events of records met in the log before the start were published by another replica, or
-        by this one
-        in its last life.
+        """Publishes an event.
+
+        Events of records from before the start are dropped: another replica, or this one in its last life, published
+        them.
         """
         if self.core.acting:
             _log.warning(event.kind, detail=event.detail)
             self._pending.append(do.PublishEvent(event))
 
-    # -- what goes out ------------------------------------------------------------------------------------------------
+    # -- actions ------------------------------------------------------------------------------------------------------
 
     @property
     def waiting(self) -> bool:
-        """True if `carry_out` has anything to do."""
+        """True if `carry_out` has work to do."""
         return bool(self._pending) or self.effects.unanswered
 
     def take(self) -> list[do.Action]:
-        """The actions to be carried out, in order."""
+        """Returns the actions to carry out, in order, and forgets them."""
         taken, self._pending = self._pending, []
         return taken
 
     def run(self) -> None:
-        """Carries out what is pending and what follows from it."""
+        """Carries out the pending actions and those that follow from them."""
         if self.effects.unanswered:
             self.settle(self.carry_out(()))
         while self._pending:
             self.settle(self.carry_out(self.take()))
 
     def carry_out(self, taken: Sequence[do.Action]) -> list[happened.Outcome]:
-        """Blocks: see Effects."""
+        """Carries out actions; returns their outcomes. Blocks: see Effects."""
         return self.effects.carry_out(taken)
 
 
 def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened.Event | None:
-    """None for what does not concern a controller.
+    """Returns the event for a record; None if the record does not concern a controller.
 
-    Raises msgspec.DecodeError on a malformed record; what users write is never that, but answered.
+    Raises msgspec.DecodeError on a malformed record, except on `jobs.submit`, where a user gets an answer instead.
     """
     match kind:
         case Kind.SUBMIT:

@@ -20,7 +20,7 @@ from holdfast.services.log.protocol import Log
 
 
 def counts_of(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
-    """By its progress; once that is deleted by its last status, which another controller published before. Blocks."""
+    """Returns the counts from the job's progress, or, once that is deleted, from its last status. Blocks."""
     where = Partition(cluster.job(plan.job, plan.generation).progress, 0)
     if log.describe([where.topic]):
         return summed(furthest(_read(log, where, {unit.name for unit in plan.units})).values())
@@ -28,7 +28,7 @@ def counts_of(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
 
 
 def published(log: Log, cluster: ClusterTopics, jobs: Collection[str]) -> dict[str, Status]:
-    """By generation, the status that was published last. Blocks. jobs: `<job>@<generation>`."""
+    """Returns the last published status of each of these jobs (`<job>@<generation>`), by generation. Blocks."""
     found: dict[str, Status] = {}
     for value in last_words(log, Partition(cluster.status, 0), jobs):
         with suppress(msgspec.DecodeError):
@@ -46,7 +46,9 @@ def _read(log: Log, where: Partition, units: set[str]) -> Iterator[Progress]:
 
 
 def _published(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
-    """The last that says any: a controller that starts publishes a status before it knows them."""
+    """Returns the last counts in the job's statuses; a controller that starts publishes a status without counts
+    first.
+    """
     last = Counts()
     for message in log.scan(Partition(cluster.status, 0)):
         with suppress(msgspec.DecodeError):

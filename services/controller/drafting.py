@@ -1,7 +1,7 @@
-"""From a record of `jobs.submit` to a plan, or to everything that is wrong with the job.
+"""Turns a record of `jobs.submit` into a plan, or into the list of all problems of the job.
 
-Source: PROTOCOL 1 and 3, JOBS "A job file". The plan itself is made by services/planning; here is what it needs
-to know of the user's topics.
+Source: PROTOCOL 1 and 3, JOBS "A job file". services/planning makes the plan; this module reads the facts about the
+user's topics that planning needs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.services.planning.plan import make_plan
 _log = get_logger()
 
 MOST_ERRORS = 3
-"""So many unexpected errors in a row while one job is planned are no chance."""
+"""Number of unexpected errors in a row at the planning of one job after which the job is rejected."""
 
 
 class Drafter:
@@ -44,7 +44,7 @@ class Drafter:
         prefix: of the cluster's topics.
         versions: of the libraries whose output bytes matter.
         allow: modules that Python operators may come from.
-        describe: what an operator makes of its inputs; None: Spark is asked in a process of its own.
+        describe: returns the output of an operator for its inputs; None: Spark is asked in a process of its own.
     """
 
     def __init__(
@@ -55,9 +55,10 @@ class Drafter:
         self._errors = ("", 0)
 
     def draft(self, value: bytes, generation: str, id: Id, *, current: bool = True) -> Plan:
-        """Raises JobRejected with every problem, and Retriable when the broker does not answer.
+        """Returns the plan. Raises JobRejected with every problem, and Retriable when the broker does not answer.
 
-        current: every process of the cluster reads a plan that begins with a savepoint, and frames that hold a time.
+        current: true if every process of the cluster reads a plan that begins with a savepoint, and frames that hold a
+            time.
         """
         raw, start = started(_decoded(value))
         if start is not None and not current:
@@ -65,10 +66,10 @@ class Drafter:
         spec = interpret(raw)
         if problems := [*sinks.unregistered(spec), *(() if current else _too_new(spec))]:
             raise JobRejected(problems)
-        topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
+        topics = self._log.topics(user_topics.named(spec))  # a missing topic rejects the job for good
         each = several_topics.whole(spec, topics, self._prefix).spec
         read = {source.topic for source in each.sources.values() if source.topic is not None}
-        # First which topics they are, then their offsets: one that is created again in between is found out.
+        # First the ids of the topics, then their offsets: so a topic that is created again in between is detected.
         ids = {name: found.id for name, found in self._log.describe(read & topics.keys()).items()}
         try:
             plan = make_plan(
@@ -86,7 +87,7 @@ class Drafter:
         except (JobRejected, Retriable):
             raise
         except Exception as error:
-            # One job that breaks the planner must not stop the others; what is wrong around the planner may pass.
+            # One job that breaks the planner must not stop the others; an error around the planner may pass.
             _log.exception("planning failed", job=spec.name, generation=generation)
             self._errors = generation, self._errors[1] + 1 if self._errors[0] == generation else 1
             if self._errors[1] < MOST_ERRORS:
@@ -97,7 +98,7 @@ class Drafter:
         return plan if start is None else seeded(self._log, plan, start)
 
     def _first(self, spec: JobSpec, topics: Mapping[str, int]) -> dict[str, dict[int, int]]:
-        """The offset from which each partition of each source topic is read."""
+        """Returns the offset from which each partition of each source topic is read."""
         starts = {source.topic: source.start for source in spec.sources.values() if source.topic in topics}
         return {topic: self._offsets(topic, topics[topic], _at(start)) for topic, start in starts.items() if topic}
 
@@ -117,7 +118,7 @@ class Drafter:
 
 
 def _too_new(spec: JobSpec) -> Iterator[Problem]:
-    """Settings that a process of the release before, of which one may live, would read wrongly."""
+    """Settings that a process of the previous release, which may still live, would read wrongly."""
     for name, operator in spec.operators.items():
         for setting in formats.CLOCKED_SETTINGS if isinstance(operator, Python) else ():
             if getattr(operator, setting) not in (None, False):
@@ -154,7 +155,9 @@ def _short(source: str, config: Mapping[str, str], horizon_s: float) -> Iterator
 
 
 def _unkept(source: str, config: Mapping[str, str], tolerance: FaultTolerance) -> Iterator[str]:
-    """Under `source` and `adaptive` a recovery reads the topic again, and may first wait for workers so long."""
+    """Warns if a topic keeps its records for less time than a recovery may wait for workers under `source` and
+    `adaptive`.
+    """
     how = f"under buffering: {tolerance.buffering}"
     if tolerance.buffering == "upstream" or tolerance.checkpoint.policy != ALIGNED:
         return
@@ -172,7 +175,7 @@ def _unkept(source: str, config: Mapping[str, str], tolerance: FaultTolerance) -
 
 
 def _forgetful(table: str, config: Mapping[str, str]) -> Iterator[str]:
-    """Also with `compact,delete`: rows that nobody writes again go."""
+    """Warns if the topic of a table deletes rows by age, also under `compact,delete`."""
     if "delete" in config.get("cleanup.policy", "") and (ms := int(config.get("retention.ms", "-1"))) >= 0:
         yield (
             f"sources.{table}.topic: retention.ms is {ms}: rows of the table that are not written again are lost when "

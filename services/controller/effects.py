@@ -1,4 +1,4 @@
-"""Carries out what the core decides: on the log, and by planning.
+"""Carries out the core's decisions: on the log, and by planning.
 
 Source: PROTOCOL 1, 3 and 9. `carry_out` blocks, and may run in another thread than the core, one call at a time.
 """
@@ -48,11 +48,11 @@ _BLOCKING = (
 )
 
 LEAST_KEPT_MS = 3_600_000
-"""While its job runs a dead letter can be seen for so long."""
+"""Least time for which a dead letter is kept while its job runs."""
 
 
 class JobRights(Protocol):
-    """Gives and takes what roles may do with the topics of a job. Each raises Retriable."""
+    """Grants and revokes the rights of roles on the topics of a job. Each method raises Retriable."""
 
     def begin(self, job: JobTopics) -> None: ...
     def end(self, job: JobTopics, roles: Iterable[Role]) -> None: ...
@@ -68,7 +68,7 @@ class Means:
     """Modules that Python operators may come from."""
     durability: Durability = field(default_factory=Durability)
     rights: JobRights | None = None
-    """Given with the topics of a job; None: nobody needs any."""
+    """Granted when the topics of a job are created; None: the cluster uses no rights."""
     describe: Describe | None = None
     """Output of an operator on its inputs; None: Spark is asked in a process of its own."""
 
@@ -79,7 +79,7 @@ class Effects:
     Args:
         name: of the controller.
         time_ms: time of day.
-        format: that every process of the cluster reads.
+        format: returns the format that every process of the cluster reads.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class Effects:
         return self._appending.unanswered > 0
 
     def carry_out(self, taken: Sequence[do.Action]) -> list[happened.Outcome]:
-        """Blocks. Outcomes of appends that are not answered come from a later call."""
+        """Carries out the actions; returns outcomes. Blocks. Outcomes of unanswered appends come from a later call."""
         outcomes: list[happened.Outcome] = []
-        # What is only handed over does not wait for what blocks.
+        # Appends, which do not block, go before the actions that block.
         for action in sorted(taken, key=lambda action: isinstance(action, _BLOCKING)):
             try:
                 outcomes += self._carry_out(action)
@@ -114,7 +114,7 @@ class Effects:
         return outcomes + self._appending.outcomes()
 
     def prepare(self) -> Drafter:
-        """Loads the planner: half a second for which a controller that follows another one does not wait."""
+        """Loads the planner: half a second that a controller which follows another one need not wait for."""
         from holdfast.services.controller.drafting import Drafter
 
         if self._drafter is None:
@@ -236,18 +236,20 @@ class Effects:
                 self._appending.append(action, Partition(self._cluster.events, 0), events.encode(event))
 
     def _levels(self, kind: str) -> bool:
-        """True for a pause, once every process knows that it lets source tasks reach the newest batch."""
+        """True for a pause, once every process can let source tasks reach the newest batch."""
         return kind == "pause" and self._writes(formats.LEVEL)
 
     def _writes(self, format: int) -> bool:
-        """True if every process of the cluster reads what this format brought."""
+        """True if every process of the cluster reads the additions of this format."""
         return formats.written(self._format()) >= format
 
     def _names(self, plan: Plan) -> JobTopics:
         return self._cluster.job(plan.job, plan.generation)
 
     def _left_behind(self, plan: Plan) -> set[str]:
-        """The topics that go with a generation: all but its dead letters; `keep_cuts` keeps what a replay reads."""
+        """Returns the topics that are deleted with a generation: all but kept dead letters, and the topics of a
+        replay.
+        """
         names = self._names(plan)
         found = {spec.name for spec in (*self._specs(plan), names.replayed)}
         keeps = (plan.settings.keep_dead_letters_s or 0) > 0 and names.dead_letters in self._log.topics()

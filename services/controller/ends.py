@@ -1,4 +1,4 @@
-"""Ends of a drain: asked of Kafka once, compared with what is cut already, and then valid for ever. And beginnings of
+"""End offsets of a drain: read from Kafka once, compared with the cuts, and then valid for ever. Also the beginnings of
 topics that were created again.
 
 Source: PROTOCOL 3.
@@ -18,17 +18,16 @@ from holdfast.services.log.late.cut_logs import scan_cuts
 from holdfast.services.log.protocol import Described, Log
 
 LOOKED_AT = 512
-"""Records before the end of the cut log."""
+"""Number of records before the end of the cut log that are read."""
 
 
 def ends_of_sources(log: Log, plan: Plan, cut_log: Partition) -> dict[str, dict[int, int]]:
-    """End offset of each partition that each source task reads; one that has just appeared is read, too.
+    """Returns the end offset of each partition that each source task reads, also of one that has just appeared.
 
-    Of a topic that is gone, or was created again, partitions that are not there end at once.
-
-    Raises Retriable for an end below what is cut: whoever said so has fallen behind, and the rest would never come out.
+    Missing partitions of a topic that is gone or was created again end at once. Raises Retriable if an end is below the
+    last cut: the broker that reported it lags behind, and the records after it would never come out.
     """
-    cut = _reached(log, cut_log)  # before the ends are asked for: they lie at it or behind
+    cut = _reached(log, cut_log)  # read before the ends, so that no end is below a cut
     described = log.describe({source.topic for source in plan.sources})
     counts = {name: topic.partitions for name, topic in described.items()}
     sources = {task_name(source.operator, i): source for source in plan.sources for i in range(len(source.owners))}
@@ -45,7 +44,7 @@ def ends_of_sources(log: Log, plan: Plan, cut_log: Partition) -> dict[str, dict[
 
 
 def beginnings(log: Log, plan: Plan, start: str) -> dict[str, Beginning]:
-    """From where each source continues whose topic is another one than at admission.
+    """Returns the offsets from which sources continue whose topics were created again since the job's admission.
 
     Args:
         start: earliest or latest.
@@ -70,7 +69,7 @@ def _is_another(source: SourcePlan, topic: Described | None) -> bool:
 
 
 def _reached(log: Log, cut_log: Partition) -> Mapping[str, Mapping[int, int]]:
-    """Ends of the newest cuts of each task, by partition. Also of invalid ones: their records were read."""
+    """Returns the ends of the newest cuts of each task, by partition, also of invalid cuts: their records were read."""
     (start,), (end,) = log.offsets([cut_log], "start").values(), log.offsets([cut_log], "end").values()
     reached: dict[str, dict[int, int]] = {}
     for _, record in scan_cuts(log, cut_log, max(start, end - LOOKED_AT)):

@@ -1,7 +1,7 @@
 """Dead letters of ended jobs, kept until Kafka has deleted the last of them by age.
 
-Source: PROTOCOL 1. A dead letter is kept for the same time whether its job runs or has ended. The topic goes once it
-holds none that is younger; nobody needs to remember when the job ended.
+Source: PROTOCOL 1. A dead letter is kept for the same time whether its job runs or has ended. The topic is deleted once
+it holds no younger one, so no process has to keep the time at which the job ended.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ DEAD_LETTERS = "dead-letters"
 
 @dataclass(frozen=True, slots=True)
 class KeptLetters:
-    """The dead letters of a job. until_ms: time of day when the last one is old enough; None: there are none."""
+    """The dead letters of a job.
+
+    until_ms: time of day at which the last one is old enough; None: there are none.
+    """
 
     topics: JobTopics
     until_ms: int | None
 
     def over(self, now_ms: int) -> bool:
-        """Nothing is left to keep."""
+        """True if no dead letter is left to keep."""
         return self.until_ms is None or self.until_ms <= now_ms
 
 
 def kept(log: Log, cluster: ClusterTopics, present: Collection[str]) -> Iterator[KeptLetters]:
-    """Jobs whose dead letters are on Kafka, and whose cuts are not: those of a replay stay together. Blocks.
+    """Jobs whose dead letters are on Kafka while their cuts are not: topics of a replay stay together. Blocks.
 
     Args:
-        present: topics there are.
+        present: the existing topics.
     """
     for name in sorted(present):
         owner = cluster.owner(name)
@@ -44,7 +47,7 @@ def kept(log: Log, cluster: ClusterTopics, present: Collection[str]) -> Iterator
 
 
 def until_ms(log: Log, own: JobTopics) -> int | None:
-    """Until when the dead letters of a job are kept, time of day; None: there are none. Blocks."""
+    """Returns the time of day until which the dead letters of a job are kept; None if there are none. Blocks."""
     last = log.last(Partition(own.dead_letters, 0))
     if last is None:
         return None
@@ -55,10 +58,10 @@ def until_ms(log: Log, own: JobTopics) -> int | None:
 def delete_over(
     log: Log, cluster: ClusterTopics, now_ms: int, ended: Callable[[str], bool] = lambda generation: True
 ) -> list[str]:
-    """Deletes the dead letters that need be kept no longer; the topics that were. Blocks.
+    """Deletes the dead letters whose time is over; returns the deleted topics. Blocks.
 
     Args:
-        ended: whether a generation, of which other topics are gone, is over: one that begins has not all of them yet.
+        ended: true for a generation that is over; one that begins may have dead letters before its other topics.
     """
     present = log.topics()
     over = [one.topics for one in kept(log, cluster, present) if ended(one.topics.generation) and one.over(now_ms)]

@@ -1,4 +1,4 @@
-"""Metrics of a controller: the jobs there are, and their states."""
+"""Metrics of a controller: the jobs and their states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_CONTROLLER = (JOBS, STATE, UNITS, UP, AVAILABLE, LATENCY, RELATIVE, REFUSED)
 
 
 def state_of(job: Job) -> str:
-    """State as in `jobs.status`: of a job that runs also whether it has failed, is paused or waits."""
+    """Returns the state as in `jobs.status`; for a running job this includes failed, paused and waiting."""
     return STATES[job.life.phase] if job.published is None else job.published.state
 
 
@@ -44,7 +44,7 @@ def _of_queries(job: Job) -> Iterator[Sample]:
 
 
 def of_jobs(core: Controller) -> Read:
-    """Each job once, ended and rejected ones too. One that stands by serves nobody, and nothing is missing."""
+    """Returns the gauges of each job, also of ended and rejected ones; a job that stands by has no units to serve."""
 
     def read() -> Iterator[Sample]:
         jobs = list(core.jobs.values())

@@ -1,9 +1,9 @@
 """Planting: the first checkpoints of each unit of a job that begins with a savepoint.
 
-Source: PROTOCOL 6. What is planted is a run like any other, with the whole state as its delta: a copy that restores
-cannot distinguish it from the run of a leader. A unit whose log holds a valid run is left alone, so a controller that
-does it again, or a second one, changes nothing: of two first runs the one counts that comes first. A job that stands by
-has a first run with most of its state, and gets a second one with the rest when it takes over.
+Source: PROTOCOL 6. A planted run is a run like any other, with the whole state as its delta: a copy that restores
+cannot distinguish it from the run of a leader. A unit whose log holds a valid run is left alone, so planting again, or
+by a second controller, changes nothing: of two first runs, the earlier one in the log counts. A job that stands by has
+a first run with most of its state, and gets a second one with the rest when it takes over.
 """
 
 from __future__ import annotations
@@ -33,20 +33,23 @@ from holdfast.services.log.late.savepoints import FLUSH_S, base_of, pieces_of
 from holdfast.services.log.protocol import Appender, Log
 
 STANDING_BY = 1
-"""Batch of the first checkpoint of a job that stands by: a later one is that of its beginning."""
+"""Batch of the first checkpoint of a job that stands by; the checkpoint of its beginning has a later batch."""
 FIRST_TABLE = b"\0\0"
-"""No key lies below: such a slice of the sweep is empty."""
+"""Lower bound of all keys, so that a slice of the sweep up to it is empty."""
 
 
 class Planting:
-    """Plants for one replica of the controller. Each method blocks, and raises Retriable, StateCorrupted."""
+    """Plants checkpoints for one replica of the controller.
+
+    Each method blocks, and raises Retriable, StateCorrupted.
+    """
 
     def __init__(self, log: Log, author: Author) -> None:
         self._log, self._author = log, author
         self._known: dict[str, dict[Partition, _Planted]] = {}
 
     def base(self, topics: JobTopics, plan: Plan) -> None:
-        """Returns once every unit has its first checkpoint."""
+        """Writes the first checkpoint of each unit that has none."""
         assert plan.seed is not None
         layouts = {_checkpoints(topics, one): one for one in unit_layouts(plan, topics).values()}
         known = self._read(plan, layouts)
@@ -56,9 +59,10 @@ class Planting:
         self._plant(topics, plan, beds, base_of(self._log, plan.seed.topic), batch)
 
     def rest(self, topics: JobTopics, plan: Plan, behind: int) -> None:
-        """Returns once every unit of a job that stood by has a checkpoint of the batch behind which it begins.
+        """Writes, for each unit of a job that stood by, a checkpoint of the batch after which the job begins.
 
-        plan: that says so. behind: offset in the topic of the savepoint from which on lies what has changed.
+        plan: the plan that lets the job take over.
+        behind: offset in the topic of the savepoint from which the later changes follow.
         """
         assert plan.seed is not None
         beds = list[_Bed]()
@@ -73,7 +77,7 @@ class Planting:
         self._plant(topics, plan, beds, pieces_of(self._log, plan.seed.topic, behind), plan.seed.batch)
 
     def forget(self, generation: str) -> None:
-        """The job is over."""
+        """Forgets a generation that is over."""
         self._known.pop(generation, None)
 
     def _plant(self, topics: JobTopics, plan: Plan, beds: Sequence[_Bed], pieces: Iterable[Piece], batch: int) -> None:
@@ -93,11 +97,11 @@ class Planting:
             appender.flush(FLUSH_S)
         finally:
             appender.close()
-        if plan.stands_by:  # within the pause only what is new is to be read
+        if plan.stands_by:  # read now, so that during the pause only newer records remain to be read
             self._read(plan, [bed.partition for bed in beds])
 
     def _read(self, plan: Plan, partitions: Collection[Partition]) -> dict[Partition, _Planted]:
-        """The logs of units that have no leader yet, as they are now. One request asks where all of them begin."""
+        """Reads the logs of units that have no leader yet; one request finds the start offsets of all logs."""
         of_job, starts = self._known.setdefault(plan.generation, {}), self._log.offsets(partitions, "start")
         for partition in partitions:
             known = of_job.setdefault(partition, _Planted())
@@ -115,7 +119,11 @@ class Planting:
 
 @dataclass(slots=True)
 class _Planted:
-    """A checkpoint log as far as it was read. next: the first offset that was not. trimmed: it has held a run."""
+    """A checkpoint log as far as it was read.
+
+    next: the first offset that was not read.
+    trimmed: true if records are trimmed, so that the log has held a run.
+    """
 
     log: CheckpointLog = field(default_factory=CheckpointLog)
     next: int = 0
@@ -128,7 +136,11 @@ class _Planted:
 
 @dataclass(slots=True)
 class _Bed:
-    """A run of one unit on its way. tables: their names by number. before: the marker behind which it comes."""
+    """A run of one unit under way.
+
+    tables: names of the tables by number.
+    before: the marker that the run follows.
+    """
 
     layout: UnitLayout
     partition: Partition

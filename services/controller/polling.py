@@ -16,13 +16,13 @@ from holdfast.services.log.late.jobs import positions, read_jobs
 from holdfast.services.log.protocol import Chunk, Log
 
 TICK_MS = 100
-"""Time alone makes nothing due sooner than this; the service ticks as often (app.py)."""
+"""Time between two ticks, as in the service (app.py)."""
 
 
 class Polling:
     """Reads the cluster's topics, and the progress of jobs that drain.
 
-    decided: where it began to read `assignments`.
+    decided: the offset at which it began to read `assignments`.
     """
 
     def __init__(self, conductor: Conductor, log: Log, time_ms: Callable[[], int]) -> None:
@@ -42,7 +42,7 @@ class Polling:
         self._reader.assign(log.offsets(self._beats, "start") | begins)
 
     def turn(self, timeout_s: float = 0.0) -> bool:
-        """Reads what is there, carries out what follows; True if anything was read."""
+        """Reads the records that are there and carries out the actions that follow; True if any record was read."""
         came = False
         for chunk in poll_aged(self._reader, self._log, self._beats, timeout_s):
             came |= bool(chunk.messages)
@@ -56,7 +56,7 @@ class Polling:
 
     @property
     def next_deadline_ms(self) -> int:
-        """The time of the next turn by time alone, in time of day."""
+        """Time of day at which the next turn is due by time alone."""
         return self._ticked_ms + TICK_MS
 
     def close(self) -> None:

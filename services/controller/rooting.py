@@ -1,7 +1,7 @@
-"""Keeps `jobs.plans` and `jobs.submit` short: snapshots, what is let go, and up to where both are trimmed.
+"""Keeps `jobs.plans` and `jobs.submit` short: snapshots, retirements, and the offsets to which both are trimmed.
 
-Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md. Every replica writes, whoever is first; a snapshot is
-trimmed to once it was read back and says what both logs give.
+Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md. Every replica writes snapshots; the first one counts. The
+topics are trimmed to a snapshot once it was read back and agrees with both logs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Rooting:
     """Snapshots by one replica.
 
     Args:
-        every: records of both logs between two snapshots.
-        safe_s: age of a snapshot that is trimmed to; None: none is.
-        kept: jobs that are over and kept; None: KEPT_OVER.
+        every: number of records of both logs between two snapshots.
+        safe_s: age of a snapshot from which the topics are trimmed to it; None: never.
+        kept: number of jobs that are over and kept; None: KEPT_OVER.
 
-    differs: places of snapshots that say something else than the logs, until they are published.
+    differs: offsets of snapshots that differ from the logs, until they are published.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Rooting:
         self._retiring = False
 
     def begin(self, jobs: Jobs) -> None:
-        """Reading begins with a snapshot."""
+        """Takes the state of a snapshot, with which reading begins."""
         self.jobs, self.submissions = jobs, Submissions(jobs.base)
 
-    # -- what comes in ------------------------------------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------------------------------
 
     def planned(self, offset: int, time_ms: int, value: bytes, now_us: int) -> Record | None:
-        """A record of `jobs.plans`; None: it was read before. Raises msgspec.DecodeError."""
+        """Takes a record of `jobs.plans`; returns it, or None if it was read before. Raises msgspec.DecodeError."""
         record = self.jobs.read(offset, time_ms, value)
         if isinstance(record, Retirement):
             self._retiring = False
@@ -61,7 +61,7 @@ class Rooting:
         return record
 
     def submitted(self, offset: int, time_ms: int, value: bytes, now_us: int) -> None:
-        """A record of `jobs.submit`."""
+        """Takes a record of `jobs.submit`."""
         self.submissions.read(offset, time_ms, value)
         if self._later is not None and self.submissions.next >= self._later[1].submit:
             (offset, snapshot), self._later = self._later, None
@@ -84,10 +84,10 @@ class Rooting:
     def _upto(self, snapshot: Snapshot) -> Mapping[Partition, int]:
         return {Partition(self._topics.plans, 0): snapshot.upto, Partition(self._topics.submit, 0): snapshot.submit}
 
-    # -- what goes out ------------------------------------------------------------------------------------------------
+    # -- records due --------------------------------------------------------------------------------------------------
 
     def due(self, now_ms: int) -> Snapshot | Retirement | None:
-        """The record to append to `jobs.plans` now."""
+        """Returns the record to append to `jobs.plans` now; None if no record is due."""
         known, read = self.jobs.known(), self.jobs.next + self.submissions.next
         submit = self.submissions.decided(known, self.jobs.admitted.retired)
         if not self._retiring and (retired := self.jobs.to_retire(submit, self._kept)) is not None:
@@ -102,7 +102,7 @@ class Rooting:
         return made
 
     def withdraw(self, record: Record) -> None:
-        """Takes back a record that was not appended, as far as anybody knows: it is due again."""
+        """Takes back a record that was, as far as is known, not appended: it is due again."""
         if isinstance(record, Retirement):
             self._retiring = False
         else:

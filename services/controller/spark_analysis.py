@@ -1,4 +1,4 @@
-"""Asks Spark, in a process of its own, what it makes of an operator; the rest of the catalogue needs no asking.
+"""Asks Spark, in a process of its own, for the output of an operator; other kinds of operators need no Spark.
 
 Source: PROTOCOL 12. A JVM is there only while jobs are admitted, and user code cannot do anything to the controller.
 """
@@ -27,7 +27,7 @@ HOW = "see `holdfast doctor`"
 
 
 def ask(question: Question) -> Answer:
-    """Raises JobRejected when Spark cannot answer, with what to do."""
+    """Returns the answer of Spark. Raises JobRejected, with a remedy, when Spark cannot answer."""
     if absent := spark_installation.missing():
         raise JobRejected([Problem("spark", absent, spark_installation.WHERE)])
     try:
@@ -49,7 +49,7 @@ class Describer:
     ask: Callable[[Question], Answer] = ask
 
     def __call__(self, kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
-        """Raises JobRejected with all problems, paths relative to the operator."""
+        """Returns the output of an operator. Raises JobRejected with all problems, paths relative to the operator."""
         if kind != "spark":
             return catalogue.describe(kind, params, inputs)
         found = self.ask(_question(params, inputs, self.allow))
@@ -82,7 +82,7 @@ def _question(params: Mapping[str, Any], inputs: Sequence[Stream], allow: Sequen
 
 
 def _stream(params: Mapping[str, Any], found: Answer) -> Stream:
-    """A row of a closed window comes once, and its key and window distinguish it from others."""
+    """Returns the stream of an answer; the rows of closed windows appear once, with key and window as their row key."""
     bounds = ("window_start", "window_end")
     windowed = params.get("emit") != "updates" and found.holds and all(name in found.output for name in bounds)
     key = tuple(params.get("key") or ())

@@ -16,7 +16,7 @@ POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ProgressRecord:
-    """A record as it was read, and the generation whose topic it is from."""
+    """A record as it was read, and the generation of its topic."""
 
     generation: str
     offset: int
@@ -24,7 +24,7 @@ class ProgressRecord:
 
 
 class Watching:
-    """A reader of its own. Used by one thread at a time."""
+    """A reader of progress topics, used by one thread at a time."""
 
     def __init__(self, log: Log) -> None:
         self._reader = log.reader("controller-progress")
