@@ -12,11 +12,11 @@ from holdfast.services.log.protocol import Log
 
 
 class Following(ABC):
-    """Reads partitions from their beginning. `_turn` runs again and again in the thread."""
+    """Reads partitions from the first record that they still hold. `_turn` runs again and again in the thread."""
 
     def __init__(self, log: Log, name: str, partitions: Iterable[Partition]) -> None:
         self._reader = log.reader(name)
-        self._reader.assign(dict.fromkeys(partitions, 0))
+        self._reader.assign(log.offsets(partitions, "start"))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 

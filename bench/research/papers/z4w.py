@@ -36,7 +36,7 @@ SCHEMES: Mapping[str, str] = {
     HYBRID: "hybrid",
     ACTIVE: "active-replication",
 }
-TIMES, SECONDS = 3, 120.0
+TIMES, SECONDS = 2, 120.0
 LOAD_S, PAUSE_S = 8.0, 8.0
 """Means; both are drawn evenly between half of it and one and a half."""
 SHARE, BURNERS = 0.3, 6
@@ -180,5 +180,5 @@ Z4W = Figure(
     measure=_measure,
     plots=_plots,
     checks=_checks,
-    seconds=2100,
+    seconds=1800,
 )
