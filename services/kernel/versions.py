@@ -20,23 +20,23 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from pathlib import Path
 
 COMPUTES = ("codecs", "dataflow", "expressions", "operators", "plans", "state")
-"""Packages of the kernel whose code makes rows, frames and state out of what a cut names."""
+"""Packages of the kernel whose code makes rows, frames and state from the records of a cut."""
 
 DISTRIBUTIONS = ("msgspec", "numpy", "polars", "pyarrow")
-"""Libraries that make values and bytes. What only moves bytes, such as Kafka's client, does not count."""
+"""Libraries that make values and bytes. Libraries that only transport bytes, such as Kafka's client, do not count."""
 
 CODE = "code "
-"""Begins the name of what holds for the code of one module of a user's, such as `code scoring`."""
+"""The prefix of the name of the version of one module of users' code, such as `code scoring`."""
 
 PRETENDED = "HOLDFAST_TEST_VERSIONS"
-"""For tests only: `polars=9.9,...`, or such a text in a file, `@path`, is said in place of what is true."""
+"""Only for tests: `polars=9.9,...`, or the path of a file with such a text, `@path`; replaces the true versions."""
 
 MAX_TEXT = 400
 SOURCE = "source"
-"""The version of what is not installed as a package."""
+"""The version of code that is not installed as a package."""
 OURS = ("holdfast",)
 _said: dict[str, str] = {}
-"""Versions of users' code that were said, by name."""
+"""The reported versions of users' code, by name."""
 _IMPORT = re.compile(rb"^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \t]+import\b)", re.MULTILINE)
 
 

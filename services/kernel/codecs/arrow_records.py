@@ -23,11 +23,11 @@ from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
 
 MAX_ROWS = 1_000_000
-"""Most rows of a record that is read: columns without values have no bytes, however many rows they claim."""
+"""The most rows of a record that is read: columns without values take no bytes, for any claimed number of rows."""
 MAX_TEXT_BYTES = 256 * 1024 * 1024
-"""Most bytes of a record that is read: many rows may point to one long text."""
+"""The most bytes of text of a record that is read: many rows may point to one long text."""
 MAX_RECORD_BYTES = 512 * 1024
-"""Most bytes of a record that is written, unless a single row is larger: half of what topics take by default."""
+"""The most bytes of a written record, unless a single row is larger: half of the default limit of topics."""
 
 _FILE = b"ARROW1"
 _BROKEN = (

@@ -159,7 +159,9 @@ class Decoder:
         refuse: Refuse,
         unknown: Collection[int] | None,
     ) -> tuple[list[pl.Series], tuple[int, ...]]:
-        """The columns of values and metadata in the order of the fields, and the schema ids of keys that are unknown."""
+        """The columns of values and metadata in the order of the fields, and the schema ids of keys that are
+        unknown.
+        """
         if self._about is None:
             return columns, ()
         assert metadata is not None
@@ -238,7 +240,7 @@ class Decoder:
 
 
 def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """The same columns with the stream's column names."""
+    """The columns renamed to the names of the stream."""
     return (
         rows
         if rows.columns == list(names)

@@ -19,7 +19,7 @@ _WORDS = {
     **dict.fromkeys(("struct", "object", "record", "row", "map", "dict", "json", "jsonb"), "struct<...>"),
     "date": "date",
 }  # fmt: skip
-"""By name, without the bits behind it, `_` and `Type`."""
+"""The field type of each type name, without its number of bits, `_` and `Type`."""
 _NULL = re.compile(r"\s*(\?|\|\s*(null|none)|\bnull)$", re.IGNORECASE)
 _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 _OPTIONAL = re.compile(r"(?:optional|nullable|union)\s*[<\[(](.*)[>\])]", re.IGNORECASE)

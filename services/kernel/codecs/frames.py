@@ -90,7 +90,7 @@ class RowCodec:
         return frames[0] if len(frames) == 1 else pl.concat(frames).rechunk()
 
     def check(self, payload: memoryview | bytes, full: bool = False) -> None:
-        """Raises ValueError unless the payload has the layout of rows of this schema.
+        """Checks that the payload has the layout of rows of this schema. Raises ValueError if it does not.
 
         full: also check each value.
         """
@@ -146,7 +146,9 @@ class FrameCodec:
         return self._rows.decode(*payloads)
 
     def check(self, header: Header, payload: memoryview) -> None:
-        """Raises ValueError unless the payload has the layout of rows of this stream; single values are not checked."""
+        """Checks that the payload has the layout of rows of this stream, but not single values. Raises ValueError
+        otherwise.
+        """
         if header.schema != self._id:
             raise ValueError(f"schema {header.schema:#x}, expected {self._id:#x}")
         self._rows.check(payload)

@@ -1,4 +1,4 @@
-"""The one canonical encoding of keys, for state tables and for the routing of rows to tasks.
+"""The canonical encoding of keys, for state tables and for the routing of rows to tasks.
 
 Source: PROTOCOL 1 (xxh3 of a canonical encoding: -0.0 = 0.0, one NaN, null). Work is per distinct key of a batch.
 """

@@ -33,7 +33,7 @@ def cut(whole: Piece) -> list[bytes]:
 
 
 def constant(value: bytes, count: int) -> Piece:
-    """The same bytes `count` times."""
+    """A piece of `count` equal values."""
     return fixed(np.tile(np.frombuffer(value, np.uint8), (count, 1)))
 
 

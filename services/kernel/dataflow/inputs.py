@@ -180,7 +180,7 @@ class Inputs:
         return [Position(p.topic, p.index, one.position(), one.ended) for p, one in self._partitions.items()]
 
     def seen(self) -> dict[Partition, dict[int, int]]:
-        """By partition and writer, the highest epoch among the frames received."""
+        """The highest epoch among the frames received, by partition and writer."""
         return {name: partition.seen() for name, partition in self._partitions.items()}
 
     def rewind(self) -> dict[Partition, int]:

@@ -296,7 +296,9 @@ class InputPartition:
         return header.batch == writer.making and header.part < len(writer.parts)
 
     def _compare(self, header: Header, offset: int, frame: bytes) -> None:
-        """Compares a duplicate with the first frame in the log, which counts. Hashes are kept back to the last marker."""
+        """Compares a duplicate with the first frame in the log, which counts. Hashes are kept back to the last
+        marker.
+        """
         known = self._hashes.get((header.writer, header.batch, header.part))
         if known is not None and known != header.payload_hash:
             payload = payload_of(frame, header)
@@ -393,12 +395,14 @@ class InputPartition:
         return any(writer.ended for writer in self._writers.values())
 
     def position(self) -> int:
-        """The offset to read from after the last batch taken: that of the first frame, of any writer, of a later batch."""
+        """The offset to read from after the last batch taken: that of the first frame, of any writer, of a later
+        batch.
+        """
         known = [*self._firsts.values(), *(() if self._dropped is None else (self._dropped,))]
         return min(known, default=self._next_offset)
 
     def seen(self) -> dict[int, int]:
-        """By writer, the highest epoch among the frames received."""
+        """The highest epoch among the frames received, by writer."""
         return {number: writer.epoch for number, writer in self._writers.items()}
 
     def forget_hashes(self, batch: int) -> None:

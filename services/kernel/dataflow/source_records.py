@@ -149,13 +149,13 @@ class SourceDecoder:
 
 
 def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """By column, the name in the record of each field that a source renames; empty for jobs of former versions."""
+    """The names in the record of fields that a source renames, by column; empty for jobs of former versions."""
     declared = params.get("fields") or {}
     return {name: one["from"] for name, one in declared.items() if isinstance(one, Mapping) and "from" in one}
 
 
 def metadata_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """By column, the metadata that a source reads in place of a field of the value."""
+    """The metadata that columns hold in place of fields of the value, by column."""
     declared = params.get("fields") or {}
     return {name: one["metadata"] for name, one in declared.items() if isinstance(one, Mapping) and "metadata" in one}
 
@@ -174,7 +174,7 @@ def _moved(decoded: Decoded, at: Sequence[int]) -> Decoded:
 
 
 def _of_keys(about: Mapping[str, str]) -> dict[str, str]:
-    """By column, its field of the key; WHOLE if the column holds the key itself."""
+    """The field of the key that each column holds; WHOLE if the column holds the key itself."""
     return {name: what.removeprefix(KEY) if what != "key" else WHOLE
             for name, what in about.items() if what == "key" or what.startswith(KEY)}  # fmt: skip
 

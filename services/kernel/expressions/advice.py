@@ -150,7 +150,7 @@ SYNTAX = (
     _rule(r"\{", "{{...}} is not there: a struct is `NAMED_STRUCT('a', {column})`"),
     _rule(r";", "; is not there: an expression is one value, without a semicolon"),
 )
-"""By the order in which they are tried; the first that is in the text answers."""
+"""Patterns of unsupported constructs and their advice, in the order of the tests; the first match counts."""
 
 
 def _same(template: str) -> Advise:
@@ -294,7 +294,7 @@ FUNCTIONS: Mapping[str, Advise] = {
 """Advice by the lower-case name of a function that is not there."""
 
 KNOWN = tuple(BY_NAME)
-"""Functions that are there, for "did you mean"."""
+"""The known functions, for "did you mean"."""
 
 _first_of = _same("write `first({0})`, the value of the earliest event time")
 _share = _same("write `quantile({0}, 0.5)`, with the share that you want")
@@ -341,7 +341,7 @@ def of_syntax(text: str, columns: Sequence[str], *, aggregate: bool = False) -> 
 
 
 def of_function(text: str, known: Mapping[str, Advise] = FUNCTIONS) -> str:
-    """The answer to the first call of a function that is known not to be there; empty: there is none."""
+    """The advice for the first call of a function that is known to be unsupported; empty if there is none."""
     for match in _CALL.finditer(without_texts(text)):
         if advise := known.get(match[1].lower()):
             return f"{match[1].upper()} is not there: {advise(arguments_of(text, match[1]))}"
@@ -414,7 +414,7 @@ def in_words(kind: pl.DataType) -> str:
 
 
 def as_number(text: str, kind: pl.DataType) -> str:
-    """The expression as a number; empty: there is none."""
+    """The expression as a number; empty if there is no such expression."""
     if kind == pl.String:
         return f"CAST({text} AS DOUBLE)"
     if kind == pl.Boolean:

@@ -97,7 +97,7 @@ _FROM: dict[str, tuple[str, ...]] = {
     "list": (),
     "struct": (),
 }
-"""Families that a cast may come from, by the one that it goes to."""
+"""By family of the target type, the families that a cast accepts."""
 
 
 @lru_cache(64)

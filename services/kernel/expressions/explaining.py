@@ -84,7 +84,7 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
 
 
 def of_words(text: str, columns: Sequence[str]) -> str:
-    """Answer to words of SQL that are not there, whatever the types of the columns are; empty: there are none."""
+    """The advice for unsupported words of SQL, for columns of any type; empty if the text has none."""
     return advice.of_syntax(text, columns) or advice.of_function(text) or _of_many_rows(text)
 
 
@@ -181,7 +181,10 @@ def _of_operators(text: str, schema: Mapping[str, pl.DataType], adapted: Adapted
 
 
 def _mistakes(node: Node, rows: pl.DataFrame, adapted: Adapted, text: str = "") -> Iterator[str]:
-    """Mistakes of the parts that fail though their own parts do not. text: that of the node, where it is known."""
+    """The mistakes of the parts that fail although their own parts do not.
+
+    text: the text of the node, if it is known.
+    """
     found = False
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         for mistake in _mistakes(child, rows, adapted):

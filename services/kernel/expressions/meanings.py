@@ -15,7 +15,7 @@ import polars as pl
 from holdfast.services.kernel.expressions.sql_text import FALSE, TRUE
 
 Node = Any
-"""A node of the tree: text, or a dictionary whose one key is its kind."""
+"""A node of the tree: a text, or a dictionary with its kind as the only key."""
 _TEXT, _PART, _COUNT, _FROM = (pl.col(name) for name in ("_text", "_part", "_count", "_from"))
 _FLAG, _MOMENT = pl.col("_flag"), pl.col("_moment")
 _LENGTH = _TEXT.str.len_chars().cast(pl.Int64)
@@ -63,7 +63,7 @@ def _known(value: pl.Expr, *parts: pl.Expr) -> pl.Expr:
 NEAR = tree(pl.col("_index").clip(-(2**62)))
 """Place in a list: at the least of 64 bits polars panics, in a batch of one row."""
 PADDED = tree(pl.when(_COUNT <= MOST_LETTERS).then(_COUNT.clip(0)))
-"""Length for LPAD and RPAD: polars raises below 0, and no memory holds what a record may ask for."""
+"""The length for LPAD and RPAD: polars raises below 0, and a record could request more than the memory holds."""
 
 
 def _part_at(index: pl.Expr) -> pl.Expr:

@@ -75,7 +75,7 @@ _TAKES: Mapping[str, tuple[Takes, ...]] = {
     "Sum": (_is_list_of_numbers,),
     "Mean": (_is_list_of_numbers,),
 }
-"""By a function of polars or its family: the types of its arguments, the last one also of any further argument."""
+"""By polars function or its family, the types of its arguments; the last one also holds for further arguments."""
 
 
 _PARTS: Mapping[str, Takes] = {
@@ -85,13 +85,15 @@ _PARTS: Mapping[str, Takes] = {
 
 
 def check_parts(kinds: Mapping[str, pl.DataType]) -> None:
-    """Raises InvalidOperationError if a part of a meaning (meanings.py) has another type than its name gives."""
+    """Checks that each part of a meaning (meanings.py) has the type that its name gives. Raises
+    InvalidOperationError.
+    """
     if not all(kind == pl.Null or _PARTS[name](kind) for name, kind in kinds.items()):
         raise InvalidOperationError("types of arguments that the function does not take")
 
 
 def check_function(function: Node, kinds: Sequence[pl.DataType]) -> None:
-    """Raises InvalidOperationError if an argument has a type that the function does not take."""
+    """Checks the types of a function's arguments. Raises InvalidOperationError."""
     takes: tuple[Takes, ...] = ()
     for name in _names(function):
         takes = _TAKES.get(name, takes)
@@ -123,7 +125,7 @@ ANY_WORDS = Words()
 
 
 def check_operator(operation: str, left: pl.DataType, right: pl.DataType, words: Words) -> None:
-    """Raises InvalidOperationError if the types of the operands do not fit together."""
+    """Checks that the types of the operands fit together. Raises InvalidOperationError."""
     if pl.Null in (left, right) or _go_together(operation, left, right, words):
         return
     raise InvalidOperationError("types of operands that do not go together")

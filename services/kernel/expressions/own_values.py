@@ -28,7 +28,10 @@ class Typed(NamedTuple):
 
 
 class Hashing(NamedTuple):
-    """A hash of a text, which Python computes once for each distinct text of a batch. kind: its type."""
+    """A hash of a text, computed by Python once for each distinct text of a batch.
+
+    kind: the type of the hash.
+    """
 
     hashed: Callable[[bytes], Any]
     kind: pl.DataType

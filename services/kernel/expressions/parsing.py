@@ -26,7 +26,8 @@ COMPILED = 256
 """Expressions that are kept."""
 
 _LONG = 4_000
-"""Letters of an expression's tree, from which on it pays to look for what occurs twice: that takes 0.1 ms a batch."""
+"""The number of letters of an expression's tree from which a search for repeated parts pays: it takes 0.1 ms a batch.
+"""
 _ONCE = pl.QueryOptFlags.none(comm_subexpr_elim=True, simplify_expression=True)
 _BARE = re.compile(r"[A-Za-z_]\w*")
 _NAMED = re.compile(r'(?is)^(?P<expression>.+?)\s+AS\s+(?:(?P<name>[A-Za-z_]\w*)|"(?P<quoted>[^"]+)")\s*$')
@@ -46,7 +47,7 @@ _NO_TYPES = {
     **dict.fromkeys(("ARRAY", "BIT", "ENUM", "MAP"), _TYPES),
     "NVARCHAR": "write VARCHAR",
 }
-"""Types of SQL that no column has, and what to write instead. Polars makes some of them, with errors at each row."""
+"""Types of SQL that no column has, and their replacements. Polars accepts some of them, with errors at each row."""
 _BITS = re.compile(r"(?i)&(?!&)|(?<!\|)\|(?!\|)|\b(?:BIT_)?XOR\b")
 """Operators of bits."""
 _LOGIC = re.compile(r"(?i)\b(?:AND|OR|BETWEEN|IN|CASE)\b|&&")
@@ -148,7 +149,7 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
 
 
 def _of_replay(text: str) -> str:
-    """Answer to a function that gives another value at each replay; empty: there is none."""
+    """The advice for a function whose value changes at each replay; empty if there is none."""
     match = _MOVING.search(_QUOTED.sub("''", text))
     name = (match[1] or match[2]).upper() if match else ""
     return f"{name} gives another value at each replay; results must depend on the data alone" if name else ""

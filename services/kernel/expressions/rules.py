@@ -40,9 +40,9 @@ _REMAINDERS = ("Rem", "Modulus")
 _GROWING = ("Plus", "Add", "Minus", "Sub", "Multiply", "Mul")
 """Operators that may give more than 64 bits for integers of 64 bits; of 128 bits they never do."""
 _KEEPING = ("Abs", "Log", "Floor", "Ceil", {"Pow": "Sqrt"})
-"""Functions that make nothing finite of what is not."""
+"""Functions whose result is never finite for an argument that is not."""
 _CHOOSING = ("Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal")
-"""Functions that give one of their arguments."""
+"""Functions that return one of their arguments."""
 _TOTAL, _TOTAL_OF_SQL = ("Abs", "Boolean", "Coalesce"), {"Binary", "IsIn"}
 """Functions that give a value for everything."""
 OF_NUMBERS = {"Ceil", "Exp", "Floor", "Log", "MaxHorizontal", "MinHorizontal", "Pow", "Round", "Sign"}
@@ -497,7 +497,7 @@ def _cast(node: Node, kind: pl.DataType) -> Node:
 _NULL_IF_ZERO = tree(pl.sql_expr("NULLIF(_divisor, 0)"))
 _LEAST = (pl.col("_divisor") == -1) & (pl.col("_dividend") == -(2**63))
 _NULL_IF_NO_QUOTIENT = tree(pl.when((pl.col("_divisor") != 0) & ~_LEAST).then(pl.col("_divisor")))
-"""By -1 the least integer has a quotient of more than 64 bits, at which polars raises."""
+"""The quotient of the least integer and -1 has more than 64 bits, at which polars raises."""
 _IN_EVERY_ROW = tree(pl.col("_divisor") + 0.0 * pl.col("_dividend").cast(pl.Float64))
 """A column as long as the dividend. By a single value polars multiplies with the reciprocal, except in batches of one
 row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotient in ten)."""

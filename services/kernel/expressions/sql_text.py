@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from holdfast.services.kernel.expressions.own_calls import with_own_calls
 
 TRUE, FALSE = "(0 = 0)", "(0 = 1)"
-"""Truth values that do not stand behind IS."""
+"""Truth values outside IS."""
 _TOKEN = re.compile(
     r"""(?ix) (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ )
       | (?P<is> \bIS \s+ (?:NOT\s+)? (?:TRUE|FALSE)\b )

@@ -44,7 +44,7 @@ _PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
     "DATE_ADD": (_TIME, Parameter("span", "word")),
     "DATE_SUB": (_TIME, Parameter("span", "word")),
 }
-"""Parameters of functions whose signature has words of SQL in it."""
+"""The parameters of functions whose signature contains words of SQL."""
 _PARTS = (
     "year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second", "epoch", "century",
     "decade", "millennium", "isoyear", "millisecond", "microsecond", "nanosecond",
@@ -124,7 +124,7 @@ _FORMS = (
     (r"FROM_UTC_TIMESTAMP", "AT TIME ZONE"),
     (r"LIST_VALUE\(([^()]*)\)", r"ARRAY[\1]"),
 )
-"""Names of functions in answers, and what was written where the text has no such name."""
+"""Names of functions in messages, and the text for them where the expression has no such name."""
 
 
 def without_hidden_names(said: str, text: str) -> str:

@@ -39,7 +39,7 @@ def of_queries(topology: Topology, alive: Alive) -> dict[str, float]:
 
 
 def kept(topology: Topology, alive: Alive, correlated: bool = True) -> list[Parts]:
-    """By node, the output of its tasks as a part of their output without a failure, 0 to 1."""
+    """The output of each task as a part of its output without a failure, 0 to 1, by node."""
     found: list[Parts] = []
     for node in topology.nodes:
         found.append(alive[..., node.units] * taken_in(node, found, correlated))
@@ -47,7 +47,7 @@ def kept(topology: Topology, alive: Alive, correlated: bool = True) -> list[Part
 
 
 def taken_in(node: Tasks, outputs: Sequence[Parts], correlated: bool = True) -> Parts:
-    """By task of a node, the part of its output that its inputs permit, 0 to 1."""
+    """The part of its output that the inputs of each task of a node permit, 0 to 1."""
     if not node.streams:
         return np.ones(len(node.units))
     means = [stream.mean(outputs[stream.producer]) for stream in node.streams]

@@ -86,7 +86,7 @@ def planned(plan: Plan, rates: Rates | None = None, without: Collection[str] = (
 
 
 def _inputs(plan: Plan) -> dict[str, list[Edge]]:
-    """By operator, its input edges. The task that reads Spark's output counts as the reader of the rows written for
+    """The input edges of each operator. The task that reads Spark's output counts as the reader of the rows written for
     Spark.
     """
     found: dict[str, list[Edge]] = {operator.name: [] for operator in plan.operators}
@@ -147,7 +147,7 @@ def _node(
 
 
 def _of_source(plan: Plan, operator: OperatorPlan) -> tuple[float, ...]:
-    """By task, its number of partitions: every partition counts equally."""
+    """The number of partitions of each task, as its weight: every partition counts equally."""
     owners = next((one.owners for one in plan.sources if one.operator == operator.name), ())
     return tuple(float(len(owned)) for owned in owners) or (1.0,) * operator.parallelism
 

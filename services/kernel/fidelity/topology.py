@@ -165,7 +165,7 @@ class Topology:
         return tuple(dict.fromkeys(self.nodes[sink].query for sink in self.sinks))
 
     def alive(self, units: Sequence[str] | frozenset[str] | set[str]) -> Alive:
-        """By unit number, True for exactly these units."""
+        """An array by unit number, True for exactly these units."""
         found = np.zeros(len(self.units), dtype=np.bool_)
         found[[self.numbers[name] for name in units]] = True
         return found
@@ -225,7 +225,7 @@ def _tasks(
 
 
 def _taken(node: Node, index: int) -> Parts:
-    """By task, the rate of its input over one feed."""
+    """The rate of each task's input over one feed."""
     feed = node.feeds[index]
     if not feed.substreams:
         if node.weights:
@@ -264,7 +264,7 @@ def _parts(rates: Parts) -> Parts:
 
 
 def _below(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, ...]]:
-    """By node, the nodes whose input depends on it and the node itself, in topological order."""
+    """The nodes whose input depends on each node, and the node itself, in topological order."""
     direct: list[set[int]] = [set() for _ in nodes]
     for place, node in enumerate(nodes):
         for feed in node.feeds:

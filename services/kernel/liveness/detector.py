@@ -264,7 +264,7 @@ class Detector:
         return pulse is not None and not pulse.exited and pulse.beat is not None and pulse.beat.leaving
 
     def well(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
-        """True if it is neither gone nor about to leave, and no heartbeat is missing."""
+        """True if the worker is neither gone nor about to leave, and no heartbeat is missing."""
         pulse = self._of(worker, incarnation)
         if pulse is None or pulse.exited or (pulse.beat is not None and pulse.beat.leaving):
             return False
@@ -365,7 +365,9 @@ class Detector:
         return {worker: pulse.beat.machine for worker, pulse in self._pulses.items() if pulse.beat is not None}
 
     def wait_us(self, worker: str, incarnation: str, fail_stop_us: int) -> int | None:
-        """The attentive time until its next heartbeat counts as missed, or it counts as gone; None once it is gone."""
+        """The attentive time in microseconds until the worker's next heartbeat counts as missed or the worker as gone;
+        None if it is gone.
+        """
         pulse = self._of(worker, incarnation)
         if pulse is None or self.gone(worker, incarnation, fail_stop_us):
             return None

@@ -74,7 +74,10 @@ def _chosen(old: Columns, new: Columns, keeps: Callable[[Any, Any], bool]) -> Co
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """Computation of an aggregate. reduce: Arrow functions over the value (V) or its time (T), one an accumulator."""
+    """The computation of an aggregate.
+
+    reduce: Arrow functions over the value (V) or its time (T), one for each accumulator.
+    """
 
     reduce: tuple[tuple[str, str], ...]
     merge: Callable[[Columns, Columns], Columns]

@@ -55,7 +55,7 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (SourceKind(), SinkKind(),
 """All that a plan consists of."""
 
 Build = Callable[[OperatorPlan, Sequence[Fields], Tables], Operator]
-"""Makes one task of a planned operator. A worker has another one than `build` for code in a process of its own."""
+"""Makes one task of a planned operator. A worker has its own function for code in a process of its own."""
 
 
 def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:

@@ -17,7 +17,11 @@ COLLECTING = ("collect_list", "collect_set", "string_agg")
 
 
 def lists(values: pl.Series, times: pl.Series) -> list[tuple[tuple[int, Any], ...] | None]:
-    """A memory a group: pairs of a time and a value, ascending. values, times: what Arrow lists of each group."""
+    """A memory for each group: pairs of a time and a value, ascending.
+
+    values: Arrow's list of values of each group.
+    times: Arrow's list of times of each group.
+    """
     frame = pl.DataFrame([values.alias("v"), times.alias("t")]).with_row_index("g")
     rows = frame.filter(pl.col("v").list.len() > 0).explode("v", "t").drop_nulls("v").sort("g", "t", "v")
     groups = rows.group_by("g", maintain_order=True).agg(pl.col("t", "v").head(MOST))

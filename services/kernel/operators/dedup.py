@@ -177,7 +177,7 @@ class Dedup:
     def _remembered(
         self, keys: Sequence[bytes], times: Sequence[int], open_us: int, slices: set[int]
     ) -> dict[bytes, list[int]]:
-        """By key, the open event times that rows of these keys and times may match, ascending."""
+        """The open event times that rows of these keys and times may match, ascending, by key."""
         own = {(time // self._within, key) for time, key in zip(times, keys, strict=True)}
         asked = sorted({(number + beside, key) for number, key in own for beside in (-1, 0, 1)})
         asked = [(number, key) for number, key in asked if number in slices]

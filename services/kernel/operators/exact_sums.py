@@ -32,7 +32,7 @@ Memories = tuple[Floats | list[Any], Floats | list[Any]]
 """Values and rests, one a sum. NaN or None as the rest: the sum of nothing."""
 
 HUGE = 2.0**900
-"""Larger values are scaled while they are added, by SCALE bits."""
+"""Larger values are scaled by SCALE bits for the addition."""
 SCALE = 200
 _UNIT_BITS = 1074
 _UNITS = 2**_UNIT_BITS
@@ -88,7 +88,10 @@ def _cut(values: Floats, most: float | None = None) -> tuple[Floats, ...]:
 
 
 def of_groups(cut: Levels, sums: Sequence[Floats]) -> Memories:
-    """The memory of each group. sums: of each of the columns of `cut`, a value a group."""
+    """The memory of each group.
+
+    sums: for each column of `cut`, its sum for each group.
+    """
     finite = sums[: len(cut.finite)]
     high, low = finite[0], np.zeros(len(finite[0]))
     short = np.zeros(len(high), dtype=bool)
@@ -207,7 +210,7 @@ def memory(memories: Memories, at: int) -> Exact | None:
 
 
 def values(memories: Memories) -> pl.Series:
-    """The sums, each rounded once; null: of nothing."""
+    """The sums, each rounded once; null for a sum of no values."""
     high, low, _ = _plain(memories)
     found, nothing = pl.Series(high), np.isnan(low)
     return found.set(pl.Series(nothing), None) if nothing.any() else found

@@ -42,7 +42,10 @@ def right_names(on: Sequence[Pair], left: Mapping[str, str], right: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Parts of which a join of either sort is made. names: output name of each right column that is no key."""
+    """The parts common to all joins.
+
+    names: the output name of each right column outside the key.
+    """
 
     on: tuple[Pair, ...]
     kind: str
@@ -96,7 +99,10 @@ def _of_left(name: str, on: Sequence[Pair], kind: str, left: Fields, right: Fiel
 
 
 def check(problems: Problems, on: Sequence[str], left: Fields, right: Fields, at: str = "join.on") -> None:
-    """Notes columns that are not there, that are no key, or that have two types. at: the path of `on`."""
+    """Notes columns that are unknown, cannot be a key, or have two types.
+
+    at: the path of `on`.
+    """
     seen = list[Pair]()
     for index, (item, pair) in enumerate(zip(on, pairs(on), strict=True)):
         path = f"{at}[{index}]"

@@ -19,7 +19,7 @@ from holdfast.services.kernel.operators.sorted_runs import Numbers, Run, SortedR
 from holdfast.services.kernel.state.table import Table
 
 MATCHED = "_matched"
-"""Column that says whether a row has met one of the other side."""
+"""The column that is true for rows that have matched a row of the other side."""
 _MATCHED = {b"L": b"M", b"R": b"N"}
 """Under which names the state holds which rows of a side have matched."""
 _MAX_ROWS = 2**24

@@ -50,7 +50,7 @@ class Stream:
 
 
 EVERY_TASK = -1
-"""A table of which each task needs every entry."""
+"""Marks a table whose entries all tasks need."""
 
 
 class HeldInput(NamedTuple):
@@ -107,7 +107,11 @@ class Kind:
         return self.key(params)
 
     def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
-        """Number of its tasks. wanted: by the job file, None: not said; widest: the most tasks that an input has."""
+        """The number of its tasks.
+
+        wanted: the number in the job file; None: not given.
+        widest: the most tasks of an input.
+        """
         return wanted or widest
 
     def delivers(self, params: Params) -> bool:
@@ -131,7 +135,10 @@ class Kind:
         return False
 
     def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
-        """Rows of an input before this time are late, if it closes something. watermark: after the batch before."""
+        """The event time before which rows of an input are late, if the operator closes windows or rows by time.
+
+        watermark: the watermark after the batch before.
+        """
         raise NotImplementedError
 
     def horizon_us(self, params: Params) -> int | None:
@@ -173,7 +180,7 @@ class OperatorKind(Kind, ABC):
     """An operator of a job file."""
 
     model: ClassVar[type[OperatorSpec]]
-    """Its section of the job file."""
+    """The model of its section of the job file."""
     table_slots: ClassVar[frozenset[int]] = frozenset()
     """Inputs that may be tables."""
     warms_up: ClassVar[bool] = True

@@ -66,7 +66,10 @@ def _every_us(params: Params) -> int:
 
 
 class Pace:
-    """A task of pace. key: columns by which rows replace each other; null is a value like any other."""
+    """A task of pace.
+
+    key: the columns by which rows replace each other; null is a value like any other.
+    """
 
     def __init__(self, key: Sequence[str], every_us: int, columns: pl.Schema, tables: Tables) -> None:
         self._key, self._every = list(key), every_us

@@ -200,7 +200,10 @@ class PythonTask:
         return Outcome(pl.concat(run.out, rechunk=True), refused=refused, raised=raised)
 
     def _process(self, run: _Run, rows: pl.DataFrame, start: int) -> None:
-        """Runs the rows as one call, or, when that raises, each half on its own. start: their place in the batch."""
+        """Runs the rows in one call, or each half in its own call if that raises.
+
+        start: the position of the first row in the batch.
+        """
         stop = start + rows.height
         if run.decided is not None and run.decided.within(start, stop):
             self._split(run, rows, start, run.decided.reason)

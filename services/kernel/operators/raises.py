@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.cuts import RaisedRows, TaskRaised
 
 MAX_REASONS = 256 * 1024
-"""Characters, of all the reasons in one batch of a task; if they are more, each is cut."""
+"""The most characters of all reasons of a task in one batch; beyond it each reason is cut."""
 SHORTEST_REASON = 20
 NOTHING = TaskRaised()
 """The code raised nowhere."""

@@ -17,11 +17,14 @@ GROUP = "_group"
 MOST_POOLS = 10_000
 """Pools that stay in memory from batch to batch."""
 MOST_SEGMENTS = 32
-"""Frames that pools lie in; where there are more they become one."""
+"""The most frames that hold pools; beyond it they are merged into one."""
 
 
 class _Place(NamedTuple):
-    """Rows of a pool in a segment, best first. whole: the group has no others."""
+    """The position of a pool's rows in a segment, best first.
+
+    whole: True if the group has no other rows.
+    """
 
     segment: int
     start: int
@@ -30,7 +33,10 @@ class _Place(NamedTuple):
 
 
 class Pools:
-    """Pools by the name of their group. columns: of their rows."""
+    """The pools by the name of their group.
+
+    columns: the columns of their rows.
+    """
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = list(columns)

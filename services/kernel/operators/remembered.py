@@ -23,7 +23,10 @@ Wanted = Sequence[bytes] | None
 
 
 class Remembered(NamedTuple):
-    """Entries of a table, a row each. keys: begin with the columns of the operator's key."""
+    """Entries of a table, one row each.
+
+    keys: columns that begin with those of the operator's key.
+    """
 
     table: str
     keys: pl.DataFrame

@@ -69,7 +69,11 @@ class Segments:
 def after_each(
     grouping: Grouping, rows: pl.DataFrame, time: str, keys: pl.DataFrame, states: Sequence[State | None]
 ) -> list[pl.Series]:
-    """The columns of all aggregates, a value a row. keys, states: of the groups, before the rows."""
+    """The columns of all aggregates, with a value for each row.
+
+    keys: the keys of the groups.
+    states: the states of the groups before the rows.
+    """
     segments = Segments(grouping.numbers(rows, keys), len(states))
     blank: State = (None,) * grouping.width
     stored = grouping.columns_of([blank if state is None else state for state in states])
@@ -147,7 +151,7 @@ _AFTER: dict[str, After] = {
     "last": _by_time,
 }
 EACH = tuple(_AFTER)
-"""Aggregates whose value after each record is available; the others are too dear to be computed for every record."""
+"""The aggregates that are available after each record; the others cost too much to be computed for every record."""
 
 
 def _or_zero(values: Column, kind: type[np.generic]) -> np.ndarray:

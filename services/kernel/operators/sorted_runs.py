@@ -21,7 +21,10 @@ _GROWTH = 3
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Rows in the order of their key's hash. numbers: of the rows, in the order in which they came."""
+    """Rows in the order of their key's hash.
+
+    numbers: the numbers of the rows, in order of arrival.
+    """
 
     hashes: Numbers
     times: Numbers

@@ -23,8 +23,8 @@ class SparkKind(OperatorKind):
     warms_up = False
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        """Raises JobRejected: only Spark knows the output. Where Spark is available, the controller asks Spark
-        instead.
+        """Refuses by JobRejected, because only Spark knows the output; the controller asks Spark instead, where it is
+        available.
         """
         message, hint = "only Spark can say what it makes of its input", "`holdfast check` asks it"
         raise JobRejected([Problem("spark", message, hint)])

@@ -35,7 +35,10 @@ def squares(values: pl.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spreads(function: str, sums: Sequence[Memories], counts: Sequence[Any] | np.ndarray) -> list[float | None]:
-    """A value a group. sums: of the values, and of the two parts of their squares."""
+    """A value for each group.
+
+    sums: the sums of the values, and of the two parts of their squares.
+    """
     return [
         _spread(function, [exact_sums.memory(one, at) for one in sums], count or 0) for at, count in enumerate(counts)
     ]

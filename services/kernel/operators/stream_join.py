@@ -30,7 +30,7 @@ from holdfast.services.kernel.state.table import Tables
 Half = tuple[Run, Numbers]
 """A side of pairs: rows of a run, by position."""
 LEFT_ONLY = ("semi", "anti")
-"""Kinds that put out left rows as they are."""
+"""Kinds that output unchanged left rows."""
 _ALONE = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
 """Kinds that put out rows that meet none, of the left and of the right side."""
 
@@ -155,7 +155,10 @@ class Join:
         return found
 
     def _with_nulls(self, rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """The rows in the columns of the output; null where they have none. names: theirs, if not all count."""
+        """The rows with the columns of the output; null for columns that they lack.
+
+        names: the output names of their columns, if only some are used.
+        """
         given = set(names or rows.columns)
         columns = [
             rows[name] if name in given or name == TIME

@@ -213,7 +213,10 @@ class ValueState(TypedState):
     """A value for each key."""
 
     def get(self, key: Key, default: Any = None, at: int | datetime | None = None) -> Any:
-        """The value of a key, or the default. at: time of the read; without it, the newest event time of the batch."""
+        """The value of a key, or the default.
+
+        at: the time of the read; default: the newest event time of the batch.
+        """
         return self.get_many([key], default, at)[0]
 
     def get_many(self, keys: Iterable[Key], default: Any = None, at: int | datetime | None = None) -> list[Any]:

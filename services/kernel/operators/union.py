@@ -47,7 +47,10 @@ class UnionKind(OperatorKind):
 
 
 class Union:
-    """All rows of all inputs, in slot order. lacking: columns that an input does not have, by slot."""
+    """A task of union: all rows of all inputs, in slot order.
+
+    lacking: by slot, the columns that the input lacks.
+    """
 
     def __init__(self, columns: Mapping[str, pl.DataType], lacking: Sequence[Sequence[str]]) -> None:
         self._nothing = with_time(columns).to_frame()

@@ -33,7 +33,10 @@ _THERE = "_there"
 
 
 class _Pairs(NamedTuple):
-    """Left and right rows of some keys, as they are stored; None: there is none. names: the right keys."""
+    """The left and right rows of some keys, as stored; None: there is no row.
+
+    names: the right keys.
+    """
 
     left: Sequence[Value | None]
     right: Sequence[Value | None]

@@ -186,14 +186,21 @@ class State:
         return found
 
     def map(self, name: str, key_type: str, type: str, ttl_s: float | None = None, limit: int = MAX_ITEMS) -> MapState:
-        """A map for each key, of at most `limit` items. key_type: of the items' keys, string or int."""
+        """A state with a map for each key, of at most `limit` items.
+
+        key_type: the type of the items' keys, string or int.
+        """
         layout = layout_of("map", type, ttl_s, key_type)
         found = self._declared(name, layout, lambda table: MapState(name, layout, table, self._clock, limit=limit))
         assert isinstance(found, MapState)
         return found
 
     def begin(self, now_us: int, watermark_us: int) -> None:
-        """A call. now_us: its time; watermark_us: before the batch."""
+        """Begins a call.
+
+        now_us: the time of the call.
+        watermark_us: the watermark before the batch.
+        """
         self._clock.now_us, self._clock.watermark_us = now_us, watermark_us
 
     def expire(self, watermark_us: int) -> None:

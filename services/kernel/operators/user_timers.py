@@ -28,7 +28,7 @@ _WIDTH = 8
 PREFIX_BYTES = {TABLE: _WIDTH, BY_CLOCK: _WIDTH}
 """Lengths of the prefixes by which tables of Python operators are scanned; the tables of users have none."""
 _NEWEST = b""
-"""The key whose value is the newest time that came."""
+"""The key whose value is the newest time so far."""
 
 
 def entry(key: bytes) -> tuple[int, Any] | None:

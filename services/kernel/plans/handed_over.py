@@ -21,7 +21,7 @@ from holdfast.services.kernel.plans.layout import task_name
 
 
 def split_by(operator: OperatorPlan) -> Mapping[str, int] | None:
-    """By table, the position in its keys at which the part that decides the task begins; None if the operator's state
+    """The position, by table, at which the part of a key that decides its task begins; None if the operator's state
     cannot be split.
     """
     kind = KINDS[operator.kind]

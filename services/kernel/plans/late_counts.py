@@ -55,7 +55,7 @@ class Stream(NamedTuple):
 def counted(
     operators: Mapping[str, OperatorPlan], into: Mapping[str, Sequence[Edge]]
 ) -> dict[str, tuple[Counted, ...]]:
-    """By operator that closes windows or rows by time, the count of each slot."""
+    """The count of each slot, by operator that closes windows or rows by time."""
     streams = _Streams(operators, into)
     slots = sorted(
         (streams.clocked(name, slot), name, slot)

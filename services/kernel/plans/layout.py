@@ -143,7 +143,7 @@ def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
 
 
 def senders(layouts: Mapping[str, UnitLayout]) -> dict[Partition, dict[int, str]]:
-    """By data partition and writer number, the unit that sends."""
+    """The unit that sends, by data partition and writer number."""
     found: dict[Partition, dict[int, str]] = defaultdict(dict)
     for name, layout in layouts.items():
         for task in layout.tasks:
@@ -154,12 +154,12 @@ def senders(layouts: Mapping[str, UnitLayout]) -> dict[Partition, dict[int, str]
 
 
 def below(layouts: Mapping[str, UnitLayout]) -> dict[str, frozenset[str]]:
-    """By unit, all units that read its output, directly or through others."""
+    """The units that read each unit's output, directly or through others."""
     return reach(_directly_below(layouts))
 
 
 def directly_above(layouts: Mapping[str, UnitLayout]) -> dict[str, tuple[str, ...]]:
-    """By unit, the units whose frames it reads."""
+    """The units whose frames each unit reads."""
     direct = _directly_below(layouts)
     return {name: tuple(above for above in layouts if name in direct[above] and above != name) for name in layouts}
 

@@ -24,7 +24,7 @@ def priorities(plan: Plan) -> dict[str, int]:
 
 
 def needed(plan: Plan) -> dict[str, frozenset[str]]:
-    """By query, in the order of the job file, the names of all units that it needs."""
+    """The names of all units that each query needs, in the order of the job file."""
     hosted = {spark.unit: {spark.operator} for spark in plan.spark}
     operators = {unit.name: hosted.get(unit.name, set(unit.operators)) for unit in plan.units}
     return {
@@ -34,7 +34,7 @@ def needed(plan: Plan) -> dict[str, frozenset[str]]:
 
 
 def delivering(plan: Plan) -> dict[str, frozenset[str]]:
-    """By query, the names of the units that deliver its rows."""
+    """The names of the units that deliver the rows of each query."""
     sinks = {one.name: one.params["query"] for one in plan.operators if one.kind == "sink" and "query" in one.params}
     return {
         query: frozenset(unit.name for unit in plan.units if sink in unit.operators) for sink, query in sinks.items()
@@ -52,7 +52,7 @@ def priority(plan: Plan, query: str) -> int:
 
 
 def _of_queries(plan: Plan) -> dict[str, set[str]]:
-    """By query, the operators that it needs: its sink, and all operators above."""
+    """The operators that each query needs: its sink, and all operators above."""
     above = _above(plan)
     sinks = (one for one in plan.operators if one.kind == "sink" and "query" in one.params)
     return {one.params["query"]: _reached(one.name, above) for one in sinks}
@@ -67,7 +67,7 @@ def _of_operators(plan: Plan) -> dict[str, int]:
 
 
 def _above(plan: Plan) -> Mapping[str, set[str]]:
-    """By operator, the operators whose output it reads. Rows that a sink writes for Spark return as rows of a Spark
+    """The operators whose output each operator reads. Rows that a sink writes for Spark return as rows of a Spark
     operator.
     """
     above = defaultdict[str, set[str]](set)

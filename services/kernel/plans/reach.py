@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 
 
 def reach(direct: Mapping[str, Set[str]]) -> dict[str, frozenset[str]]:
-    """By name, every name that is reached from it; the name itself only if a cycle returns to it.
+    """The names reached from each name; the name itself only if a cycle returns to it.
 
     direct: by name, the ends of its edges.
     """

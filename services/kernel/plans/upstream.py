@@ -11,7 +11,7 @@ from holdfast.services.kernel.plans.reach import reach
 
 
 def upstream(plan: Plan) -> dict[str, frozenset[str]]:
-    """By unit, the names of all units above it, up to the sources."""
+    """The names of all units above each unit, up to the sources."""
     return reach(_directly(plan))
 
 

@@ -90,7 +90,7 @@ def branches(topology: Topology, block: Sequence[int]) -> tuple[Branch, ...]:
 
 
 def linked(topology: Topology) -> dict[int, frozenset[int]]:
-    """By unit, the units that send to it or read from it."""
+    """The units that send to each unit or read from it, by unit."""
     found: dict[int, set[int]] = {unit: set() for unit in range(len(topology.units))}
     for node in topology.nodes:
         for stream in node.streams:

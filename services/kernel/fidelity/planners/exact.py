@@ -26,7 +26,7 @@ Masks = NDArray[np.uint64]
 
 
 def exact(topology: Topology, budget: int, most: int = MOST_PAIRS) -> tuple[Grown, ...]:
-    """By budget from 0 on, the best plan of at most that number of units, as one step.
+    """The best plans for all budgets from 0 on, each as one step.
 
     Raises:
         TooMany: there are more trees, units or plans than the search can process.

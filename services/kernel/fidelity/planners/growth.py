@@ -150,8 +150,8 @@ class Growth:
 
 
 def _best_of(stream: Stream, gains: Parts) -> Parts:
-    """By reader and size, the largest gain from one writer of the stream; one row for all readers of a common
-    stream.
+    """The largest gain from one writer of the stream, by reader and size; a common stream has one row for all
+    readers.
     """
     more = gains[stream.writers] * stream.shares[:, None]
     if stream.common:
@@ -195,7 +195,7 @@ def _worth(standing: Standing) -> list[Parts]:
 
 
 def _slopes(node: Tasks, outputs: Sequence[Parts]) -> list[Parts]:
-    """By stream and task, the increase of the task's output with the stream's input."""
+    """The increase of a task's output with the input of a stream, by stream and task."""
     if not node.correlated:
         return [stream.weight for stream in node.streams]
     means, ones = _means(node, outputs), np.ones(len(node.units))
@@ -206,7 +206,7 @@ def _slopes(node: Tasks, outputs: Sequence[Parts]) -> list[Parts]:
 
 
 def _means(node: Tasks, outputs: Sequence[Parts]) -> list[Parts]:
-    """By stream and task, the mean output of the writers that the task reads."""
+    """The mean output of the writers that a task reads, by stream and task."""
     return [np.broadcast_to(stream.mean(outputs[stream.producer]), node.units.shape) for stream in node.streams]
 
 

@@ -44,7 +44,7 @@ class Grown:
 
 
 def presence(topology: Topology, units: Collection[int]) -> Alive:
-    """By unit number, True for these units and the fixed ones."""
+    """An array by unit number, True for these units and the fixed ones."""
     found = np.zeros(len(topology.units), dtype=np.bool_)
     found[[*units, *topology.fixed]] = True
     return found
