@@ -7,11 +7,10 @@ import socket
 import time
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import BaseSettings
 
-from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.hosting.plugins import modules_of
-from holdfast.services.process.metrics_settings import MetricsSettings
+from holdfast.services.process.settings import ProcessSettings
 
 
 def new_incarnation(former: str = "") -> str:
@@ -22,13 +21,50 @@ def new_incarnation(former: str = "") -> str:
     return f"{time_ms:013d}-{secrets.token_hex(3)}"
 
 
-class HostSettings(LogSettings, MetricsSettings):
+class PluginOptions(BaseSettings):
+    """Modules of users."""
+
+    plugins: str = Field("", description="modules that operators may come from, comma separated")
+
+    @property
+    def allow(self) -> list[str]:
+        """The modules in `plugins`, as a list."""
+        return modules_of(self.plugins)
+
+
+class HostOptions(BaseSettings):
+    """Settings that a cluster hands on to its workers and Spark drivers."""
+
+    leave_s: float = Field(
+        10.0,
+        ge=0,
+        le=3600,
+        description="on SIGTERM a worker or Spark driver waits so long for others to take over; 0: it ends at once",
+    )
+    loop_patience_s: float = Field(
+        5.0,
+        ge=0.5,
+        le=3600,
+        description="a worker whose loop hangs for longer counts as silent, and ends after twice that; six times "
+        "longer while a copy is loaded, restored or does its first batch; isolated code is ended after four fifths",
+    )
+    call_patience_s: float = Field(
+        60.0,
+        ge=1,
+        le=86_400,
+        description="a transaction, trim or restore that hangs for so long is given up",
+    )
+    memory_mb: int = Field(
+        0,
+        ge=0,
+        description="resident memory of a worker, MiB, of which it alone takes about 200: near it the worker ends, "
+        "before the kernel ends any process, and so does isolated code; 0: no limit",
+    )
+
+
+class HostSettings(ProcessSettings, HostOptions, PluginOptions):
     """Settings of a host, needed before it reads its first record."""
 
-    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore")
-
-    kafka: str = Field("localhost:9092", description="bootstrap servers")
-    cluster: str = Field("holdfast", description="prefix of every topic")
     incarnation: str = Field(
         default_factory=new_incarnation, description="of this process; its parent names it in exit notices"
     )
@@ -37,32 +73,3 @@ class HostSettings(LogSettings, MetricsSettings):
     address: str = Field(
         default_factory=socket.gethostname, description="machine and directory, to distinguish two of one name"
     )
-    leave_s: float = Field(
-        10.0,
-        ge=0,
-        le=3600,
-        description="on SIGTERM a worker or Spark driver waits so long for others to take over; 0: it ends at once",
-    )
-    heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
-    loop_patience_s: float = Field(
-        5.0,
-        ge=0.5,
-        le=3600,
-        description="a loop whose turn lasts longer counts as silent, and ends its process after twice that; six times "
-        "longer while a copy is loaded, restored or does its first batch; isolated code is ended after four fifths",
-    )
-    call_patience_s: float = Field(
-        60.0, ge=1, le=86_400, description="a call beside the loop that comes no further for so long is given up"
-    )
-    memory_mb: int = Field(
-        0,
-        ge=0,
-        description="resident memory, MiB, near which a process ends and is started again, also one of isolated code; "
-        "0: no limit",
-    )
-    plugins: str = Field("", description="modules that operators may come from, comma separated")
-
-    @property
-    def allow(self) -> list[str]:
-        """The modules in `plugins`, as a list."""
-        return modules_of(self.plugins)

@@ -11,7 +11,7 @@ from holdfast.services.node.machine.artifacts import ArtifactSet
 from holdfast.services.node.machine.metrics_ports import MetricsPorts
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.members.naming import Naming
-from holdfast.services.node.settings import Settings
+from holdfast.services.node.settings import HANDED_ON, PREFIX, Settings
 
 Own = Callable[[str], dict[str, str]]
 """A member's own part of the environment, given the name of the run."""
@@ -34,24 +34,14 @@ class Lineup:
 
     def controller(self) -> Member:
         name = self._naming.name("controller")
-        own = {
-            "HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s),
-            "HOLDFAST_KEEP_ENDED_JOBS": str(self._settings.keep_ended_jobs),
-        }
+        own = self._handed_on("controller")
         return self._member(
             name, "holdfast.services.controller", lambda run: {**own, "HOLDFAST_CONTROLLER": f"{name}-{run}"}
         )
 
     def recovery(self, number: int) -> Member:
         name = self._naming.name(f"recovery-{number}")
-        own = {
-            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
-            "HOLDFAST_GRACE": self._settings.grace,
-            "HOLDFAST_BALANCE_CALM_S": str(self._settings.balance_calm_s),
-            "HOLDFAST_REASSIGN": self._settings.reassign,
-            "HOLDFAST_REASSIGN_LEAST_MS": str(self._settings.reassign_least_ms),
-            "HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s),
-        }
+        own = self._handed_on("recovery")
         return self._member(
             name, "holdfast.services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"}
         )
@@ -61,25 +51,15 @@ class Lineup:
         own = {
             "HOLDFAST_WORKER": name,
             "HOLDFAST_ZONE": self._naming.zone(number),
-            "HOLDFAST_SLOTS": str(self._settings.slots),
-            "HOLDFAST_STANDBYS": str(self._settings.standbys),
-            "HOLDFAST_MEMORY_MB": str(self._settings.memory_mb),
             "HOLDFAST_STATE_DIR": str(self.state_dir),
-            "HOLDFAST_STATE_CACHE_MB": str(self._settings.state_cache_mb),
-            "HOLDFAST_STATE_BUFFER_MB": str(self._settings.state_buffer_mb),
-            **self._of_hosts,
+            **self._handed_on("worker"),
         }
         return self._member(name, "holdfast.services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run})
 
-    @property
-    def _of_hosts(self) -> dict[str, str]:
-        """Environment that workers and Spark drivers have in common."""
-        return {
-            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
-            "HOLDFAST_LEAVE_S": str(self._settings.leave_s),
-            "HOLDFAST_LOOP_PATIENCE_S": str(self._settings.loop_patience_s),
-            "HOLDFAST_CALL_PATIENCE_S": str(self._settings.call_patience_s),
-        }
+    def _handed_on(self, kind: str) -> dict[str, str]:
+        """Environment of a process of that kind, by its settings that the cluster has, too."""
+        names = {name for options in HANDED_ON[kind] for name in options.model_fields}
+        return {f"{PREFIX}{name.upper()}": str(getattr(self._settings, name)) for name in sorted(names)}
 
     def driver(self, number: int, jars: ArtifactSet) -> Member:
         name = self._naming.name(f"spark-{number}")
@@ -88,11 +68,6 @@ class Lineup:
             "HOLDFAST_ZONE": self._naming.zone(number),
             "HOLDFAST_SPARK_DIR": os.environ.get("HOLDFAST_SPARK_DIR") or str(self._data_dir / "spark"),
             "HOLDFAST_SPARK_JARS": ",".join(str(jars.directory / jar) for jar in sorted(jars.sums)),
-            "HOLDFAST_SPARK_MASTER": self._settings.spark_master,
-            "HOLDFAST_SPARK_MEMORY": self._settings.spark_memory,
-            "HOLDFAST_SPARK_EXECUTOR_MEMORY": self._settings.spark_executor_memory,
-            "HOLDFAST_SPARK_CORES": str(self._settings.spark_cores),
-            "HOLDFAST_SPARK_KEEP_BATCHES": str(self._settings.spark_keep_batches),
-            **self._of_hosts,
+            **self._handed_on("spark"),
         }
         return self._member(name, "holdfast.services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run})

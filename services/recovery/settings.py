@@ -6,26 +6,15 @@ import secrets
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import BaseSettings
 
-from holdfast.services.diagnostics.settings import LogSettings
 from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
-from holdfast.services.process.metrics_settings import MetricsSettings
+from holdfast.services.process.settings import DeciderSettings
 
 
-class RecoverySettings(LogSettings, MetricsSettings):
-    """Settings of a recovery replica, needed before it reads its first record."""
+class RecoveryOptions(BaseSettings):
+    """Settings that a cluster hands on to its recovery replicas."""
 
-    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
-
-    kafka: str = Field("localhost:9092", description="bootstrap servers")
-    cluster: str = Field("holdfast", description="prefix of every topic")
-    recovery: str = Field(
-        default_factory=lambda: f"recovery-{secrets.token_hex(4)}", description="of this replica, never used twice"
-    )
-    replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
-    min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
-    heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
     grace: Grace = ADAPTIVE
     balance_calm_s: float = Field(
         10.0,
@@ -41,11 +30,13 @@ class RecoverySettings(LogSettings, MetricsSettings):
     reassign_least_ms: float = Field(
         50.0, ge=0, le=3_600_000, description="expected recovery by which two backup groups must differ for that"
     )
-    trim_after_s: float = Field(
-        600.0,
-        ge=0,
-        le=7 * 86_400,
-        description="age at which snapshots of assignments and jobs take the place of the records below; 0: never",
+
+
+class RecoverySettings(DeciderSettings, RecoveryOptions):
+    """Settings of a recovery replica, needed before it reads its first record."""
+
+    recovery: str = Field(
+        default_factory=lambda: f"recovery-{secrets.token_hex(4)}", description="of this replica, never used twice"
     )
     proof_batches: int = Field(
         100,

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from holdfast.schemas.job_part import JobPart
 from holdfast.services.controller.settings import ControllerSettings
+from holdfast.services.node import settings
 from holdfast.services.node.settings import Settings
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
@@ -27,6 +28,8 @@ from tests.unit.planning.jobs import job, query, source
 
 ROOT = Path(__file__).parents[2]
 WARNED = "warned of"
+HANDED_ON = "handed on"
+"""To processes, each of which has a line for it."""
 PART = "holds others"
 
 JOB = {
@@ -254,52 +257,52 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "cluster_secret_file": "node/supervisor.py",
         "replication_factor": "log/kafka/durability.py",
         "min_insync_replicas": "log/kafka/durability.py",
-        "slots": "node/lineup.py",
-        "standbys": "node/lineup.py",
+        "slots": HANDED_ON,
+        "standbys": HANDED_ON,
         "host": "node/supervisor.py",
         "zone": "node/supervisor.py",
         "recoveries": "node/lineup.py",
-        "heartbeat_interval_ms": "node/lineup.py",
-        "loop_patience_s": "node/lineup.py",
-        "call_patience_s": "node/lineup.py",
+        "heartbeat_interval_ms": HANDED_ON,
+        "loop_patience_s": HANDED_ON,
+        "call_patience_s": HANDED_ON,
         "command_patience_s": "cli/whereabouts.py tests/unit/cli/test_waiting_commands.py",
-        "memory_mb": "node/lineup.py",
-        "leave_s": "node/lineup.py",
-        "trim_after_s": "node/lineup.py",
+        "memory_mb": HANDED_ON,
+        "leave_s": HANDED_ON,
+        "trim_after_s": HANDED_ON,
         "log_format": "node/machine/saying.py",
-        "balance_calm_s": "node/lineup.py",
-        "grace": "node/lineup.py",
-        "reassign": "node/lineup.py",
-        "reassign_least_ms": "node/lineup.py",
+        "balance_calm_s": HANDED_ON,
+        "grace": HANDED_ON,
+        "reassign": HANDED_ON,
+        "reassign_least_ms": HANDED_ON,
         "exit_notices": "node/supervisor.py",
         "spare": "node/supervisor.py tests/unit/node/test_supervisor.py",
         "console": "node/supervisor.py tests/unit/node/test_supervisor.py",
         "console_port": "node/supervisor.py tests/unit/node/test_console_door.py",
         "metrics_port": "node/lineup.py",
         "metrics_address": "node/lineup.py",
-        "keep_ended_jobs": "node/lineup.py",
+        "keep_ended_jobs": HANDED_ON,
         "keep_events_s": "node/supervisor.py",
         "keep_events_mb": "node/supervisor.py",
         "log_file_mb": "node/settings.py tests/unit/node/test_log_limits.py",
         "log_files": "node/settings.py tests/unit/node/test_log_limits.py",
-        "state_cache_mb": "node/lineup.py",
-        "state_buffer_mb": "node/lineup.py",
-        "spark_keep_batches": "node/lineup.py",
+        "state_cache_mb": HANDED_ON,
+        "state_buffer_mb": HANDED_ON,
+        "spark_keep_batches": HANDED_ON,
         "registry_url": "log/kafka/registry.py tests/unit/client/test_registry_fields.py",
         "plugins": "node/supervisor.py",
-        "files": "worker/process/main.py tests/integration/struck/test_files.py",
-        "spark_master": "node/lineup.py",
-        "spark_memory": "node/lineup.py",
-        "spark_executor_memory": "node/lineup.py",
-        "spark_cores": "node/lineup.py",
-        "traces": "worker/process/main.py",
+        "files": HANDED_ON,
+        "spark_master": HANDED_ON,
+        "spark_memory": HANDED_ON,
+        "spark_executor_memory": HANDED_ON,
+        "spark_cores": HANDED_ON,
+        "traces": HANDED_ON,
         "log_level": "worker/process/main.py",
     },
     ControllerSettings: EVERYBODY
     | {
         "controller": "controller/__main__.py",
         "acls": "controller/__main__.py tests/integration/test_rights.py",
-        "plugins": "controller/settings.py",
+        "plugins": "hosting/settings.py",
         "replication_factor": "controller/__main__.py",
         "min_insync_replicas": "controller/__main__.py",
         "heartbeat_interval_ms": "controller/__main__.py",
@@ -365,9 +368,20 @@ def test_a_field_is_read_where_the_table_says(field: str) -> None:
     read_in(field.partition(".")[2], JOB[field])
 
 
-@pytest.mark.parametrize(("model", "name"), [(model, name) for model, fields in VARIABLES.items() for name in fields])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [(model, name) for model, fields in VARIABLES.items() for name, where in fields.items() if where != HANDED_ON],
+)
 def test_a_variable_is_read_where_the_table_says(model: type[BaseModel], name: str) -> None:
     read_in(name, VARIABLES[model][name])
+
+
+def test_each_setting_that_is_handed_on_is_one_of_the_process_that_is_given_it() -> None:
+    handed_on = {name for name, where in VARIABLES[Settings].items() if where == HANDED_ON}
+    assert handed_on == {name for many in settings.HANDED_ON.values() for one in many for name in one.model_fields}
+    readers = {"recovery": RecoverySettings, "controller": ControllerSettings, "worker": WorkerSettings}
+    for kind, model in {**readers, "spark": SparkSettings}.items():
+        assert [one for one in settings.HANDED_ON[kind] if not issubclass(model, one)] == []
 
 
 def test_a_setting_that_is_warned_of_has_a_line_with_a_value() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import Field
+from pydantic_settings import BaseSettings
 
 from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.worker.isolated.isolation import Isolation
@@ -14,32 +15,37 @@ SHORTER = 0.8
 loop, which waits for it, seems to hang."""
 
 
-class WorkerSettings(HostSettings):
-    """Settings of a worker, needed before it reads its first record."""
+class WorkerOptions(BaseSettings):
+    """Settings that a cluster hands on to its workers."""
 
-    worker: str = Field("worker-1", description="name of this worker, the same after a restart")
-    slots: int = Field(8, ge=1, le=1024, description="units this worker takes before it counts as full")
+    slots: int = Field(8, ge=1, le=1024, description="units a worker takes before it counts as full")
     standbys: int = Field(
         -1,
         ge=-1,
         le=1024,
-        description="standbys of other workers' units that this worker takes at most, more important ones first; -1: "
-        "as many as are given",
+        description="standbys of other workers' units that a worker takes at most, more important ones first; -1: as "
+        "many as are given",
     )
     traces: bool = Field(
         False,
-        description="send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the like say "
-        "where to",
-    )
-    files: str = Field("", description="folders in which jobs may write files, separated by colons; empty: none")
-    state_dir: Path = Field(
-        Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
+        description="workers send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the "
+        "like say where to",
     )
     state_cache_mb: int = Field(
-        64, ge=1, le=1024 * 1024, description="memory for what was read of the images on disk, of all together, MiB"
+        64, ge=1, le=1024 * 1024, description="memory of a worker for what it has read of its images on disk, MiB"
     )
     state_buffer_mb: int = Field(
-        64, ge=1, le=1024 * 1024, description="memory for what is not yet in the images on disk, of all together, MiB"
+        64, ge=1, le=1024 * 1024, description="memory of a worker for what is not yet in its images on disk, MiB"
+    )
+    files: str = Field("", description="folders in which jobs may write files, separated by colons; empty: none")
+
+
+class WorkerSettings(HostSettings, WorkerOptions):
+    """Settings of a worker, needed before it reads its first record."""
+
+    worker: str = Field("worker-1", description="name of this worker, the same after a restart")
+    state_dir: Path = Field(
+        Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
     )
 
     @property
