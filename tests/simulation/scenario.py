@@ -9,7 +9,8 @@ from tests.simulation.checks.adapting import asked_to_adapt, draw_promise
 from tests.simulation.checks.bounded import MIB
 from tests.simulation.checks.incidents import draw_incidents
 from tests.simulation.checks.outages import draw_fork, draw_results
-from tests.simulation.faults.catalogue import Fault, Roles, draw_faults
+from tests.simulation.faults.drawing import draw_faults
+from tests.simulation.faults.fault import Fault, Roles
 from tests.simulation.processes.budgets import draw_budget, draw_surges
 from tests.simulation.processes.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
 from tests.simulation.processes.updating import Change, draw_changes

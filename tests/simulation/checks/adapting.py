@@ -31,7 +31,7 @@ from holdfast.services.recovery.core.unit.table import recording, switching
 from holdfast.services.recovery.core.unit.table.moves import Move
 from holdfast.services.recovery.core.unit.table.reasons import chosen_for_promise, drilled
 from holdfast.services.recovery.core.unit.table.signs import Sign
-from tests.simulation.faults.catalogue import Fault
+from tests.simulation.faults.fault import Fault
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
 from tests.simulation.observers.facts import mistaken

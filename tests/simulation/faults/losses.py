@@ -15,7 +15,7 @@ from tests.simulation.faults.renewals import Reading
 from tests.simulation.processes.jobs import NAME, draw_growth
 
 if TYPE_CHECKING:
-    from tests.simulation.faults.catalogue import Fault
+    from tests.simulation.faults.fault import Fault
     from tests.simulation.processes.cluster import Cluster
 
 LOOK_US = 20_000

@@ -16,7 +16,7 @@ from tests.simulation.processes.hosts import WorkerProcess
 from tests.simulation.processes.jobs import NAME
 
 if TYPE_CHECKING:
-    from tests.simulation.faults.catalogue import Fault
+    from tests.simulation.faults.fault import Fault
     from tests.simulation.processes.cluster import Cluster
 
 RESUBMITTED_MS = 600

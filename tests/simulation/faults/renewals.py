@@ -31,7 +31,7 @@ from tests.simulation.processes.cluster import Cluster
 from tests.simulation.processes.jobs import NAME, Feed, draw_growth
 
 if TYPE_CHECKING:
-    from tests.simulation.faults.catalogue import Fault
+    from tests.simulation.faults.fault import Fault
 
 LOOK_US = 20_000
 STOPPED_WITHIN_MS = 6_000

@@ -25,7 +25,7 @@ from tests.simulation.kafka.broker import Trimmed, Written
 from tests.simulation.processes.jobs import NAME
 
 if TYPE_CHECKING:
-    from tests.simulation.faults.catalogue import Fault
+    from tests.simulation.faults.fault import Fault
     from tests.simulation.processes.cluster import Cluster
 
 LOOK_US = 5_000

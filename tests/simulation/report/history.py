@@ -29,7 +29,8 @@ from tests.simulation.checks import forks, policies
 from tests.simulation.checks.checkers import check
 from tests.simulation.checks.incidents import watched
 from tests.simulation.checks.limits import drawn_limits
-from tests.simulation.faults.catalogue import KINDS, Fault
+from tests.simulation.faults.catalogue import KINDS
+from tests.simulation.faults.fault import Fault
 from tests.simulation.kafka.broker import decision_of
 from tests.simulation.kafka.names import TOPICS, kind_of, profile_of
 from tests.simulation.observers.formats import released
