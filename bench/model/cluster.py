@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.model.loads import SLICE_MS, Load, added, constant
-from bench.model.sight import Message, Seen, State
+from bench.model.seen import Message, Seen, State
 from bench.model.units import Unit, of
 from holdfast.services.kernel.protection import expected
 from holdfast.services.kernel.protection.reassigning import HALF, Backed, reassigned

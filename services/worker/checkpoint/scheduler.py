@@ -40,12 +40,12 @@ class Scheduler:
         """The time for which the unit must not capture, whatever its policies answer."""
         if now_ms >= self._held_ms:
             return 0.0
-        sight = self._units[unit]
-        return 0.0 if sight.ended or sight.rests or sight.policy != DEFAULT else self._held_ms - now_ms
+        view = self._units[unit]
+        return 0.0 if view.ended or view.rests or view.policy != DEFAULT else self._held_ms - now_ms
 
-    def join(self, unit: str, sight: UnitView) -> None:
+    def join(self, unit: str, view: UnitView) -> None:
         """Adds a unit whose copy here has its state."""
-        self._units[unit] = sight
+        self._units[unit] = view
 
     def leave(self, unit: str) -> None:
         """Removes a unit whose copy is closed or about to be rebuilt."""

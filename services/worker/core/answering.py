@@ -54,16 +54,16 @@ class AnsweringView:
     on_error: str
 
 
-def next_step(sight: AnsweringView) -> Step:
-    if not sight.leads or sight.busy:
+def next_step(view: AnsweringView) -> Step:
+    if not view.leads or view.busy:
         return Step.WAIT
-    if not sight.announced:
-        return Step.WAIT if sight.announcing else Step.ANNOUNCE
-    if sight.made:
+    if not view.announced:
+        return Step.WAIT if view.announcing else Step.ANNOUNCE
+    if view.made:
         return Step.PROPOSE
-    if sight.failures > sight.retries and sight.on_error != "retry":
-        return Step.FAIL if sight.on_error == "fail" else Step.REFUSE
-    return Step.ASK if sight.now_ms >= sight.again_ms else Step.WAIT
+    if view.failures > view.retries and view.on_error != "retry":
+        return Step.FAIL if view.on_error == "fail" else Step.REFUSE
+    return Step.ASK if view.now_ms >= view.again_ms else Step.WAIT
 
 
 def pause_ms(failures: int, first_ms: float) -> float:

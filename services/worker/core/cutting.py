@@ -134,43 +134,43 @@ class Reason(Enum):
     IDLE = "nothing came for a while"
 
 
-def idle_cut_ms(sight: SourceView) -> float:
+def idle_cut_ms(view: SourceView) -> float:
     """The time without records after which a cut is made."""
-    rests = sight.settled and sight.now_ms - sight.stirred_ms >= REST_AFTER_MS
+    rests = view.settled and view.now_ms - view.stirred_ms >= REST_AFTER_MS
     return REST_CUT_MS if rests else IDLE_CUT_MS
 
 
-def due(sight: SourceView, rhythm: Rhythm) -> Reason | None:
+def due(view: SourceView, rhythm: Rhythm) -> Reason | None:
     """The reason to cut now; None for no cut."""
-    if sight.paused or sight.final:
+    if view.paused or view.final:
         return None
-    if sight.too_far_ahead:
+    if view.too_far_ahead:
         return None
-    since_ms = sight.now_ms - sight.last_ms
-    if sight.newest > sight.batch:
+    since_ms = view.now_ms - view.last_ms
+    if view.newest > view.batch:
         return Reason.BEHIND
-    if sight.full:
+    if view.full:
         return None
-    if sight.at_end:
+    if view.at_end:
         return Reason.END
-    if sight.grown:
+    if view.grown:
         return Reason.GROWN
-    if sight.records >= rhythm.max_records or sight.bytes >= rhythm.max_bytes:
+    if view.records >= rhythm.max_records or view.bytes >= rhythm.max_bytes:
         return Reason.FULL
-    if sight.records:
+    if view.records:
         return Reason.DUE if since_ms >= rhythm.interval_ms else None
-    return Reason.IDLE if since_ms >= idle_cut_ms(sight) else None
+    return Reason.IDLE if since_ms >= idle_cut_ms(view) else None
 
 
-def wait_ms(sight: SourceView, rhythm: Rhythm) -> float:
+def wait_ms(view: SourceView, rhythm: Rhythm) -> float:
     """The time until a cut is due if no event comes before; math.inf while no cut is allowed."""
-    if sight.paused or sight.final:
+    if view.paused or view.final:
         return math.inf
-    if sight.too_far_ahead:
+    if view.too_far_ahead:
         return LOOK_MS
-    if sight.full:
+    if view.full:
         return FULL_LOOK_MS
-    if sight.grown:
+    if view.grown:
         return 0.0
-    limit = rhythm.interval_ms if sight.records else idle_cut_ms(sight)
-    return max(0.0, limit - (sight.now_ms - sight.last_ms))
+    limit = rhythm.interval_ms if view.records else idle_cut_ms(view)
+    return max(0.0, limit - (view.now_ms - view.last_ms))

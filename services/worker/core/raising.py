@@ -84,33 +84,33 @@ class RaisingView:
         return self.leading is not None and self.announced_epoch < self.leading.epoch < self.epoch
 
 
-def next_step(sight: RaisingView) -> tuple[Step, str]:
+def next_step(view: RaisingView) -> tuple[Step, str]:
     """The next step, and the reason as text for people."""
-    if sight.wrong:
-        return Step.DIVERGE, sight.wrong
-    if sight.missed:
-        why = f"batch {sight.missed} was done as if its code had not raised, and the cut log says that it did"
-        return (Step.DIVERGE if sight.missed <= sight.sent and sight.strict else Step.REBUILD), why
-    if sight.commits and sight.unannounced:
+    if view.wrong:
+        return Step.DIVERGE, view.wrong
+    if view.missed:
+        why = f"batch {view.missed} was done as if its code had not raised, and the cut log says that it did"
+        return (Step.DIVERGE if view.missed <= view.sent and view.strict else Step.REBUILD), why
+    if view.commits and view.unannounced:
         return Step.ANNOUNCE, ""
-    if sight.holds and (sight.leads or not sight.commits):
+    if view.holds and (view.leads or not view.commits):
         return Step.LET_OUT, ""
-    if sight.commits and not sight.holds and not sight.leads:
+    if view.commits and not view.holds and not view.leads:
         return Step.HOLD, ""
-    return _of_held(sight) if sight.held else (Step.WAIT, "")
+    return _of_held(view) if view.held else (Step.WAIT, "")
 
 
-def _of_held(sight: RaisingView) -> tuple[Step, str]:
-    if sight.record is not None:
-        if sight.record.tasks == sight.found:
+def _of_held(view: RaisingView) -> tuple[Step, str]:
+    if view.record is not None:
+        if view.record.tasks == view.found:
             return Step.CONTINUE, ""
-        return Step.REBUILD, f"in batch {sight.held} code raised at other rows than the cut log says"
-    if sight.marker >= sight.held or not sight.processes:
-        return Step.REBUILD, f"code raised in batch {sight.held}, and its unit has left it behind"
-    if sight.leading is not None and sight.leading.batch > sight.held:
-        return Step.DIVERGE, f"code raised in batch {sight.held}, where another copy's did not, as the cut log says"
-    if not (sight.commits and sight.leads and sight.opened) or sight.proposed:
+        return Step.REBUILD, f"in batch {view.held} code raised at other rows than the cut log says"
+    if view.marker >= view.held or not view.processes:
+        return Step.REBUILD, f"code raised in batch {view.held}, and its unit has left it behind"
+    if view.leading is not None and view.leading.batch > view.held:
+        return Step.DIVERGE, f"code raised in batch {view.held}, where another copy's did not, as the cut log says"
+    if not (view.commits and view.leads and view.opened) or view.proposed:
         return Step.WAIT, ""
-    if sight.out >= sight.held:
-        return Step.DIVERGE, f"code raised in batch {sight.held}, which has left as if it had not"
+    if view.out >= view.held:
+        return Step.DIVERGE, f"code raised in batch {view.held}, which has left as if it had not"
     return Step.PROPOSE, ""

@@ -72,30 +72,30 @@ class LineState:
     stood_ms: float | None = None
     banned: str = ""
 
-    def look(self, sight: LineView, now_ms: float) -> Do:
+    def look(self, view: LineView, now_ms: float) -> Do:
         """Chooses the next action and enters its state. The caller reports a finished batch with `processed`."""
-        wanted = sight.leads and bool(sight.out) and sight.out != self.banned
-        self.stood_ms = None if not sight.stands else now_ms if self.stood_ms is None else self.stood_ms
+        wanted = view.leads and bool(view.out) and view.out != self.banned
+        self.stood_ms = None if not view.stands else now_ms if self.stood_ms is None else self.stood_ms
         if self.state is State.OFF:
             if not wanted:
                 return Do.NOTHING
-            self.state, self.done = State.LISTENS, sight.stable
+            self.state, self.done = State.LISTENS, view.stable
             return Do.LISTEN
-        if not sight.leads or (not wanted and self.state is State.LISTENS):
+        if not view.leads or (not wanted and self.state is State.LISTENS):
             return self._end()
         if self.state is State.LISTENS:
-            self.done = sight.stable
+            self.done = view.stable
             patient = self.stood_ms is None or now_ms - self.stood_ms < PATIENCE_MS
-            if patient or not sight.ahead:
+            if patient or not view.ahead:
                 return Do.NOTHING
             self.state = State.FORKED
             return Do.FORK
-        if sight.void or sight.out == self.banned != "":
+        if view.void or view.out == self.banned != "":
             return self._end()
-        if sight.stable >= self.done:
-            self.state, self.done = State.LISTENS, sight.stable
+        if view.stable >= self.done:
+            self.state, self.done = State.LISTENS, view.stable
             return Do.JOIN
-        return Do.PROCESS if sight.stands and sight.ahead and wanted else Do.NOTHING
+        return Do.PROCESS if view.stands and view.ahead and wanted else Do.NOTHING
 
     def processed(self, batch: int) -> None:
         """Notes that the line has done a batch."""
@@ -109,9 +109,9 @@ class LineState:
         self.state, self.stood_ms = State.OFF, None
         return Do.END
 
-    def due_ms(self, sight: LineView, now_ms: float) -> float:
+    def due_ms(self, view: LineView, now_ms: float) -> float:
         """The time at which a fork is due without further events; infinite if it is not."""
-        if self.state is State.LISTENS and self.stood_ms is not None and sight.stands and sight.ahead:
+        if self.state is State.LISTENS and self.stood_ms is not None and view.stands and view.ahead:
             return self.stood_ms + PATIENCE_MS
         return float("inf")
 

@@ -194,13 +194,13 @@ class Cutter:
             self._silences.ask(feed, now_ms)
             if name in self._deciding:
                 continue
-            sight, pace = self._sight(feed, now_ms), self._paces[name]
-            pace.processed(sight.slowest, now_ms)
+            view, pace = self._view(feed, now_ms), self._paces[name]
+            pace.processed(view.slowest, now_ms)
             rhythm = pace.rhythm
-            if due(sight, rhythm) is None:
-                self.wait_ms = min(self.wait_ms, wait_ms(sight, rhythm))
+            if due(view, rhythm) is None:
+                self.wait_ms = min(self.wait_ms, wait_ms(view, rhythm))
             else:
-                pace.proposed(sight.batch + 1, now_ms)
+                pace.proposed(view.batch + 1, now_ms)
                 self._append(name, feed, now_ms)
 
     def wanted_ms(self, flags: Flags, looked_ms: float) -> float:
@@ -230,7 +230,7 @@ class Cutter:
         since = self.log.loaded(self._tables)
         return since is None or self.log.task(name).batch + 1 < since
 
-    def _sight(self, feed: Feed, now_ms: float) -> SourceView:
+    def _view(self, feed: Feed, now_ms: float) -> SourceView:
         state, ends, held = self.log.task(feed.task.name), self._ends(feed), self._held(feed.task.name)
         newest, records = self.log.newest_batch, feed.records
         slowest = self._job.slowest(self._unit, newest, now_ms, self._around.presence)

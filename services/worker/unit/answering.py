@@ -123,7 +123,7 @@ class Answering:
         self._take()
         if self._failed:
             return now_ms
-        steps = [(next_step(self._sight(one, now_ms)), one) for one in self._lacking()]
+        steps = [(next_step(self._view(one, now_ms)), one) for one in self._lacking()]
         if any(step is not Step.WAIT for step, _ in steps):
             return now_ms
         return min((one.again_ms for _, one in steps if one.failures and not one.busy), default=math.inf)
@@ -133,7 +133,7 @@ class Answering:
         if self._failed:
             raise self._failed[0]
         for one in self._lacking():
-            while (step := next_step(self._sight(one, now_ms))) is not Step.WAIT:
+            while (step := next_step(self._view(one, now_ms))) is not Step.WAIT:
                 self._do(step, one)
 
     # -- what it does -------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Answering:
         known = self._answers.of(batch)
         return [one for name, one in self._of_batch(batch).asked.items() if name not in known]
 
-    def _sight(self, one: _Asked, now_ms: float) -> AnsweringView:
+    def _view(self, one: _Asked, now_ms: float) -> AnsweringView:
         return AnsweringView(
             leads=self._led,
             announced=self._heard,

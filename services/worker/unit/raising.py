@@ -113,7 +113,7 @@ class Raising:
 
     def due_ms(self, now_ms: float) -> float:
         """The time at which there is something to do."""
-        return now_ms if self._on and next_step(self._sight())[0] is not Step.WAIT else math.inf
+        return now_ms if self._on and next_step(self._view())[0] is not Step.WAIT else math.inf
 
     def look(self) -> bool | None:
         """Does what can be done now, up to the end of the batch that was held; returns what `Processing.let_go` does.
@@ -125,7 +125,7 @@ class Raising:
             Divergence: and some of that has left, or is in a checkpoint.
             TooManyDeadLetters: a batch has more of them than a record can say.
         """
-        while self._on and (found := next_step(self._sight()))[0] is not Step.WAIT:
+        while self._on and (found := next_step(self._view()))[0] is not Step.WAIT:
             if found[0] is Step.CONTINUE:
                 self._proposed = False
                 return self._processing.let_go(self._flags.send)
@@ -134,7 +134,7 @@ class Raising:
 
     # -- what it does -------------------------------------------------------------------------------------------------
 
-    def _sight(self) -> RaisingView:
+    def _view(self) -> RaisingView:
         self._take()
         held, batch = self._processing.held, self._processing.batch + 1
         return RaisingView(

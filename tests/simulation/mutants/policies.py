@@ -26,8 +26,8 @@ from holdfast.services.worker.unit.policy_view import PolicyView
 def aligned_elsewhere() -> AbstractContextManager[object]:
     """A unit captures after batch n + 1, 2n + 1, ... and not after n, 2n, ..."""
 
-    def due(sight: UnitView) -> bool:
-        return sight.batch % sight.every_batches == 1 % sight.every_batches and sight.captured_batch < sight.batch
+    def due(view: UnitView) -> bool:
+        return view.batch % view.every_batches == 1 % view.every_batches and view.captured_batch < view.batch
 
     return mock.patch.object(aligned, "_due", due)
 

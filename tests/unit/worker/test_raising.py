@@ -18,8 +18,8 @@ HOLDS = replace(LEADER, held=9, found=FOUND)
 STANDBY = RaisingView(commits=False, leading=Leading(1, THEIRS), held=9, found=FOUND)
 
 
-def step(sight: RaisingView) -> Step:
-    return next_step(sight)[0]
+def step(view: RaisingView) -> Step:
+    return next_step(view)[0]
 
 
 def test_a_new_leader_announces_itself_and_lets_nothing_out_before_it_reads_that() -> None:
@@ -55,17 +55,17 @@ def test_only_a_leader_that_has_read_its_announcement_and_has_its_outputs_propos
     assert step(STANDBY) is Step.WAIT
 
 
-@pytest.mark.parametrize("sight", [HOLDS, STANDBY, replace(HOLDS, proposed=True)])
-def test_the_outcome_of_a_batch_in_the_log_counts(sight: RaisingView) -> None:
-    assert step(replace(sight, record=Raised("checked-0", 9, OURS, FOUND))) is Step.CONTINUE
-    assert step(replace(sight, record=Raised("checked-0", 9, THEIRS, OTHERWISE))) is Step.REBUILD
+@pytest.mark.parametrize("view", [HOLDS, STANDBY, replace(HOLDS, proposed=True)])
+def test_the_outcome_of_a_batch_in_the_log_counts(view: RaisingView) -> None:
+    assert step(replace(view, record=Raised("checked-0", 9, OURS, FOUND))) is Step.CONTINUE
+    assert step(replace(view, record=Raised("checked-0", 9, THEIRS, OTHERWISE))) is Step.REBUILD
 
 
-@pytest.mark.parametrize("sight", [HOLDS, STANDBY])
-def test_a_batch_that_the_unit_has_left_behind_is_done_from_its_checkpoint(sight: RaisingView) -> None:
-    assert step(replace(sight, marker=8)) is not Step.REBUILD
-    assert step(replace(sight, marker=9)) is Step.REBUILD
-    assert step(replace(sight, processes=False)) is Step.REBUILD, "the state holds half of it"
+@pytest.mark.parametrize("view", [HOLDS, STANDBY])
+def test_a_batch_that_the_unit_has_left_behind_is_done_from_its_checkpoint(view: RaisingView) -> None:
+    assert step(replace(view, marker=8)) is not Step.REBUILD
+    assert step(replace(view, marker=9)) is Step.REBUILD
+    assert step(replace(view, processes=False)) is Step.REBUILD, "the state holds half of it"
 
 
 def test_code_that_raises_where_another_copy_s_did_not_ends_the_copy() -> None:

@@ -16,17 +16,17 @@ class Aligned(Stateless):
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """A unit that has ended captures at once."""
-        sight = units[unit]
-        due = sight.batches > 0 and (sight.ended or _due(sight))
+        view = units[unit]
+        due = view.batches > 0 and (view.ended or _due(view))
         return 0.0 if due else math.inf
 
     def holds(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> bool:
         """True if the batch after an n-th one must wait until the capture has begun; the capture waits until the former
         run is valid. False while runs of another copy wait, because this copy may have to process batches to reach
         them."""
-        sight = units[unit]
-        return sight.batches > 0 and not sight.waiting and _due(sight)
+        view = units[unit]
+        return view.batches > 0 and not view.waiting and _due(view)
 
 
-def _due(sight: UnitView) -> bool:
-    return sight.batch % sight.every_batches == 0 and sight.captured_batch < sight.batch
+def _due(view: UnitView) -> bool:
+    return view.batch % view.every_batches == 0 and view.captured_batch < view.batch

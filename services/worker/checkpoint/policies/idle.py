@@ -48,18 +48,18 @@ class Idle(Stateless):
     def wait_ms(self, unit: str, units: Units, now_ms: float) -> float:
         """The time until the unit captures. A unit that has ended, or was not captured for the maximum interval, does
         not wait for idle time."""
-        sight = units[unit]
-        if sight.batches == 0:
+        view = units[unit]
+        if view.batches == 0:
             return math.inf
         if any(one.capturing for one in units.values()):
             return LOOK_MS
-        left_ms = sight.max_interval_ms - (now_ms - sight.captured_ms)
-        if sight.ended or left_ms <= 0.0:
+        left_ms = view.max_interval_ms - (now_ms - view.captured_ms)
+        if view.ended or left_ms <= 0.0:
             return 0.0
-        least_ms = _least_ms(sight, now_ms)
+        least_ms = _least_ms(view, now_ms)
         if least_ms > 0.0:
             return min(least_ms, left_ms)
-        if not sight.confirmed:
+        if not view.confirmed:
             return min(CONFIRM_MS, left_ms)
         if not idle(units) or self.choose(units, now_ms) != Capture(unit):
             return min(LOOK_MS, left_ms)
@@ -68,14 +68,14 @@ class Idle(Stateless):
     def applies(self, unit: str, units: Units, now_ms: float) -> bool:
         """True if the unit may paste now: it has the oldest message of its sender, and the paste is the worker's choice
         or has waited for the maximum interval."""
-        sight = units[unit]
-        if sight.leads or sight.waiting_since_ms == math.inf:
+        view = units[unit]
+        if view.leads or view.waiting_since_ms == math.inf:
             return True  # a former leader's run would block captures of this copy; or no run can be applied now
-        if oldest(self.pastes(units)).get(sight.primary) != unit:
+        if oldest(self.pastes(units)).get(view.primary) != unit:
             return False
-        if now_ms - sight.waiting_since_ms >= sight.max_interval_ms:
+        if now_ms - view.waiting_since_ms >= view.max_interval_ms:
             return True
-        chosen = idle(units) and self.choose(units, now_ms) == Paste(sight.primary)
+        chosen = idle(units) and self.choose(units, now_ms) == Paste(view.primary)
         return chosen and not any(one.capturing for one in units.values())
 
     def queue(self, units: Units, now_ms: float) -> list[str]:
@@ -103,11 +103,11 @@ def oldest(pastes: Units) -> dict[str, str]:
     return found
 
 
-def _queued(sight: UnitView, now_ms: float) -> bool:
-    ready = sight.leads and sight.batches > 0 and sight.resting and sight.confirmed
-    return ready and _least_ms(sight, now_ms) == 0.0
+def _queued(view: UnitView, now_ms: float) -> bool:
+    ready = view.leads and view.batches > 0 and view.resting and view.confirmed
+    return ready and _least_ms(view, now_ms) == 0.0
 
 
-def _least_ms(sight: UnitView, now_ms: float) -> float:
+def _least_ms(view: UnitView, now_ms: float) -> float:
     """The remaining time of the minimum interval, or of the rest if that is longer, in milliseconds."""
-    return max(0.0, sight.min_interval_ms - (now_ms - sight.captured_ms), rest_ms(sight, now_ms))
+    return max(0.0, view.min_interval_ms - (now_ms - view.captured_ms), rest_ms(view, now_ms))

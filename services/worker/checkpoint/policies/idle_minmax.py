@@ -153,17 +153,17 @@ def _after_paste(images: Mapping[str, Protected], pasted: Protected, credit: Cre
     return sum(of_unit(one, pasted.paste_ms) for one in group) - (pasted.paste_ms if credit.pastes else 0.0)
 
 
-def _protected(sight: UnitView) -> Protected:
+def _protected(view: UnitView) -> Protected:
     """The unit in the terms of the algorithm. For a unit that runs here, an unconfirmed capture counts as one
     message.
     """
     return Protected(
-        primary=sight.primary,
-        backup=sight.backup,
-        load=sight.load,
-        replay_ms=sight.replay_ms,
-        gain_ms=sight.gain_ms,
-        capture_ms=max(sight.capture_ms, LEAST_MS),
-        paste_ms=sight.paste_ms,
-        waiting=int(not sight.confirmed) if sight.leads else sight.waiting,
+        primary=view.primary,
+        backup=view.backup,
+        load=view.load,
+        replay_ms=view.replay_ms,
+        gain_ms=view.gain_ms,
+        capture_ms=max(view.capture_ms, LEAST_MS),
+        paste_ms=view.paste_ms,
+        waiting=int(not view.confirmed) if view.leads else view.waiting,
     )

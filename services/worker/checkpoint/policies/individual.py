@@ -17,9 +17,9 @@ class Individual(Stateless):
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """The time until the unit's timer ends; the timer restarts with each capture. A unit that has ended captures at
         once."""
-        sight = units[unit]
-        if sight.batches == 0:
+        view = units[unit]
+        if view.batches == 0:
             return math.inf
-        if sight.ended:
+        if view.ended:
             return 0.0
-        return max(0.0, sight.interval_ms - (now_ms - sight.captured_ms), rest_ms(sight, now_ms))
+        return max(0.0, view.interval_ms - (now_ms - view.captured_ms), rest_ms(view, now_ms))

@@ -15,5 +15,5 @@ class Paused(Stateless):
     """A policy for units of a paused job."""
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
-        sight = units[unit]
-        return 0.0 if sight.batches > 0 and sight.rests else math.inf
+        view = units[unit]
+        return 0.0 if view.batches > 0 and view.rests else math.inf

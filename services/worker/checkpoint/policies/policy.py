@@ -182,21 +182,21 @@ class Stateless:
         """Does nothing."""
 
 
-def rest_ms(sight: UnitView, now_ms: float) -> float:
+def rest_ms(view: UnitView, now_ms: float) -> float:
     """The time until a unit with only empty batches must capture, in milliseconds; 0 for a unit with other batches."""
-    return max(0.0, REST_MS - (now_ms - sight.captured_ms)) if sight.still else 0.0
+    return max(0.0, REST_MS - (now_ms - view.captured_ms)) if view.still else 0.0
 
 
-def tick_wait_ms(sight: UnitView, now_ms: float) -> float:
+def tick_wait_ms(view: UnitView, now_ms: float) -> float:
     """The time until a timer shared by all units makes the unit capture. The timer ticks at the multiples of
     interval_ms.
 
     A unit that has ended captures at once.
     """
-    if sight.batches == 0:
+    if view.batches == 0:
         return math.inf
-    if sight.ended:
+    if view.ended:
         return 0.0
-    tick_ms = now_ms - now_ms % sight.interval_ms
-    until_ms = 0.0 if sight.captured_ms < tick_ms else tick_ms + sight.interval_ms - now_ms
-    return max(until_ms, rest_ms(sight, now_ms))
+    tick_ms = now_ms - now_ms % view.interval_ms
+    until_ms = 0.0 if view.captured_ms < tick_ms else tick_ms + view.interval_ms - now_ms
+    return max(until_ms, rest_ms(view, now_ms))

@@ -78,10 +78,10 @@ class Refresh(Stateless):
         self._units: dict[str, Refreshing] = {}
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
-        sight = units[unit]
-        elapsed_ms = now_ms - sight.captured_ms
-        wait_ms = self._of(unit).wait_ms(sight.batches, elapsed_ms, sight.changed)
-        return wait_ms if wait_ms < math.inf and sight.followed else math.inf
+        view = units[unit]
+        elapsed_ms = now_ms - view.captured_ms
+        wait_ms = self._of(unit).wait_ms(view.batches, elapsed_ms, view.changed)
+        return wait_ms if wait_ms < math.inf and view.followed else math.inf
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
         self._of(unit).captured(keys, kind is Kind.SWEEP)

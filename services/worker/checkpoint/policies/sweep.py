@@ -24,15 +24,15 @@ class Sweep(Stateless):
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
         """The time until the unit captures. A unit that has ended captures at once."""
-        sight = units[unit]
-        if sight.batches == 0:
+        view = units[unit]
+        if view.batches == 0:
             return math.inf
-        if sight.ended:
+        if view.ended:
             return 0.0
-        interval_ms = sight.interval_ms
-        if sight.still:
+        interval_ms = view.interval_ms
+        if view.still:
             limit_ms = max(PATIENCE * interval_ms, REST_MS)
         else:
-            soon = (sight.sinkmost or sight.output_trimmed) and not sight.sparse
+            soon = (view.sinkmost or view.output_trimmed) and not view.sparse
             limit_ms = (1 if soon else PATIENCE) * interval_ms
-        return max(0.0, limit_ms - (now_ms - sight.swept_ms))
+        return max(0.0, limit_ms - (now_ms - view.swept_ms))
