@@ -1,6 +1,6 @@
-"""Deliveries of a unit: sink rows and dead letters, in transactions that hold the position too.
+"""Delivers sink rows and dead letters of a unit in transactions that also hold its position.
 
-Source: PROTOCOL 9. While one transaction is under way later batches gather and go together in the next.
+Source: PROTOCOL 9. While a transaction is under way, later batches gather for the next one.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 
 MAX_WAITING_BATCHES = 64
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
-"""Limits of the batches that wait for the time of the next transaction; then it goes earlier."""
+"""Limits of the batches that wait for the next transaction; at a limit the transaction starts early."""
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
-"""Between two looks whether a topic that is gone is back."""
+"""First and longest time between two checks whether a missing topic exists again."""
 
 
 class Delivery:
-    """Delivers for one copy; every outcome other than success is handed to `failed`, once. NoDelivery stands for it
-    while the outputs are closed.
+    """Delivers for one copy. Passes every outcome other than success to `failed`, once. NoDelivery replaces it while
+    the outputs are closed.
 
     Args:
-        unit: whose position record this is. partition: of the delivered topic.
-        positions: where it is read how far the unit has delivered.
+        unit: unit named in the position record. partition: partition of the topic of positions.
+        positions: reads the last position of the unit.
         failed: called with Fenced, Indefinite, Retriable or another error.
-        meter: of what transactions cost.
-        dead_letters: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
-        interval_ms: rows gather for so long between two transactions; 0: not at all.
-        portion: what goes in one transaction; that of the delivery before, if there was one.
-        refusals: what failed deliveries have shown; of the delivery before, if there was one.
-        tentative: the sinks of queries with tentative results.
-        files: of the sinks that write no topic.
+        meter: measures the costs of transactions.
+        dead_letters: True if rows too large for their topic become dead letters; otherwise InvalidRecord.
+        interval_ms: time for which rows gather between two transactions; 0 for none.
+        portion: limit of a transaction, kept from an earlier delivery.
+        refusals: knowledge of failed transactions, kept from an earlier delivery.
+        tentative: sinks of queries with tentative results.
+        files: files of the sinks that write to folders.
     """
 
     takes_rows = True
-    """Rows can leave, or there never are any."""
+    """True if rows can be delivered, or if the unit never has any."""
 
     def __init__(
         self,
@@ -92,15 +92,15 @@ class Delivery:
         self.epoch = self.delivered = self.too_large = self.transactions = self.rows = 0
 
     def prepare(self) -> None:
-        """Connects, and reads the position once so that its way is known: `open` need not."""
+        """Connects and reads the position once, so that `open` finds its connections ready."""
         self._run(self._prepare, self._prepared)
 
     def open(self, opened: Callable[[int], None]) -> None:
-        """Fences every earlier holder, then reads the position; `opened` gets the last batch delivered."""
+        """Fences every earlier holder, then reads the position. `opened` receives the last batch delivered."""
         self._run(self._start, lambda outcome: self._opened(outcome, opened))
 
     def deliver(self, *batches: Batch) -> None:
-        """Queues the rows of batches; nothing to do for a batch without rows, or one delivered already."""
+        """Queues the rows of batches. A batch without rows, or one that is delivered already, is skipped."""
         self.ahead.overtaken()
         some = [one for one in batches if one.sinks or one.dead or self.ahead.closes(one)]
         new = [one for one in some if one.number > self.delivered]
@@ -114,12 +114,12 @@ class Delivery:
         self._next()
 
     def look(self, now_ms: float) -> None:
-        """Commits what has gathered, if it is time to."""
+        """Commits the gathered rows if their time has come."""
         if now_ms >= self.due_ms:
             self._next()
 
     def hurry(self) -> None:
-        """No more rows will come: those that wait go at once."""
+        """Commits waiting rows at once, because no further rows will come."""
         if not self._hurried:
             self._hurried = True
             self._next()
@@ -131,13 +131,13 @@ class Delivery:
 
     @property
     def due_ms(self) -> float:
-        """The time at which the gathered rows are to go, in milliseconds of the clock."""
+        """The clock time at which the gathered rows are due."""
         waits = self._interval_ms and self._waiting and not self._under_way and self._transactor is not None
         return self._began_ms + self._interval_ms if waits else math.inf
 
     @property
     def look_ms(self) -> float:
-        """The time to look for a topic that is gone, or to deliver rows whose time has come."""
+        """The time to check for a missing topic, or to deliver rows that are due."""
         return min(self.again_ms, self.due_ms)
 
     @property
@@ -148,7 +148,7 @@ class Delivery:
 
     @property
     def _gathered(self) -> bool:
-        """So much waits that it goes before its time."""
+        """True if enough rows wait to start a transaction early."""
         return len(self._waiting) >= MAX_GATHERED_BATCHES or self._bytes >= MAX_GATHERED_BYTES
 
     def close(self) -> None:
@@ -160,11 +160,11 @@ class Delivery:
         self._transactor = self._ready = None
 
     def leftovers(self) -> list[Batch]:
-        """Batches of which nobody has said that they are committed."""
+        """The batches that are not known to be committed."""
         return [*self._under_way, *self._waiting]
 
     def _run(self, call: Call, done: Done) -> None:
-        """In the unit's own lane: what another unit waits for, such as its coordinator, is nothing to this one."""
+        """Runs a call in the unit's own lane, so that another unit's coordinator delays nothing here."""
         self._blocking.run(call, done, self._unit)
 
     def _connect(self) -> Transactor:
@@ -231,7 +231,7 @@ class Delivery:
             self._next()
 
     def _due(self) -> bool:
-        """True if the first batch that waits may go. With it go all that have waited until then."""
+        """True if the first waiting batch may be delivered, together with all batches that wait at that time."""
         if not self._interval_ms or self._hurried or self._waiting[0].number <= self._upto:
             return True
         now_ms = self._clock_ms()
@@ -241,7 +241,7 @@ class Delivery:
         return True
 
     def _count(self) -> int:
-        """Number of batches of the next transaction."""
+        """The number of batches of the next transaction."""
         if not self._interval_ms:
             return min(len(self._waiting), self._portion.batches)
         taken = count = 0
@@ -253,7 +253,7 @@ class Delivery:
         return count
 
     def _commit(self) -> tuple[int, int]:
-        """The number of rows that were delivered, and of those that were dead-lettered."""
+        """Commits a transaction. Returns the numbers of delivered and of dead-lettered rows."""
         with self._meter.transaction():
             return self._measured_commit()
 
@@ -298,9 +298,7 @@ class Delivery:
         self._blocking.run(self._commit, self._committed)
 
     def _missing(self) -> list[str]:
-        """Missing topics among those of the batches under way; while Kafka does not answer, none is known to be
-        missing.
-        """
+        """Missing topics of the batches under way. Raises Retriable while Kafka does not answer."""
         topics = topics_of(self._under_way)
         return gone(topics, self._log.describe(topics))
 
@@ -325,9 +323,7 @@ class Delivery:
         self._next()
 
     def _not_committed(self, error: Exception) -> None:
-        """Tries again after a pause, which grows, if Kafka refuses the transaction; if Kafka keeps refusing, the job
-        ends.
-        """
+        """Tries again after a growing pause if Kafka refuses the transaction; ends the job after too many refusals."""
         now_ms = self._clock_ms()
         pause_ms = self._refusals.failed(error, self.delivered, now_ms)
         topics = ", ".join([*topics_of(self._under_way), *self._files.places])
@@ -344,7 +340,8 @@ class Delivery:
             self._failed(error)
 
     def _position_rows(self, batch: int, too_large: int) -> Rows:
-        """The position behind the transaction that is under way. too_large: rows of it that are dead-lettered."""
+        """The position record of the transaction under way. `too_large` is the number of its rows that are
+        dead-lettered."""
         position = self.ahead.position(batch, self.epoch, self.too_large + too_large)
         record = encode_delivered(self._files.named_in(position))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

@@ -1,4 +1,4 @@
-"""The rows of a transaction that their topics take; what does not fit alone becomes a dead letter.
+"""Selects the rows of a transaction that their topics accept. A row that is too large alone becomes a dead letter.
 
 Source: PROTOCOL 9, docs/decisions/0139.
 """
@@ -24,14 +24,13 @@ from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.refusals import Refusals
 from holdfast.services.worker.sinks.too_large import parted, split_large
 
-DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set one
+DEFAULT_MAX_BYTES = 1_048_588  # Kafka's default limit of a record
 
 
 @dataclass(slots=True)
 class FittingRows:
-    """Fitting of one unit's rows. dead_letters: rows larger than their topic takes become dead letters; else an
-    InvalidRecord.
-    """
+    """Selects the rows of one unit that fit. With `dead_letters`, a row that is too large becomes a dead letter;
+    otherwise it raises InvalidRecord."""
 
     log: Log
     topics: JobTopics
@@ -40,10 +39,10 @@ class FittingRows:
     dead_letters: bool
 
     def of(self, batches: Iterable[Batch]) -> tuple[list[Rows], int]:
-        """The rows that their topics take, as far as that is known, and dead letters; and how many rows are too large.
+        """The rows that fit by the known limits, with dead letters; and the number of rows that are too large.
 
         Raises:
-            InvalidRecord: some are, and there are to be no dead letters.
+            InvalidRecord: a row is too large, and the job has no dead letters.
         """
         rows: list[Rows] = []
         too_large = 0
@@ -64,7 +63,7 @@ class FittingRows:
         return rows, too_large
 
     def tentative(self, sink: SinkRows, batch: int, fidelity: float, unit: str) -> Rows:
-        """Tentative rows, without those that are known to be larger than their topic takes."""
+        """Tentative rows, without those known to be too large for their topic."""
         params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
         headers = self._rows_of(params["query"]).tentative_headers(batch, fidelity, unit, sink.watermark)
         rows = Rows(
@@ -73,7 +72,7 @@ class FittingRows:
         return self._split(rows, sink.task.operator, batch)[0]
 
     def closing(self, sink: OperatorPlan, batch: int, ids: Sequence[bytes]) -> Rows:
-        """Records without a value, where the tentative rows of these ids are."""
+        """Records without a value that close the tentative rows with these ids."""
         headers = self._rows_of(sink.params["query"]).closing_headers(batch)
         return Rows(sink.params["topic"], [None] * len(ids), list(ids), headers=headers)
 
@@ -81,12 +80,12 @@ class FittingRows:
         return RowsOf(self.topics.job, self.topics.generation, query)
 
     def too_large(self, error: InvalidRecord, topics: Iterable[str]) -> Retriable:
-        """Kafka has refused a batch of records for its size: the next producer makes batches that fit, and rows that
-        do not fit alone become dead letters. This producer is of no further use: librdkafka 2.16 sends what follows a
-        refused batch under a sequence number that the broker does not expect.
+        """The error for a batch of records that Kafka refused for its size. The next producer makes batches that fit,
+        and rows that are too large alone become dead letters. This producer cannot continue: librdkafka 2.16 sends
+        later batches under a sequence number that the broker does not expect.
 
         Args:
-            topics: that the transaction goes to.
+            topics: topics of the transaction.
         """
         new = self.refusals.learn({topic: self._limit(topic) for topic in topics})
         return Retriable(str(error)) if new else Refused(str(error))
@@ -103,9 +102,9 @@ class FittingRows:
         return split_large(rows, limit, sink.name, batch)
 
     def _limit(self, topic: str) -> int:
-        """Bytes of a batch of records."""
+        """The most bytes of a batch of records of the topic."""
         config = self.log.config(topic)
-        if not config:  # it has just refused a row, so it is there: who was asked does not know it
+        if not config:  # the topic has just refused a row, so it exists; the broker that answered does not know it
             raise Retriable(f"the settings of {topic} are not known")
         return min(int(config.get("max.message.bytes", DEFAULT_MAX_BYTES)), CLIENT_BYTES)
 

@@ -1,4 +1,4 @@
-"""Names of the folders into which `partition_by` sorts the rows of a sink, as Hive has them: `carrier=UA`."""
+"""Names of the folders for the rows of a sink by `partition_by`, in the form of Hive: `carrier=UA`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.services.worker.sinks.too_large import with_content
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 MOST_BYTES = 255
-"""Length of a name in most file systems."""
+"""Most bytes of a name in most file systems."""
 _SAFE = " !$&()+,;@|<>"
 
 
@@ -24,7 +24,7 @@ def folder_name(column: str, value: Any) -> str:
 
 
 def split_unnamed(sink: SinkRows, batch: int) -> tuple[SinkRows, list[DeadLetter]]:
-    """The rows whose values name folders, and a dead letter for each other."""
+    """The rows whose values can name folders, and a dead letter for each other row."""
     operator, rows = sink.task.operator, sink.rows
     by = [one for one in operator.params["parquet"].get("partition_by", ()) if rows.schema[one] == pl.String]
     bad = [pl.col(column).is_in(long) for column in by if (long := _too_long(column, rows[column]))]
@@ -40,7 +40,7 @@ def split_unnamed(sink: SinkRows, batch: int) -> tuple[SinkRows, list[DeadLetter
 
 
 def _too_long(column: str, values: pl.Series) -> list[str]:
-    """Values whose folders would have longer names than file systems take."""
+    """Values whose folder names would be too long for file systems."""
     longest = values.str.len_bytes().max()
     if not isinstance(longest, int) or 3 * (longest + len(column.encode())) < MOST_BYTES:  # a byte becomes three
         return []

@@ -1,4 +1,5 @@
-"""Folders in which this process may write files of jobs: a job file names any, the owner of the worker allows some."""
+"""Folders in which this process may write files of jobs. A job file may name any folder; the owner of the worker allows
+some."""
 
 from __future__ import annotations
 
@@ -11,12 +12,13 @@ _allowed: list[Path] = []
 
 
 def allow(folders: str) -> None:
-    """Allows these folders, and what lies in them, in place of those before. folders: paths, separated by colons."""
+    """Replaces the allowed folders by these paths, which are separated by colons. Folders below them are allowed as
+    well."""
     _allowed[:] = [Path(one).resolve() for one in folders.split(":") if one]
 
 
 def checked(path: str) -> Path:
-    """The folder, with links followed. Raises NoFolder: jobs may not write there."""
+    """The folder, with links resolved. Raises NoFolder if jobs may not write there."""
     folder = Path(path).resolve()
     if any(folder.is_relative_to(one) for one in _allowed):
         return folder

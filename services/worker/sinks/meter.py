@@ -1,6 +1,6 @@
-"""Costs of a copy's transactions, measured where they are made, beside the loop.
+"""Measures the costs of a copy's transactions, beside the loop.
 
-Source: MECHANISMS C5; the meaning of each number is in schemas/costs.py.
+Source: MECHANISMS C5; schemas/costs.py defines each number.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from holdfast.services.kernel.dataflow.open_rows import OpenRows
 from holdfast.services.worker.core.spent import Spent
 
 LOOKED_AT = 64
-"""Number of rows of a sink in a batch that are measured, at most, to estimate the others."""
+"""Most rows of a sink in a batch that are measured to estimate the others."""
 
 
 class Meter:
-    """Costs of one copy's transactions; used by one transaction at a time.
+    """The costs of one copy's transactions, one transaction at a time.
 
     Args:
-        clock_ms: monotonic.
-        cpu_ms: CPU time of the thread that asks.
+        clock_ms: monotonic time.
+        cpu_ms: CPU time of the calling thread.
     """
 
     def __init__(self, spent: Spent, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:
@@ -33,7 +33,7 @@ class Meter:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Measures one. What it raises says that nothing was committed, as far as anybody knows."""
+        """Measures a transaction. An exception counts it as not committed."""
         began_ms, began_cpu_ms = self._clock_ms(), self._cpu_ms()
         self._written.clear()
         try:
@@ -50,15 +50,15 @@ class Meter:
             self._spent.sink_bytes[sink] = self._spent.sink_bytes.get(sink, 0) + size
 
     def wrote(self, sink: str, values: Sequence[bytes | None]) -> None:
-        """Rows of a sink, which are not looked at one by one."""
+        """Counts rows of a sink, estimated from a sample of them."""
         self._written[sink] += size_about(values)
 
     def wrote_bytes(self, sink: str, size: int) -> None:
-        """Rows of a sink of files."""
+        """Counts bytes of a sink of files."""
         self._written[sink] += size
 
     def tentative(self, query: str, rows: OpenRows, before: OpenRows) -> None:
-        """Tentative rows of a query behind a transaction, and before it."""
+        """Counts the tentative rows of a query, from their state after and before a transaction."""
         known = self._spent.tentative.get(query, TentativeCounts())
         self._spent.tentative[query] = TentativeCounts(
             known.published + rows.published - before.published,
@@ -70,6 +70,6 @@ class Meter:
 
 
 def size_about(values: Sequence[bytes | None]) -> int:
-    """Bytes of the values, by the mean of LOOKED_AT of them."""
+    """The estimated bytes of the values, from about LOOKED_AT of them."""
     some = values[:: max(1, len(values) // LOOKED_AT)]
     return sum(len(one) for one in some if one is not None) * len(values) // len(some) if some else 0

@@ -1,4 +1,4 @@
-"""Delivery of a copy whose outputs are closed."""
+"""The delivery of a copy whose outputs are closed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from holdfast.services.worker.sinks.tentative_rows import Ahead
 
 
 class NothingAhead:
-    """Tentative rows of a unit that has no rows."""
+    """The tentative rows of a unit without rows."""
 
     full = False
 
 
 class NoDelivery:
-    """Rows wait for the next Delivery; a unit that has none waits for nothing. Every member means what Delivery's does.
+    """Keeps rows for the next Delivery; a unit without rows waits for nothing. Each member has the meaning of
+    Delivery's.
 
     Args:
-        waiting: where rows wait; None: the unit has none.
+        waiting: rows that wait; None if the unit has none.
     """
 
     full = False
@@ -39,7 +40,7 @@ class NoDelivery:
             self._waiting += batches
 
     def deliver_tentative(self, ahead: Ahead) -> None:
-        """Nothing: the unit has no rows."""
+        """Does nothing, because the unit has no rows."""
 
     def leftovers(self) -> Sequence[Batch]:
         return ()
@@ -48,10 +49,10 @@ class NoDelivery:
         return processed
 
     def look_again(self, now_ms: float) -> None:
-        """Nothing: no topic is missing."""
+        """Does nothing, because no topic is missing."""
 
     def look(self, now_ms: float) -> None:
-        """Nothing: no row has gathered."""
+        """Does nothing, because no row has gathered."""
 
     def hurry(self) -> None:
-        """Nothing: no row has gathered."""
+        """Does nothing, because no row has gathered."""

@@ -1,13 +1,13 @@
-"""Files of one sink task in its folder: written aside, then in their places, all that one transaction has or none.
+"""Files of one sink task in its folder: first staged, then moved to their places, all files of a transaction or none.
 
-Beside the users' files lies `_holdfast/<job>.<generation>.<task>`, which belongs to the task alone:
+Beside the users' files is `_holdfast/<job>.<generation>.<task>`, which belongs to the task alone:
 
     <token>/0, <token>/1, ...     files of a transaction that may be committed or not
-    <token>/manifest.json         their places; written last, so that it stands for all of them
+    <token>/manifest.json         their places; written last, so it exists only if all files are complete
     published.json                the manifest of the last transaction whose files are in their places
 
-A file is moved once, and the manifest after all files: so whoever finishes a transaction once more, at the same time
-or later, finds nothing left to move. Source: docs/decisions/0241.
+Each file is moved once, and the manifest after all files. So a second process that finishes the same transaction, at
+the same time or later, finds no file left to move. Source: docs/decisions/0241.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ from holdfast.services.kernel.plurals import digits, plural
 from holdfast.services.worker.sinks.folder_names import folder_name
 
 ASIDE = "_holdfast"
-"""Readers of folders pass over names that begin with _, and files there do not end in .parquet."""
+"""Folder of staged files. Readers of folders ignore names that begin with _, and files there do not end in .parquet."""
 
 MOST_FILES = 1_000
-"""Files of one transaction and task: each is flushed to the disk before the transaction."""
+"""Most files of one transaction and task; each is flushed to the disk before the transaction."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Places of a transaction's files, below the folder, in the order of their numbers. last: its last batch."""
+    """The places of a transaction's files.
+
+    Attributes:
+        token: token of the transaction.
+        last: its last batch.
+        files: paths below the folder, in the order of their numbers.
+    """
 
     token: str
     last: int
@@ -42,11 +48,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class ParquetFolder:
-    """Folder of one sink task.
+    """The folder of one sink task.
 
     Args:
-        owner: job, generation and task, which begin the name of each file.
-        fields: type text by column of the rows.
+        owner: job, generation and task, with which the name of each file begins.
+        fields: type of each column, as text.
         partition_by: columns whose values name folders.
     """
 
@@ -56,7 +62,7 @@ class ParquetFolder:
         self._aside = folder / ASIDE / owner
 
     def stage(self, token: str, first: int, last: int, frames: Sequence[pl.DataFrame]) -> int:
-        """Writes the rows of the batches from `first` to `last` aside, and gives the bytes of the files."""
+        """Stages the rows of the batches from `first` to `last`. Returns the bytes of the files."""
         own = self._aside / token
         own.mkdir(parents=True)
         name = f"{self._owner}.{first:012d}-{last:012d}.parquet"
@@ -72,7 +78,7 @@ class ParquetFolder:
         return size
 
     def publish(self, token: str) -> bool:
-        """Moves the files of a committed transaction to their places. False: there are none, or no longer any."""
+        """Moves the files of a committed transaction to their places. False if none are staged."""
         own = self._aside / token
         manifest = self._read(own / "manifest.json")
         if manifest is None:
@@ -81,7 +87,7 @@ class ParquetFolder:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
         for number, place in enumerate(manifest.files):
-            with suppress(FileNotFoundError):  # moved already
+            with suppress(FileNotFoundError):  # the file was moved already
                 os.replace(own / str(number), self._folder / place)
         for folder in folders:
             _flush(folder)
@@ -92,11 +98,11 @@ class ParquetFolder:
         return True
 
     def finish(self, token: str) -> None:
-        """Publishes what the leader before has committed, and removes what none has. token: of the files that are
-        committed; empty: none is open.
+        """Publishes the files that the former leader has committed, and removes all other staged files. `token` is that
+        of the committed files; empty if none are open.
 
         Raises:
-            NoFolder: these files are not there, neither aside nor in their places.
+            NoFolder: the committed files are neither staged nor in their places.
         """
         if token and not self.publish(token):
             published = self._read(self._aside / "published.json")
@@ -109,7 +115,7 @@ class ParquetFolder:
             shutil.rmtree(own, ignore_errors=True)
 
     def _parts(self, rows: pl.DataFrame) -> Iterator[tuple[Path, pl.DataFrame]]:
-        """Folder below ours, and its rows in their order."""
+        """The rows of each folder below this one, in their order."""
         if not self._by:
             yield Path(), rows
             return
@@ -130,7 +136,7 @@ class ParquetFolder:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Whole or not at all."""
+    """Writes a file completely or not at all."""
     written = file.with_name(f"{file.name}.new")
     written.write_bytes(data)
     _flush(written)
@@ -139,7 +145,7 @@ def _write(file: Path, data: bytes) -> None:
 
 
 def _flush(path: Path) -> None:
-    """To the disk: what is committed in Kafka must outlive this machine's crash."""
+    """Flushes a file to the disk, because data committed in Kafka must survive a crash of this machine."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

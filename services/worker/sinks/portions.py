@@ -1,8 +1,7 @@
-"""Size of a transaction: as much as gets through in good time.
+"""Limits the size of a transaction so that the transaction finishes in time.
 
-A transaction has five seconds; then the broker ends it as if its writer had died, and fences the writer. On a machine
-that has fallen behind the largest transaction is never through by then: all of it is sent again, and what waits grows
-(docs/decisions/0116).
+A transaction has five seconds. Then the broker aborts it as if its writer had died, and fences the writer. On a slow
+machine the largest transaction would never finish: its rows are sent again and the backlog grows (docs/decisions/0116).
 """
 
 from __future__ import annotations
@@ -16,16 +15,20 @@ from holdfast.services.kernel.dataflow.unit import SinkRows
 
 MAX_BATCHES_A_TRANSACTION = 16
 MAX_TRANSACTION_BYTES = 8 * 1024 * 1024
-"""About, where rows gather."""
+"""Approximate limit if rows gather."""
 QUICK_MS, SLOW_MS = 500.0, 1_500.0
-"""After a quicker transaction the next one may hold twice as much, after a slower one half as much."""
+"""Time below which a transaction doubles the limit of the next one, and time above which it halves the limit."""
 
 
 class Batch(NamedTuple):
-    """Rows and letters of one batch.
+    """Rows and dead letters of one batch.
 
-    skipped: records that the unit has skipped up to then (precision `gap`).
-    passed: by query with tentative results, the watermark of the batch at its sink.
+    Attributes:
+        number: number of the batch.
+        sinks: rows by sink.
+        dead: dead letters.
+        skipped: number of records that the unit has skipped so far (precision `gap`).
+        passed: watermark of the batch at the sink, by query with tentative results.
     """
 
     number: int
@@ -36,18 +39,20 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """The approximate size in bytes."""
         return sum(int(sink.rows.estimated_size()) for sink in self.sinks) + 1_000 * len(self.dead)
 
 
 def topics_of(batches: Iterable[Batch]) -> list[str]:
-    """Topics to which rows of the batches go."""
+    """The topics that rows of the batches are written to, sorted."""
     return sorted({one.task.operator.written_topic for batch in batches for one in batch.sinks} - {""})
 
 
 class Portion:
-    """Portion of one copy, whoever holds its transactional id meanwhile. batches: that the next transaction holds at
-    most.
+    """The limit of one copy's transactions. It outlives the producers of the copy.
+
+    Attributes:
+        batches: most batches of the next transaction.
     """
 
     def __init__(self) -> None:
@@ -55,16 +60,16 @@ class Portion:
 
     @property
     def bytes(self) -> int:
-        """The same where rows gather; one batch goes in any case."""
+        """The most bytes of the next transaction if rows gather; one batch is always allowed."""
         return MAX_TRANSACTION_BYTES * self.batches // MAX_BATCHES_A_TRANSACTION
 
     def through(self, took_ms: float) -> None:
-        """A transaction was committed."""
+        """Adapts the limit after a committed transaction."""
         if took_ms < QUICK_MS:
             self.batches = min(2 * self.batches, MAX_BATCHES_A_TRANSACTION)
         elif took_ms > SLOW_MS:
             self.batches = max(self.batches // 2, 1)
 
     def failed(self) -> None:
-        """A transaction was not committed, as far as anybody knows: the next one is to get through."""
+        """Reduces the limit to one batch after a transaction that is not known to be committed."""
         self.batches = 1

@@ -1,8 +1,8 @@
-"""The delivered batch of a unit, by its last position record that can be true.
+"""Reads the last delivered batch of a unit, from its last plausible position record.
 
-Source: PROTOCOL 9. A position ahead of every batch would keep all rows back until that batch: so one that is far ahead
-of what is known of the unit is compared with the cut log before it is believed. Positions only grow, and a record of
-ours that somebody has written once more still bears its seal: so the highest counts (docs/decisions/0123).
+Source: PROTOCOL 9. A forged position ahead of every batch would hold back all rows until that batch. So a position far
+ahead of the unit's known progress is checked against the cut log. Positions only grow, and a repeated record of a unit
+keeps its seal, so the highest position is valid (docs/decisions/0123).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FIRST_STRETCH = 256
 
 
 class Positions:
-    """Positions of one unit. Blocks.
+    """Reads the positions of one unit. Blocks.
 
     Args:
-        partition: of the delivered topic.
-        cut_log: of the job.
-        skipped: offsets of records that are passed over.
-        done: the batch that the copy has reached.
-        refuse: called with a record that is no position of the unit.
-        first: the batch before the job's first one.
+        partition: partition of the topic of positions.
+        cut_log: cut log of the job.
+        skipped: offsets of records to skip.
+        done: returns the last batch of the copy.
+        refuse: called with each record that is not a position of the unit.
+        first: batch before the job's first one.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Positions:
         self._skipped, self._done, self._refuse, self._first = skipped, done, refuse, first
 
     def last(self) -> Delivered | None:
-        """Raises Torn, Retriable."""
+        """The last position; None if the unit has delivered nothing. Raises Torn, Retriable."""
         tail = self._log.tail(self._partition, settled=True)
         if not tail:
             return None
@@ -63,7 +63,7 @@ class Positions:
         return self._highest()
 
     def _highest(self) -> Delivered | None:
-        """Others have written here: found by reading all records, of which compaction leaves few."""
+        """The highest position of all records, for a partition with foreign records. Compaction leaves few records."""
         found = [one for message in self._log.scan(self._partition) if (one := self._believed(message)) is not None]
         return max(found, key=lambda one: one.order, default=None)
 
@@ -88,10 +88,10 @@ class Positions:
 
 
 def newest_cut(log: Log, cut_log: Partition, first: int = 0) -> int:
-    """The highest batch of a cut that follows on another, found by reading ever larger stretches from the end.
+    """The highest batch of a cut that follows another cut; reads ever larger parts from the end of the log.
 
-    No unit has processed, acknowledged or delivered a later one. Of a log that is trimmed up to its last cuts, the
-    snapshot with which it begins says so. first: the batch before the job's first one.
+    No unit has processed, acknowledged or delivered a later batch. If the log is trimmed up to its last cuts, the
+    snapshot at its start gives the batch. `first` is the batch before the job's first one.
     """
     start, end = log.offsets([cut_log], "start")[cut_log], log.offsets([cut_log], "end")[cut_log]
     stretch = FIRST_STRETCH
@@ -104,7 +104,7 @@ def newest_cut(log: Log, cut_log: Partition, first: int = 0) -> int:
 
 
 def _newest_of(log: Log, partition: Partition, begin: int, first: int, *, trimmed: bool) -> int:
-    """0: none. trimmed: the log begins there."""
+    """The highest batch in the log from `begin` on; 0 if none. `trimmed` is True if the log begins there."""
     batches: dict[Id, int] = {}
     newest = 0
     for offset, record in scan_cuts(log, partition, begin):

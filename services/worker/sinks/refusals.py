@@ -1,7 +1,7 @@
-"""Lessons of one copy from transactions that failed, whichever producer made them.
+"""Knowledge of one copy from failed transactions, kept over its producers.
 
-No failed delivery is repeated in silence: each is counted, the pause before the next one grows, `status` names the
-cause after SAID_MS, and a refusal that repeats ends the job (docs/decisions/0139).
+A failed delivery is never repeated silently: each failure is counted, the pauses grow, `status` names the cause after
+SAID_MS, and a repeated refusal ends the job (docs/decisions/0139).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from holdfast.services.log.kafka.cluster_seen import TRANSACTIONS
 from holdfast.services.log.protocol import Described, Log
 
 MOST_REFUSALS = 20
-"""So many refusals of the same batch, without a row committed between them, end the job: about a minute."""
+"""Number of refusals of one batch, without a committed row between, that ends the job; about a minute."""
 FIRST_PAUSE_MS, LAST_PAUSE_MS = 50.0, 5_000.0
 SAID_MS = 3_000.0
-"""From then on `status` says that nothing is delivered, and why."""
+"""Time without delivery after which `status` reports it with its cause."""
 EVENT_MS = 60_000.0
-"""Between two events about the same standstill."""
+"""Time between two events about the same failure."""
 BATCH_BYTES = 1_000_000
-"""Records that the producer puts together unless a topic takes less."""
+"""Most bytes of a batch of records, unless a topic has a lower limit."""
 
 
 def shortage(log: Log, described: Mapping[str, Described]) -> str:
-    """Words for the first topic with fewer replicas in sync than it asks for; empty: there is none."""
+    """A text about the first topic with fewer replicas in sync than required; empty if there is none."""
     for topic, one in described.items():
         if one.in_sync is None:
             continue
@@ -39,17 +39,18 @@ def shortage(log: Log, described: Mapping[str, Described]) -> str:
 
 
 def gone(topics: Collection[str], described: Mapping[str, Described]) -> list[str]:
-    """Topics that Kafka does not know."""
+    """The topics that Kafka does not know."""
     return sorted(set(topics) - described.keys())
 
 
 class Refusals:
     """Refusals of one copy's transactions.
 
-    limits: bytes of the largest batch that a topic takes (its max.message.bytes), for topics that have refused rows.
-    tentative: Kafka has refused tentative rows: the copy publishes none any more.
-    written: every topic that the copy's transactions write.
-    shortage: a topic with fewer replicas in sync than it asks for, in words; Kafka's own answer seldom says so.
+    Attributes:
+        limits: bytes of the largest batch of records (max.message.bytes), by topic that has refused rows.
+        tentative: True if Kafka has refused tentative rows, so that the copy publishes none.
+        written: all topics that the copy's transactions write.
+        shortage: text about a topic with too few replicas in sync; Kafka's own error seldom names it.
     """
 
     def __init__(self, written: Collection[str] = ()) -> None:
@@ -64,21 +65,21 @@ class Refusals:
 
     @property
     def batch_bytes(self) -> int | None:
-        """Limit of one batch of records; None: as much as the producer likes."""
+        """The limit of a batch of records; None for the producer's default."""
         least = min(self.limits.values(), default=BATCH_BYTES)
         return least if least < BATCH_BYTES else None
 
     def learn(self, limits: Mapping[str, int]) -> bool:
-        """Notes what topics take; True if that was not known."""
+        """Notes limits of topics. True if they are new."""
         new = any(self.limits.get(topic) != limit for topic, limit in limits.items())
         self.limits |= limits
         return new
 
     def judge(self, error: Retriable | Indefinite, log: Log, topics: list[str]) -> None:
-        """Asks Kafka why a transaction failed. topics: those of its sinks.
+        """Asks Kafka for the cause of a failed transaction. `topics` are those of its sinks.
 
         Raises:
-            TopicGone: nothing was committed, and Kafka knows one of the topics no more.
+            TopicGone: nothing was committed, and a topic no longer exists.
         """
         missing: list[str] = []
         if isinstance(error, Retriable):
@@ -93,18 +94,17 @@ class Refusals:
             self.explain(log)
 
     def explain(self, log: Log) -> None:
-        """Asks Kafka whether a topic that the transactions need waits for replicas: one that they write, or Kafka's own
-        with their outcomes, which a copy may have no right to see.
-        """
+        """Asks Kafka whether a topic lacks replicas in sync: a topic that the transactions write, or Kafka's topic of
+        transaction outcomes, which the copy may have no right to read."""
         with suppress(HoldfastError):
             self.shortage = shortage(log, log.describe(self._written))
             self.shortage = self.shortage or shortage(log, log.describe([TRANSACTIONS]))
 
     def failed(self, error: Exception, delivered: int, now_ms: float) -> float:
-        """Notes a failed delivery. delivered: the last batch that is.
+        """Notes a failed delivery; `delivered` is the last delivered batch.
 
         Returns:
-            How long to wait before the next one, in milliseconds.
+            The pause before the next attempt, in milliseconds.
         """
         if delivered > self._delivered or not self._failures:
             self._failures = self._refusals = 0
@@ -117,7 +117,7 @@ class Refusals:
         return min(FIRST_PAUSE_MS * 2.0 ** (self._refusals - 1), LAST_PAUSE_MS)
 
     def over(self, batch: int, topics: str) -> InvalidRecord | None:
-        """Why the job ends; None: it is tried again. batch, topics: of what was refused."""
+        """The error that ends the job; None if the refused batch is tried again."""
         if self._refusals < MOST_REFUSALS:
             return None
         return InvalidRecord(
@@ -126,18 +126,18 @@ class Refusals:
         )
 
     def opened(self, delivered: int) -> None:
-        """The position is read: what failed last may still have been committed."""
+        """Notes the position that was read; the failed transaction may have been committed after all."""
         if delivered > self._delivered:
             self.forget()
 
     def forget(self) -> None:
-        """Rows were committed, or the copy delivers no more."""
+        """Clears the failures, after committed rows or at the end of delivery."""
         self._failures = self._refusals = 0
         self._cause, self._since_ms, self._event_ms = "", math.inf, math.inf
         self.shortage = ""
 
     def waits(self, now_ms: float) -> str:
-        """Message that nothing is delivered, and why; empty for a standstill shorter than SAID_MS."""
+        """A text that nothing is delivered, with the cause; empty before SAID_MS."""
         if now_ms - self._since_ms < SAID_MS:
             return ""
         seconds = round((now_ms - self._since_ms) / 1_000)
@@ -145,7 +145,7 @@ class Refusals:
         return f"no row was delivered for {seconds} s, in {plural(self._failures, 'attempt')}: {why}"
 
     def event(self, now_ms: float) -> str:
-        """The same for an event: at first after SAID_MS, then each EVENT_MS; else empty."""
+        """The text of `waits` for an event: first after SAID_MS, then every EVENT_MS; otherwise empty."""
         if now_ms < self._event_ms:
             return ""
         self._event_ms = now_ms + EVENT_MS

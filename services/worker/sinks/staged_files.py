@@ -1,7 +1,8 @@
-"""Sinks of one unit whose rows go to files: staged before a transaction, published behind it.
+"""Stages the files of a unit's sinks before a transaction, and publishes them after it.
 
-The transaction in Kafka decides: its position record names the staged files, so they count exactly when the position
-does. A copy that takes over reads the position and publishes what it names. Source: PROTOCOL 9, docs/decisions/0241.
+The transaction in Kafka decides: its position record names the staged files, so files and position are committed
+together. A copy that takes over reads the position and publishes the files in it. Source: PROTOCOL 9,
+docs/decisions/0241.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ from holdfast.services.worker.sinks.parquet_folder import ParquetFolder
 from holdfast.services.worker.sinks.portions import Batch
 
 PAUSE_S = 1.0
-"""Before the outputs are opened again where the folder did not let us."""
+"""Pause before the outputs are opened again after an error of the folder."""
 
 
 class StagedFiles:
-    """Files of one delivery. Blocks.
+    """The files of one delivery. Blocks.
 
-    staged: by sink task, the token of the files that are written aside for the transaction under way.
+    Attributes:
+        staged: token of the files staged for the transaction under way, by sink task.
 
     Args:
-        tasks: sinks with a folder. owner: job and generation.
-        pause: waits so many seconds.
+        tasks: sink tasks with a folder.
+        owner: job and generation.
+        pause: waits for a number of seconds.
     """
 
     def __init__(
@@ -51,11 +54,11 @@ class StagedFiles:
         return StagedFiles([one for one in layout.tasks if one.operator.folder], f"{topics.job}.{topics.generation}")
 
     def open(self, staged: Mapping[str, str]) -> None:
-        """Publishes the files that the last position names, and removes what nobody has committed.
+        """Publishes the files in the last position, and removes staged files that are not committed.
 
         Raises:
-            NoFolder: this process may not write there, or it is another folder than before.
-            Retriable: the folder does not let us.
+            NoFolder: this process may not write there, or the folder is not the one used before.
+            Retriable: the folder cannot be used now.
         """
         for name, sink in self._tasks.items():
             folder = folders.checked(sink.folder)
@@ -68,7 +71,7 @@ class StagedFiles:
                 raise Retriable(f"folder {sink.folder}: {error}") from error
 
     def stage(self, batches: Sequence[Batch], meter: Meter) -> int:
-        """Writes the rows aside, and gives their number. Raises Refused: the folder does not let us."""
+        """Stages the rows of the batches and returns their number. Raises Refused if the folder cannot be used."""
         self.staged = {}
         if not self._tasks:
             return 0
@@ -87,14 +90,14 @@ class StagedFiles:
         return sum(one.height for frames in found.values() for one in frames)
 
     def publish(self) -> None:
-        """The transaction is committed. Raises Refused: the next opening publishes the rest."""
+        """Publishes the staged files after the commit. Raises Refused; the next opening publishes the rest."""
         for name, token in self.staged.items():
             with self._refusing(name):
                 self._folders[name].publish(token)
         self.staged = {}
 
     def named_in(self, position: Delivered) -> Delivered:
-        """The position, with the files that are staged for its transaction."""
+        """The position with the files staged for its transaction."""
         return structs.replace(position, staged=self.staged)
 
     @contextmanager

@@ -1,11 +1,10 @@
-"""Tentative rows on their way to the sinks' topics, and which of those that were published are still to be closed.
+"""Publishes tentative rows to the sinks' topics, and keeps track of published rows that are not closed yet.
 
-A tentative batch goes out in a transaction of its own, under the unit's transactional id and with its position record:
-fencing and exactly-once hold for it as for final rows. Stable batches go first, and the first one drops every tentative
-batch that still waits, so a tentative row never follows the final row of its id. Records that close go out in the
-transaction of the stable batch that makes them due. Source: MECHANISMS P14, decision 0170.
-
-What is open is known from the topic itself: the position record says where in the topic the open rows begin.
+A tentative batch has a transaction of its own, with the unit's transactional id and position record: fencing and
+exactly-once hold as for final rows. Stable batches go first, and the first one drops every waiting tentative batch, so
+a tentative row never follows the final row of its id. Records that close rows are part of the transaction of the stable
+batch that makes them due. Source: MECHANISMS P14, decision 0170. The topic itself holds the open rows: the position
+record names the offset at which they begin.
 """
 
 from __future__ import annotations
@@ -28,11 +27,17 @@ from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.portions import Batch
 
 MAX_WAITING = 16
-"""Tentative batches that wait to be published; the line stands while there are more."""
+"""Most tentative batches that wait to be published; the line stops while there are more."""
 
 
 class Ahead(NamedTuple):
-    """The tentative rows of one batch. fidelity: by query."""
+    """The tentative rows of one batch.
+
+    Attributes:
+        number: number of the batch.
+        sinks: rows by sink.
+        fidelity: fidelity by query.
+    """
 
     number: int
     sinks: Sequence[SinkRows]
@@ -40,17 +45,18 @@ class Ahead(NamedTuple):
 
 
 class TentativeRows:
-    """The tentative rows of one unit, as long as a copy holds its transactional id.
+    """The tentative rows of one unit, while a copy holds its transactional id.
 
-    Transactions are made one at a time, and beside the loop; their changes count once they are committed.
+    Transactions run one at a time beside the loop; their changes apply when they are committed.
 
     Args:
-        sinks: by query with tentative results.
+        sinks: sink by query with tentative results.
 
-    happened: called with kind and detail of an event.
-    last: the newest tentative batch that was published.
-    since: where the open rows begin.
-    under_way: the batch in a transaction.
+    Attributes:
+        happened: called with kind and detail of an event.
+        last: newest published tentative batch.
+        since: offsets at which the open rows begin.
+        under_way: batch in the present transaction.
     """
 
     def __init__(self, log: Log, rows: FittingRows, unit: str, sinks: Mapping[str, OperatorPlan]) -> None:
@@ -64,7 +70,7 @@ class TentativeRows:
         self.under_way: Ahead | None = None
 
     def restore(self, position: Delivered) -> None:
-        """Becomes as the last transaction has left it. Blocks."""
+        """Restores the open rows as of the last transaction. Blocks."""
         self.last, self.since = position.tentative, position.since
         of = {query: RowsOf(self._rows.topics.job, self._rows.topics.generation, query) for query in self._sinks}
         for at in position.since:
@@ -77,7 +83,7 @@ class TentativeRows:
     def _written(self, partition: Partition, since: int) -> Iterator[Message]:
         try:
             yield from self._log.scan(partition, since)
-        except PositionGone:  # retention has deleted some, or the topic is another one
+        except PositionGone:  # retention has deleted some, or the topic was created again
             yield from self._log.scan(partition)
 
     def _restore(self, open: OpenRows, ours: RowsOf, message: Message) -> None:
@@ -96,12 +102,12 @@ class TentativeRows:
 
     @property
     def full(self) -> bool:
-        """Nothing more is to be offered for now."""
+        """True if no batch should be offered now."""
         return len(self._waiting) >= MAX_WAITING or self.open >= MAX_OPEN
 
     @property
     def open(self) -> int:
-        """Ids whose newest row is tentative."""
+        """The number of ids whose newest row is tentative."""
         return sum(map(len, self._open.values()))
 
     @property
@@ -109,20 +115,20 @@ class TentativeRows:
         return bool(self._waiting)
 
     def offer(self, ahead: Ahead) -> None:
-        """Queues a batch; rows that were published of it before, also by another copy, stay."""
+        """Queues a batch. Rows of the batch that any copy has published already stay."""
         if ahead.number > self.last and ahead.sinks:
             self._waiting.append(ahead)
 
     def overtaken(self) -> None:
-        """The stable batches have gone on: what waits may be older than what they put out."""
+        """Drops waiting batches, because newer stable batches may have replaced their rows."""
         self._waiting.clear()
 
     def take(self) -> None:
-        """The first batch that waits is under way."""
+        """Starts the first waiting batch."""
         self.under_way = self._waiting.popleft()
 
     def closes(self, batch: Batch) -> bool:
-        """A stable batch is to be delivered though it has no rows: with it some ids turn out to have none."""
+        """True if a stable batch without rows must still be delivered, because it closes ids that have no final row."""
         if not self._sinks:
             return False
         coming = () if self.under_way is None else self.under_way.sinks
@@ -135,7 +141,7 @@ class TentativeRows:
     # -- transactions, beside the loop --------------------------------------------------------------------------------
 
     def _made(self) -> list[Rows]:
-        """The records of the batch that is under way."""
+        """The records of the batch under way."""
         assert self.under_way is not None
         number, fidelity = self.under_way.number, self.under_way.fidelity
         if not self.open:  # what is counted begins where the open rows do
@@ -152,7 +158,7 @@ class TentativeRows:
         return found
 
     def commit(self, transactor: Transactor, position: Callable[[], Rows]) -> None:
-        """The transaction of the batch that is under way. position: its position record."""
+        """Commits the batch under way. `position` makes its position record."""
         rows = self._made()
         try:
             transactor.commit([*rows, position()])
@@ -160,7 +166,7 @@ class TentativeRows:
             raise self._rows.too_large(error, sorted({one.topic for one in rows})) from error
 
     def closing(self, batches: Sequence[Batch], rows: Sequence[Rows]) -> list[Rows]:
-        """The records that close what stable batches make due. rows: theirs, as they go out."""
+        """The records that close the rows that stable batches make due. `rows` are the final rows of these batches."""
         if not self.open:
             return []
         open, found = self._copies(), []
@@ -182,7 +188,7 @@ class TentativeRows:
         return Delivered(self._unit, batch, epoch, too_large, tentative=last, since=since)
 
     def committed(self) -> None:
-        """The transaction is committed."""
+        """Applies the changes of the committed transaction."""
         if self._trial is not None:
             before = self._open
             (self.since, self._open), self._trial = self._trial, None
@@ -191,10 +197,10 @@ class TentativeRows:
             self.last, self.under_way = self.under_way.number, None
 
     def _tell(self, before: Mapping[str, OpenRows]) -> None:
-        """Counts, and says which queries have their first tentative rows, or that all rows are closed.
+        """Counts rows, and publishes an event for the first tentative rows of a query and when all rows are closed.
 
         Args:
-            before: the open rows before the transaction.
+            before: open rows before the transaction.
         """
         for query, rows in self._open.items():
             self._rows.meter.tentative(query, rows, before[query])
@@ -212,7 +218,7 @@ class TentativeRows:
         return {query: open.copy() for query, open in self._open.items()}
 
     def _ends(self) -> tuple[Position, ...]:
-        """The ends of the topics: rows that are open from now on lie behind."""
+        """The end offsets of the topics, behind which later open rows are."""
         topics = {sink.params["topic"] for sink in self._sinks.values()}
         present = self._log.topics(topics)
         partitions = [Partition(topic, index) for topic in sorted(topics) for index in range(present.get(topic, 0))]

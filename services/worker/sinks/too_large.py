@@ -1,7 +1,7 @@
-"""Rows that are larger than their sink's topic takes: they become dead letters, so that the others are delivered.
+"""Turns rows that are too large for their sink's topic into dead letters, so that all other rows are delivered.
 
-A record of Arrow holds many rows: one that is too large is halved until its parts fit, so that none of its rows shares
-the fate of its neighbours (docs/decisions/0187).
+A record of Arrow holds many rows. A record that is too large is halved until its parts fit, so that only the rows that
+are too large become dead letters (docs/decisions/0187).
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from holdfast.services.log.protocol import Rows
 from holdfast.services.log.record_sizes import CLIENT_BYTES, size_alone, sizes
 
 ROW_BYTES = 64 * 1024
-"""So much of the row is kept in the dead letter."""
+"""Most bytes of the row in a dead letter."""
 
 
 def parted(rows: Rows, limit: int, halves: Halves) -> Rows:
-    """Rows without keys and headers of their own, in which records that are too large are halved until they fit.
+    """The rows with records that are too large halved until they fit. The records have no keys and headers of their
+    own.
 
     Args:
-        limit: bytes that the topic takes. halves: of a record; empty: it holds a single row.
+        limit: most bytes of a record of the topic.
+        halves: splits a record; returns an empty list for a single row.
     """
 
     def parts(value: bytes) -> Iterator[bytes]:
@@ -41,10 +43,11 @@ def parted(rows: Rows, limit: int, halves: Halves) -> Rows:
 
 
 def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
-    """The rows that fit, and a dead letter for each other.
+    """The rows that fit, and a dead letter for each other row.
 
     Args:
-        limit: bytes that the topic takes. origin: the sink's name.
+        limit: most bytes of a record of the topic.
+        origin: name of the sink.
     """
     found = list(sizes(rows))
     fit = [index for index, size in enumerate(found) if size <= limit]
@@ -67,7 +70,7 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
 
 
 def stands_for(letter: DeadLetter, value: bytes) -> bool:
-    """True if the letter is there in place of a row with this value."""
+    """True if the letter was made for a row with this value."""
     return letter == with_content(letter, value)
 
 
@@ -79,7 +82,7 @@ def _letter(topic: str, value: bytes, limit: int, origin: str, batch: int) -> De
 
 
 def with_content(letter: DeadLetter, value: bytes) -> DeadLetter:
-    """The letter with the value, as text if it is text."""
+    """The letter with the value; as text if the value is text."""
     try:
         row, raw, kept = value.decode()[:ROW_BYTES], b"", ROW_BYTES
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""Since when the oldest record of a batch waited, as the leader of source tasks sees it.
+"""Measures how long the oldest record of a batch has waited, at the leader of source tasks.
 
-Source: MECHANISMS R7; when a stamp is believed is in core/latency.py.
+Source: MECHANISMS R7; core/latency.py decides whether a stamp is plausible.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Callable
 from holdfast.services.worker.core.latency import arrived_ms
 
 LONG_MS = 1_000
-"""Records that wait for so long without a cut are reported before it."""
+"""Waiting time after which records are reported before their cut."""
 
 
 class Arrivals:
-    """Arrivals of one unit's records.
+    """The arrivals of one unit's records.
 
-    slowest: (batch, since when the oldest of its records waited) of the batch whose record has waited longest until its
-        cut, among those since the last `published`; before there is one, the published one.
+    Attributes:
+        slowest: (batch, arrival time of its oldest record) for the batch with the longest wait until its cut since the
+            last `published`; the published pair before there is one.
     """
 
     def __init__(self, time_ms: Callable[[], int]) -> None:
@@ -27,16 +28,16 @@ class Arrivals:
         self._before: dict[str, int] = {}
 
     def cut(self, task: str, time_ms: int) -> None:
-        """A valid cut, as its author has dated it."""
+        """Notes a valid cut with the time in it."""
         self._cut[task] = time_ms
 
     def batch(self, task: str, batch: int, stamp_ms: int | None) -> None:
-        """A cut of the batch is proposed. stamp_ms: of the oldest record."""
+        """Notes a proposed cut of the batch; `stamp_ms` is the stamp of the oldest record."""
         self._before[task] = since_ms = self._since(task, stamp_ms)
         self._tell(batch, since_ms)
 
     def waits(self, task: str, batch: int, stamp_ms: int | None) -> None:
-        """Records wait for the batch, which is not cut."""
+        """Notes records that wait for a batch without a cut."""
         since_ms = self._since(task, stamp_ms)
         if self._time_ms() - since_ms >= LONG_MS:
             self._tell(batch, since_ms)

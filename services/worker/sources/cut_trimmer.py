@@ -1,8 +1,8 @@
-"""Writes snapshots into a job's cut log, and trims it, with Spark's commits and the rows that Spark reads, to one that
-every unit has left behind.
+"""Writes snapshots into a job's cut log, and trims the log up to a snapshot that no unit needs any more. With it the
+commits of Spark and the rows for Spark are trimmed.
 
-Source: PROTOCOL 3 and 7. One unit does it for the job: the first of the plan that has source tasks, by its leader. Two
-leaders do no harm: a second trim to the same snapshot, or an older one, frees nothing.
+Source: PROTOCOL 3 and 7. The leader of the plan's first unit with source tasks does it for the job. Two leaders do no
+harm: a second trim to the same or an older snapshot frees nothing.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ LOOK_MS = 1_000
 
 
 def commits_needed(plan: Plan, state: CutsSnapshot) -> dict[Partition, int]:
-    """By commit log the last commit below the cuts that a snapshot leaves: it says what a next one must be.
+    """The offset of the last commit below the cuts of a snapshot, by commit log. That commit determines the next valid
+    one.
 
-    In real-time mode by lane the last row below them, which says what counts behind it. Fences lie in a partition of
-    their own there, one for each takeover, and stay.
+    In real-time mode, the last row below the cuts, by lane, which determines the next valid row. Fences have a
+    partition of their own there, with one record for each takeover, and are kept.
     """
     return {
         Partition(topic, r.partition): r.stop - 1
@@ -41,10 +42,8 @@ def commits_needed(plan: Plan, state: CutsSnapshot) -> dict[Partition, int]:
 
 
 def rows_needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[Partition, int]:
-    """By partition of the rows that Spark reads, where the micro-batch began with whose commit its log begins.
-
-    A driver that takes over runs the last micro-batch that counts again, for its state. Blocks.
-    """
+    """First offsets of the rows for Spark that are still needed, by partition: those of the micro-batch of the first
+    commit kept. A driver that takes over runs the last valid micro-batch again, for its state. Blocks."""
     found: dict[Partition, int] = {}
     for partition, at in commits.items():
         spark = spark_plan(plan, commit_logs(plan)[partition.topic])
@@ -60,12 +59,12 @@ def rows_needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[
 
 
 class CutTrimmer:
-    """Trimming of the cut log by one copy.
+    """Trims the cut log for one copy.
 
     Args:
-        unit: of the copy.
+        unit: unit of the copy.
         log: the cut log as the copy reads it.
-        leads: true if the copy does.
+        leads: returns True if the copy leads.
     """
 
     def __init__(self, job: JobView, unit: str, log: CutLog, around: HostServices, leads: Callable[[], bool]) -> None:
@@ -79,11 +78,11 @@ class CutTrimmer:
         self._asking = False
 
     def due_ms(self, now_ms: float) -> float:
-        """The time of the next look, in milliseconds of the clock."""
+        """The clock time of the next check."""
         return self._look_ms if self._does and self._leads() else math.inf
 
     def look(self, now_ms: float) -> None:
-        """Does what is due."""
+        """Writes a snapshot and trims, if they are due."""
         if now_ms < self.due_ms(now_ms):
             return
         self._look_ms = now_ms + LOOK_MS
@@ -99,13 +98,12 @@ class CutTrimmer:
 
     @property
     def _may(self) -> bool:
-        """Not while a unit is switched: its primary comes back to where it stopped. Not once a record was skipped:
-        units read the log once more from before it.
-        """
+        """True if the log may be trimmed. False while a unit is switched, because its primary returns to its former
+        position; and after a record was skipped, because units read the log again from before it."""
         return self._partition not in self._job.skipped and not any(map(self._job.switched, self._units))
 
     def _trim(self, upto: int) -> int:
-        """Blocks. The snapshot must lie behind the position: a reader of what is left begins with it."""
+        """Trims up to a snapshot that is behind this position, with which later readers begin. Blocks."""
         state = snapshot_at(self._around.log, self._partition, upto)
         if state is None:
             return 0
@@ -118,7 +116,7 @@ class CutTrimmer:
         return upto
 
     def _trimmed(self, outcome: int | Exception) -> None:
-        """The next look repeats a trim that failed."""
+        """Notes the outcome of a trim. The next check repeats a failed trim."""
         self._asking = False
         if not isinstance(outcome, Exception):
             self._core.trimmed = max(self._core.trimmed, outcome)

@@ -1,6 +1,6 @@
-"""Cuts for a unit's source tasks: reads the job's cut log, proposes what is due, and knows where a restart may begin.
+"""Makes cuts for a unit's source tasks: reads the job's cut log, proposes due cuts, and keeps positions for restarts.
 
-Source: PROTOCOL 3. When a cut is due is decided in core/cutting.py.
+Source: PROTOCOL 3. core/cutting.py decides when a cut is due.
 """
 
 from __future__ import annotations
@@ -41,12 +41,10 @@ _GROWN_TABLE = (
 
 
 class Cutter:
-    """The cut log as this copy reads it, and the feeds of its source tasks. What is read of the sources before all is
-    known that the cut log held when the copy began may be of a topic that was created again.
-
-    log: the cut log, as far as it is read. rewired: what a feed reads has changed since it was last set to False.
-    raised, answered: valid records of the unit's code, which nobody has taken yet. arrivals: of its batches.
-    """
+    """The cut log as this copy reads it, and the feeds of its source tasks. Until the copy has read the log up to its
+    end at the start, records of a source may be from a topic that was created again. log: the cut log, as far as it is
+    read. rewired: True if the inputs of a feed have changed since it was set to False. raised, answered: valid records
+    for the unit's code that are not processed yet. arrivals: arrivals of its batches."""
 
     def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: HostServices) -> None:
         self._job, self._unit, self._around = job, layout.unit.name, around
@@ -81,52 +79,52 @@ class Cutter:
         self.arrivals = Arrivals(around.time_ms)
 
     def positions(self) -> dict[Partition, int]:
-        """The cut log, for units that read it."""
+        """The position in the cut log; empty for units that do not read it."""
         return {self._partition: self.log.upto} if self._follows else {}
 
     def reads(self, partition: Partition) -> bool:
         return partition == self._partition
 
     def done(self) -> list[tuple[str, str, dict[int, int]]]:
-        """(source, topic, behind the last record processed by partition) of each users' topic, from any thread."""
+        """(source, topic, next offset by partition) of each users' topic that is read, from any thread."""
         return [(_source(feed), _topic(feed), feed.done()) for feed in self._users.values()]
 
     def users_topics(self) -> dict[str, tuple[str, str]]:
-        """(source, topic) by source task, of those that read a user's topic."""
+        """(source, topic) by source task, for tasks that read a user's topic."""
         return {name: (_source(feed), _topic(feed)) for name, feed in self._users.items()}
 
     @property
     def deciding(self) -> bool:
-        """A proposal has not been read back."""
+        """True if a proposal has not been read back."""
         return bool(self._deciding)
 
     @property
     def caught_up(self) -> bool:
-        """All that the cut log held when the copy began is read."""
+        """True if the cut log is read up to its end at the start of the copy."""
         return not self._follows or self.log.upto >= self._until
 
     @property
     def stopped(self) -> str:
-        """Why no cut is valid though nobody has paused the job; or empty."""
+        """The reason why no cut is valid although the job is not paused; empty if there is none."""
         return stopped(self._job.plan.job, self.log.replaced, self.log.tasks)
 
     @property
     def waits(self) -> str:
-        """Things that are missing."""
+        """A text about missing topics and records that wait; empty if nothing is missing."""
         absent = gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
         kept_out = {f"source {_source(feed)} waits: {feed.waits}" for feed in self._users.values() if feed.waits}
         return "; ".join(filter(None, [absent, *sorted(kept_out)]))
 
     def is_read(self, topic: str, id: str) -> bool:
-        """True if this is the topic that the job reads under that name, as far as anybody knows."""
+        """True if this is the topic that the job reads under that name, as far as known."""
         known = [self.log.known(_source(feed)) for feed in self._users.values() if _topic(feed) == topic]
         return all(not ids or ids[-1] == id for ids in known)
 
     def read(self, offset: int, value: bytes, done: int) -> None:
-        """Takes a record of the cut log; one that cannot be read is as invalid as one that does not fit.
+        """Reads a record of the cut log. A record that cannot be decoded is as invalid as one that does not fit.
 
         Args:
-            done: the last batch the unit has processed.
+            done: last batch that the unit has processed.
         """
         try:
             record = cuts.decode(value)
@@ -158,7 +156,7 @@ class Cutter:
             self._deciding.discard(record.task)
 
     def arrived(self) -> tuple[int, int]:
-        """See schemas/progress.py."""
+        """The arrival of the slowest batch; see schemas/progress.py."""
         for name, feed in () if self._deciding else self.feeds.items():
             if feed.records:
                 self.arrivals.waits(name, self.log.task(name).batch + 1, feed.oldest_ms)
@@ -171,21 +169,21 @@ class Cutter:
         self.forget(batch)
 
     def forget(self, batch: int) -> None:
-        """A valid marker for the batch: the copy will not write one of an earlier batch."""
+        """Drops restart positions before a batch with a valid marker."""
         self._restarts.forget(batch)
 
     def release(self) -> None:
-        """Proposals under way are another copy's business now: commit has gone, or come back."""
+        """Drops the proposals under way, because this copy has lost commit or has got it again."""
         self._deciding.clear()
         self._guard.release()
         self._stirred_ms = self._around.clock_ms()
 
     def as_of(self, batch: int) -> CutsSnapshot | None:
-        """The cut log from which a restart reads on; None for a unit that does not read it."""
+        """The cut log at which a restart continues; None for a unit that does not read it."""
         return self._restarts.as_of(batch, self.log.snapshot()) if self._follows else None
 
     def propose(self, now_ms: float) -> None:
-        """Appends every cut that is due; none once a topic is found to be another one. Sets wait_ms."""
+        """Appends every due cut, or none once a topic was created again. Sets wait_ms."""
         for record in self._guard.look(self.log, self._around.topics, now_ms):
             self._around.appender.append(self._partition, cuts.encode(record))
             self._publish("topic-replaced", stopped(self._job.plan.job, {record.operator: record}, self.log.tasks))
@@ -204,7 +202,7 @@ class Cutter:
                 self._append(name, feed, now_ms)
 
     def wanted_ms(self, flags: Flags, looked_ms: float) -> float:
-        """The time at which records are wanted of a topic that is read on demand, and was looked at at `looked_ms`."""
+        """The time at which records of an on-demand topic are needed, which was last read at `looked_ms`."""
         if not self._users:
             return math.inf
         if flags.process and any(feed.missing(feed.batch + 1) for feed in self._users.values()):
@@ -221,10 +219,8 @@ class Cutter:
         self._around.happened(Event(time_ms=self._around.time_ms(), kind=kind, job=self._job.plan.job, detail=detail))
 
     def _held(self, name: str) -> bool:
-        """True if a source task must not bring anything to its next batch yet: a table of the job is not all there.
-
-        So the entries that a join meets in a batch follow from the cut log alone, and no operator keeps rows back.
-        """
+        """True if a source task must add nothing to its next batch yet, because a table of the job is not complete. So
+        the entries that a join finds in a batch follow from the cut log alone, and no operator holds rows back."""
         if not self._tables or name in self._tables:
             return False
         since = self.log.loaded(self._tables)
@@ -253,7 +249,7 @@ class Cutter:
         )
 
     def _joining(self, feed: Feed, ends: Mapping[int, int] | None, now_ms: float) -> tuple[Range, ...]:
-        """New partitions of the feed's topic, for its next cut. A drain names the last that are read.
+        """New partitions of the feed's topic, for its next cut. A drain names the last ones that are read.
 
         Raises TopicChanged when the topic of a table has grown.
         """
@@ -271,7 +267,7 @@ class Cutter:
         return self.log.joining(name, topic.partitions)
 
     def _stop(self, source: str, keep: bool) -> None:
-        """The topic of a source was replaced: while the job drains, the source ends there."""
+        """Stops a source whose topic was replaced; while the job drains, the source ends there."""
         self.rewired = True
         self._guard.release()
         for feed in self._users.values():
@@ -281,7 +277,7 @@ class Cutter:
             self._begin({source})
 
     def _begin(self, sources: Collection[str]) -> None:
-        """Sources whose topics were replaced continue where the cut log says, or end where they stand."""
+        """Continues sources with replaced topics at the positions in the cut log, or ends them where they are."""
         for name, feed in self._users.items():
             if _source(feed) in sources:
                 self.rewired = True
@@ -292,7 +288,7 @@ class Cutter:
         self.rewired = True
 
     def _look(self, record: CutRecord, valid: bool) -> None:
-        """Takes from a record of the log how soon the next empty cut is needed."""
+        """Updates the time of the next empty cut from a record of the log."""
         empty = isinstance(record, Cut) and not any(r.stop > r.start for r in record.ranges)
         if valid and not empty and not isinstance(record, Snapshot):
             self._stirred_ms = self._around.clock_ms()
@@ -336,7 +332,7 @@ class Cutter:
             self._publish("records-lost", f"{what}: they count as lost")
 
     def _appended(self, name: str, error: Exception | None, _: int) -> None:
-        """Makes a cut again that Kafka may have lost. If the first one is in the log after all, the log decides."""
+        """Makes a cut again if Kafka may have lost it. If the first one is in the log after all, the log decides."""
         if error is not None:
             self._deciding.discard(name)
 

@@ -1,4 +1,4 @@
-"""Feed of a source task of a copy: the cuts that wait to be done, and the records that they name.
+"""The feed of a copy's source task: cuts that wait to be done, and the records in them.
 
 Source: PROTOCOL 3 and 12.
 """
@@ -18,16 +18,18 @@ from holdfast.services.worker.core.idling import Idling, Standing
 
 
 class Feed(ABC):
-    """Feeds one source task, of a user's topic or of what Spark writes. Implements Source of kernel/dataflow/walk.py.
+    """Feeds one source task, from a user's topic or from Spark's output. Implements Source of kernel/dataflow/walk.py.
 
     Args:
-        task: with its source share.
+        task: the task with its source share.
         state: the task's last cut as of the marker.
-        batch: the last batch that is done.
+        batch: last batch done.
 
-    ended: the last cut done was final. lives: grows when it is to be read from elsewhere. idling: when its partitions
-    are idle; None: never, whatever feeds it says how far time is. continues: records that are gone before they were cut
-    count as lost; else they end the job.
+    Attributes:
+        ended: True if the last cut done was final.
+        lives: counter that grows when the feed is to be read from other positions.
+        idling: detection of idle partitions; None if the feed's input determines the watermark.
+        continues: True if records that are gone before their cut count as lost; otherwise they end the job.
     """
 
     idling: Idling | None = None
@@ -44,33 +46,33 @@ class Feed(ABC):
     @property
     @abstractmethod
     def records(self) -> int:
-        """Records that no cut names yet."""
+        """The number of records without a cut."""
 
     @property
     def oldest_ms(self) -> int | None:
-        """The stamp of the first record that no cut names yet; None: there is none, or it has none."""
+        """The stamp of the first record without a cut; None if there is no such record or stamp."""
         return None
 
     @property
     @abstractmethod
     def bytes(self) -> int:
-        """About, of the records that are here."""
+        """The approximate size of the records that are here."""
 
     @abstractmethod
     def positions(self) -> dict[int, int]:
-        """Offset of each partition from which it is to be read."""
+        """The offset of each partition from which it must be read."""
 
     @abstractmethod
     def offer(self, chunk: Chunk, now_ms: float) -> None:
-        """Takes what the reader brought of one of the task's partitions."""
+        """Adds records of one of the task's partitions."""
 
     @abstractmethod
     def backlog(self, partition: int) -> int:
-        """Records that wait."""
+        """The number of waiting records of the partition."""
 
     @property
     def leap(self) -> Leap | None:
-        """The record that moved the watermark furthest, since the feed began; None: none stands out."""
+        """The record that moved the watermark furthest since the feed began; None if no record stands out."""
         return None
 
     # -- cuts that are to be made -------------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ class Feed(ABC):
     def propose(
         self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
-        """Ranges of the next cut, and whether it is the last one."""
+        """The ranges of the next cut, and True if it is the last one."""
 
     def unknown(self, batch: int) -> tuple[int, ...]:
         """Ids of schemas of the proposed batch that the registry does not know."""
@@ -87,37 +89,38 @@ class Feed(ABC):
 
     @property
     def keeps_out(self) -> bool:
-        """Records came that are to be read again, once what they need is known."""
+        """True if records are held back until their schemas are known, and are then read again."""
         return False
 
     @property
     def waits(self) -> str:
-        """Why records are kept out; or empty."""
+        """The reason why records are held back; empty if none are."""
         return ""
 
     def rewired(self) -> None:  # noqa: B027 - only a feed that keeps records out has something to do
-        """From now on its partitions are read from its positions."""
+        """Notes that the reader now reads from the feed's positions."""
 
     @abstractmethod
     def at_end(self, ends: Mapping[int, int]) -> bool:
-        """True if all that a drain asks for is here."""
+        """True if everything up to the ends of a drain is here."""
 
     @abstractmethod
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
-        """Behind these ranges, microseconds since 1970."""
+        """The watermark behind these ranges, in microseconds since 1970."""
 
     def standings(self) -> dict[int, Standing]:
-        """Standing of each partition now."""
+        """The present state of each partition."""
         return {}
 
     def idle(self, now_ms: float) -> bool:
-        """True if other sources need not wait for its watermark. Of Spark: never, only Spark knows how far it is."""
+        """True if other sources need not wait for its watermark. Never for Spark's output, whose progress only Spark
+        knows."""
         return False
 
     # -- cuts that are valid ------------------------------------------------------------------------------------------
 
     def read_cut(self, cut: Cut, now_ms: float) -> None:
-        """Takes a valid cut of this task, ours or another copy's, and the partitions that join with it."""
+        """Adds a valid cut of this task, from any copy, and the partitions that join with it."""
         self.last_cut_ms = now_ms
         self._see(cut, now_ms)
         if cut.batch > self.batch:
@@ -127,11 +130,11 @@ class Feed(ABC):
 
     @property
     def ending(self) -> bool:
-        """Its last cut is known, or done."""
+        """True if its last cut is known or done."""
         return self.ended or any(cut.final for cut in self._cuts.values())
 
     def skip(self, batch: int) -> None:
-        """Continues behind a batch that another copy has done; cuts up to it that are read later are passed then."""
+        """Continues behind a batch that another copy has done. Later cuts up to that batch are dropped on arrival."""
         for number in sorted(number for number in self._cuts if number <= batch):
             self._pass(self._cuts.pop(number))
         self.batch = max(self.batch, batch)
@@ -144,7 +147,7 @@ class Feed(ABC):
         return cut is not None and self._here(cut)
 
     def take(self, batch: int) -> Brought:
-        """Hands out a ready batch."""
+        """Returns the input of a ready batch and advances to it."""
         cut, before = self._cuts.pop(batch), self.bytes
         brought = self._bring(cut)
         self._pass(cut)
@@ -153,14 +156,14 @@ class Feed(ABC):
 
     @abstractmethod
     def weight(self, cut: Cut) -> int:
-        """Bytes, about, of the records that are here and that a cut names."""
+        """The approximate bytes of a cut's records that are here."""
 
     def missing(self, batch: int) -> Mapping[Partition, int]:
-        """Up to where a batch is cut whose records are not here, by partition of a user's topic."""
+        """End offsets of the batch's cut whose records are not here, by partition of a user's topic."""
         return {}
 
     def gone(self, batch: int) -> str:
-        """Why records of a batch that is cut will never be here; empty if they may."""
+        """The reason why records of a cut batch can never arrive; empty if they may."""
         return ""
 
     def _pass(self, cut: Cut) -> None:
@@ -169,15 +172,15 @@ class Feed(ABC):
 
     @abstractmethod
     def _see(self, cut: Cut, now_ms: float) -> None:
-        """The next cut begins behind this one."""
+        """Moves the start of the next cut behind this one."""
 
     @abstractmethod
     def _here(self, cut: Cut) -> bool:
-        """True if its records are here."""
+        """True if the records of the cut are here."""
 
     @abstractmethod
     def _bring(self, cut: Cut) -> Brought: ...
 
     @abstractmethod
     def _drop(self, cut: Cut) -> None:
-        """Its records are not needed any more."""
+        """Drops the records of the cut."""

@@ -1,4 +1,4 @@
-"""The feed of a source task: of a user's topic, or of what a Spark driver commits.
+"""Creates the feed of a source task, for a user's topic or for the commits of a Spark driver.
 
 Source: PROTOCOL 3 and 12.
 """
@@ -24,10 +24,10 @@ from holdfast.services.worker.sources.user_topic import SourceFeed
 
 
 def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: HostServices) -> Feed:
-    """The feed of a source, or of what a Spark driver commits.
+    """The feed of a source, or of the commits of a Spark driver.
 
     Raises:
-    NoRegistry: the source's records name schemas, and this worker can ask no registry for them.
+        NoRegistry: the source's records name schemas, and this worker has no registry.
     """
     if task.operator.kind == "spark":
         spark, topic = spark_plan(job.plan, task.operator.name), job.topics.commits(task.operator.name)
@@ -52,7 +52,7 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
 
 
 def table_tasks(job: JobView) -> list[str]:
-    """The source tasks of the job that bring tables."""
+    """Names of the source tasks that read tables."""
     tables = job.plan.settings.tables
     return [
         task_name(s.operator, index) for s in job.plan.sources if s.operator in tables for index in range(len(s.owners))

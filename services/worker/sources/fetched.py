@@ -1,6 +1,6 @@
-"""The schemas that records of a source name, fetched beside the loop before the records are taken in.
+"""Fetches the schemas that records of a source name, beside the loop and before the records are used.
 
-So a batch is decoded without a question to the registry; while the registry is away the source waits, and says so.
+So decoding a batch needs no request to the registry. While the registry is away, the source waits and reports it.
 Source: docs/decisions/0166.
 """
 
@@ -16,19 +16,20 @@ from holdfast.services.kernel.codecs.registered import Schemas, WriterSchema, id
 from holdfast.services.kernel.errors import HoldfastError
 
 PAUSE_S = 1.0
-"""Between two questions to a registry that is away."""
+"""Pause before the next request to a registry that is away."""
 ASK_AGAIN_MS = 30_000
-"""An id that the registry did not know is asked for again once records name it so much later."""
+"""Time after which an id unknown to the registry is requested again, when records name it."""
 
 
 class Fetched:
-    """Schemas of one source task.
+    """The schemas of one source task.
 
     Args:
-        schemas: of the registry.
-        asks: runs questions beside the loop.
+        schemas: the registry.
+        asks: runs requests beside the loop.
 
-    waits: why records are kept out; or empty.
+    Attributes:
+        waits: reason why records are held back; empty if none are.
     """
 
     def __init__(self, schemas: Schemas, asks: Blocking, time_ms: Callable[[], int]) -> None:
@@ -39,17 +40,18 @@ class Fetched:
         self.waits = ""
 
     def find(self, id: int) -> WriterSchema | None:
-        """The schema that the registry has given for it."""
+        """The schema with this id, if the registry has returned it."""
         return self._found.get(id)
 
     def lacking(self, values: Sequence[bytes | None]) -> list[int]:
-        """Ids that records name and of which nothing is known."""
+        """Ids in the records that are neither known nor recently requested."""
         named = np.unique(ids(values)).tolist()
         again_ms = self._time_ms() - ASK_AGAIN_MS
         return [id for id in named if id >= 0 and id not in self._found and self._absent.get(id, 0) <= again_ms]
 
     def ask(self, lacking: Collection[int], then: Callable[[], None], pause_s: float = 0.0) -> None:
-        """Asks until the registry has answered, then calls `then` in the loop. pause_s: before it asks."""
+        """Requests schemas until the registry answers, then calls `then` in the loop. `pause_s` is the pause before the
+        first request."""
 
         def call() -> dict[int, WriterSchema | None]:
             time.sleep(pause_s)

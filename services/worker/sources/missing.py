@@ -1,7 +1,7 @@
-"""Watches for records that a cut names and that never come: else the job would stop and not say why.
+"""Detects records of a cut that never arrive, so that the job does not stop without a reason.
 
-A cut is valid whatever offsets it names. One whose records lie beyond the end of their partition was not made by
-reading them; or the partition has lost its tail. Only a person can say what counts then.
+A cut is valid with any offsets. If its records are beyond the end of their partition, the cut was forged or the
+partition has lost its end. Only a person can decide then.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from holdfast.services.kernel.plans.layout import SourceShare
 from holdfast.services.log.protocol import Log
 
 PATIENCE_MS = 10_000.0
-"""Records that a cut names were there for its author: they come in milliseconds, or after an outage."""
+"""Waiting time before the check. The author of a cut had its records, so they arrive in milliseconds or after an
+outage."""
 
 
 class Missing:
-    """Missing records of one copy.
+    """The missing records of one copy.
 
     Args:
-        job: for the message.
+        job: name of the job, for the message.
     """
 
     def __init__(self, log: Log, beside: Blocking, job: str) -> None:
@@ -35,17 +36,18 @@ class Missing:
 
     @property
     def next_deadline(self) -> float:
-        """The time of the next look, in milliseconds of the clock."""
+        """The clock time of the next check."""
         return math.inf if self._asking else self._since_ms + PATIENCE_MS
 
     def look(self, batch: int, wanted: Callable[[], Mapping[Partition, int]], now_ms: float) -> None:
-        """Asks for the ends of partitions, beside the loop, once a batch has waited too long.
+        """Requests the ends of partitions, beside the loop, when a batch has waited too long.
 
         Args:
-            batch: the next one. wanted: by partition, up to where its records are cut and not here.
+            batch: the next batch.
+            wanted: returns end offsets of its cut whose records are not here, by partition.
 
         Raises:
-            Unreachable: they are beyond an end.
+            Unreachable: records are beyond the end of their partition.
         """
         if self._cause:
             raise Unreachable(self._cause)
@@ -72,7 +74,7 @@ class Missing:
 
 
 def lost(source: SourceShare | None, ranges: Iterable[Range]) -> str:
-    """Records of a cut that are gone, for people; or empty."""
+    """The records of a cut that are gone, as text for people; empty if none are."""
     topic = "" if source is None else source.topic
     found = [f"offsets {r.start} to {r.stop - 1} of {Partition(topic, r.partition)}" for r in ranges if r.lost]
     return f"retention has deleted records before they were read, {', '.join(found)}" if found else ""

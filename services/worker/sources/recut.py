@@ -1,7 +1,7 @@
-"""The shell of a task that brings Spark's output into the job's batches: valid commits wait, cuts name them.
+"""A task that brings Spark's output into the job's batches: valid commits wait until cuts include them.
 
-Source: PROTOCOL 12. A cut of this task is a range of the commit log that ends just behind a valid commit; batch b is
-what the valid commits in it name, and its watermark that of the last of them.
+Source: PROTOCOL 12. A cut of this task is a range of the commit log that ends just behind a valid commit. Batch b
+consists of the rows of the valid commits in it; its watermark is that of the last one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from holdfast.services.worker.sources.feed import Feed
 
 
 class RecutFeed(Feed):
-    """Feeds one task.
+    """Feeds one task from the commits of a Spark driver.
 
     Args:
-        task, state, batch: see Feed; the source share is of the commit log.
-        first: where the plan says that Spark begins to read, by topic and partition.
-        refuse: called with what is no record of the log, or does not fit. of_users: see CommitCuts.
+        task, state, batch: as in Feed; the source share is that of the commit log.
+        first: offsets at which Spark begins to read, by topic and partition.
+        refuse: called with a record that cannot be decoded or does not fit.
+        of_users: as in CommitCuts.
     """
 
     def __init__(
@@ -47,7 +48,8 @@ class RecutFeed(Feed):
 
     @property
     def records(self) -> int:
-        """A commit without rows counts as one: its watermark may close windows."""
+        """The number of rows without a cut. A commit without rows counts as one, because its watermark may close
+        windows."""
         return sum(max(1, one.rows) for one in self._uncut())
 
     @property
@@ -79,13 +81,14 @@ class RecutFeed(Feed):
         return sum(one.bytes for one in self._waiting if r.start <= one.offset < r.stop)
 
     def at_end(self, ends: Mapping[int, int]) -> bool:
-        """A drain ends when Spark says so: where, is not known when it begins."""
+        """True if Spark's final commit waits. A drain does not know that end when it begins."""
         return any(one.commit.final for one in self._uncut())
 
     def propose(
         self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
-        """Whole commits, at least one if any waits; the last one of all only once the drain is known here."""
+        """Ranges of whole commits, at least one if any waits. The final commit is cut only when the drain is known
+        here."""
         taken: list[MicroBatch] = []
         rows = size = 0
         for one in self._uncut():

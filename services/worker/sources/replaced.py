@@ -1,7 +1,7 @@
-"""The copy that cuts checks whether the topics that a job reads are still those that it began to read.
+"""Checks, at the copy that cuts, that the topics of a job are still those that it began to read.
 
-A topic that was deleted and created again has the same name and other records: its offsets mean something else. Source:
-PROTOCOL 3, docs/decisions/0026.
+A topic that was deleted and created again has the same name and other records, so its offsets have another meaning.
+Source: PROTOCOL 3, docs/decisions/0026.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GONE = "topic {topic} of source {source} is gone: waiting for it"
 
 
 class TopicGuard:
-    """Compares what the watch knows with what the cut log says. sources: topic by source."""
+    """Compares the present topics with those in the cut log. `sources` holds the topic of each source."""
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._sources = sources
@@ -31,14 +31,16 @@ class TopicGuard:
         self._now: dict[str, int] = {}
 
     def proposed(self, source: str) -> bool:
-        """A record that stops the source is on its way."""
+        """True if a record that stops the source is on its way."""
         return any(name == source for name, _ in self._told)
 
     def release(self) -> None:
         self._told.clear()
 
     def look(self, log: CutLog, watch: TopicWatch, now_ms: float) -> Iterator[Replaced]:
-        """Records to append. Cuts behind the answer before the last good one are not sure."""
+        """Yields records to append for replaced topics. Cuts after the last good answer but one are marked as
+        unsure.
+        """
         fresh, self._answered = watch.answered != self._answered, watch.answered
         good = True
         for source, topic in self._sources.items():
@@ -58,7 +60,7 @@ class TopicGuard:
 
 
 def stopped(job: str, replaced: Mapping[str, Replaced], tasks: Mapping[str, TaskCuts]) -> str:
-    """Why no cut is valid, for people; empty if nothing was replaced."""
+    """The reason why no cut is valid, as text for people; empty if no topic was replaced."""
     return "; ".join(
         _STOPPED.format(
             topic=one.topic, source=source, was=one.was, found=one.found, job=job, unsure=_unsure(one, tasks)
@@ -74,6 +76,6 @@ def _unsure(one: Replaced, tasks: Mapping[str, TaskCuts]) -> str:
 
 
 def gone(sources: Mapping[str, str], watch: TopicWatch) -> str:
-    """Topics that are not there, for people."""
+    """The missing topics, as text for people."""
     absent = [(source, topic) for source, topic in sources.items() if watch.absent(topic)]
     return "; ".join(_GONE.format(topic=topic, source=source) for source, topic in absent)

@@ -1,5 +1,7 @@
-"""Asks from time to time whether the users' topics keep what a recovery would read again: beside the loop, one request
-at a time. Source: PROTOCOL 7, docs/decisions/0109.
+"""Checks at intervals whether the users' topics keep the records that a recovery would read again; beside the loop,
+with one request at a time.
+
+Source: PROTOCOL 7, docs/decisions/0109.
 """
 
 from __future__ import annotations
@@ -22,13 +24,19 @@ from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 
 LOOK_MS = 10_000.0
-"""Between two looks."""
+"""Time between two checks."""
 
 _log = get_logger()
 
 
 class Found(NamedTuple):
-    """Kafka's statements about a topic. young: by partition, the first record that is no older than was asked."""
+    """Kafka's answers about a topic.
+
+    Attributes:
+        config: settings of the topic.
+        starts, ends: first and end offset, by partition.
+        young: offset of the first record that is young enough, by partition; None if age does not matter.
+    """
 
     config: Mapping[str, str]
     starts: Mapping[Partition, int]
@@ -37,13 +45,13 @@ class Found(NamedTuple):
 
 
 class RetentionWatch:
-    """Watch over the retention of one copy's source topics.
+    """Watches the retention of one copy's source topics.
 
     Args:
-        unit: of the copy.
-        acked: the marker of the newest global checkpoint, as far as the copy knows.
-        leads: true if the copy does.
-        record_bytes: by source, the mean size of its records.
+        unit: unit of the copy.
+        acked: returns the marker of the newest global checkpoint that the copy knows.
+        leads: returns True if the copy leads.
+        record_bytes: returns the mean size of a source's records.
     """
 
     def __init__(
@@ -67,11 +75,11 @@ class RetentionWatch:
         self._look_ms = around.clock_ms() + LOOK_MS
 
     def due_ms(self, now_ms: float) -> float:
-        """The time of the next look, in milliseconds of the clock."""
+        """The clock time of the next check."""
         return math.inf if self._asking or not self._watches else self._look_ms
 
     def look(self, now_ms: float) -> None:
-        """Asks if it is time."""
+        """Sends a request if it is due."""
         if now_ms < self.due_ms(now_ms):
             return
         self._asking, self._look_ms = True, now_ms + LOOK_MS
@@ -84,11 +92,12 @@ class RetentionWatch:
 
     @property
     def text(self) -> str:
-        """Topics that do not keep what a recovery needs, for people; or empty."""
+        """The topics that do not keep the records of a recovery, as text for people; empty if none."""
         return "; ".join(risk.text for risk in self._risks.values() if risk.text) if self._watches else ""
 
     def records(self) -> dict[str, int]:
-        """By source, those that may be deleted too soon, or are; from any thread. Nothing of what is not watched."""
+        """The number of records that are deleted, or may be deleted too soon, by source of watched topics; from any
+        thread."""
         found: dict[str, int] = {}
         for task, risk in list(self._risks.items()) if self._watches else ():
             source = self._topics[task].source
@@ -100,10 +109,8 @@ class RetentionWatch:
         return bool(self._topics) and self._leads() and self._job.checkpoint.policy == ALIGNED
 
     def _needed(self, task: str) -> dict[Partition, int]:
-        """From where a recovery would read: behind the newest global checkpoint; a partition that joined since, whole.
-
-        Nothing once the topic is another one than at that checkpoint: its offsets mean something else.
-        """
+        """Offsets from which a recovery would read: behind the newest global checkpoint, and from 0 for later
+        partitions. Empty if the topic was replaced since that checkpoint, because its offsets have another meaning."""
         marker, one, log = self._acked(), self._topics[task], self._cutter.log
         known: CutsSnapshot = beginning_of(self._job.plan) if marker is None or marker.cuts is None else marker.cuts
         if one.source in log.replaced or known.topics.get(one.source, ())[-1:] != log.known(one.source)[-1:]:
@@ -112,7 +119,7 @@ class RetentionWatch:
         return {Partition(one.topic, r.partition): then.get(r.partition, 0) for r in log.task(task).ranges}
 
     def _ask(self, wanted: Mapping[str, list[Partition]], since_ms: Mapping[str, int | None]) -> dict[str, Found]:
-        """Blocks."""
+        """Requests settings and offsets of the topics. Blocks."""
         log = self._around.log
         return {
             task: Found(
@@ -126,7 +133,7 @@ class RetentionWatch:
         }
 
     def _answered(self, outcome: Mapping[str, Found] | Exception) -> None:
-        """No answer changes nothing: the next look asks again."""
+        """Applies an answer. An error changes nothing; the next check asks again."""
         self._asking = False
         if isinstance(outcome, Exception):
             _log.info("retention not read", cause=str(outcome))
@@ -135,10 +142,8 @@ class RetentionWatch:
             self._take(task, found)
 
     def _take(self, task: str, found: Found) -> None:
-        """Takes an answer. Old records were asked for with the limit that was known: with another one they are asked
-        for again.
-
-        A broker that knows of no such topic may lag behind the others.
+        """Applies an answer for one topic. If the age limit has changed, the request is repeated, because the answer is
+        for the former limit. Empty settings are ignored, because a broker without the topic may lag behind the others.
         """
         if not found.config:
             return

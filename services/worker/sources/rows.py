@@ -1,7 +1,7 @@
-"""The shell of a task that brings what Spark writes in real-time mode into the job's batches.
+"""A task that brings Spark's output in real-time mode into the job's batches.
 
-Source: PROTOCOL 12. A cut is a range of every lane of the commit log's topic that ends just behind a row that counts,
-and of partition 0, where the last commit says where the lanes end.
+Source: PROTOCOL 12. A cut has a range of every lane of the commit log's topic, each ending just behind a valid row; and
+a range of partition 0, in which the last commit names the ends of the lanes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.sources.feed import Feed
 
 DECISIONS = 0
-"""The partition of fences and of the last commit."""
+"""The partition with the fences and the last commit."""
 
 
 class _Lane:
-    """Records of one partition. rows: that count and are not taken; cut: the first offset that no cut names."""
+    """Records of one partition.
+
+    Attributes:
+        rows: valid rows that no batch has used.
+        cut: first offset without a cut.
+    """
 
     def __init__(self, output: Mapping[str, str], r: Range, refuse: Refuse) -> None:
         self._reader = RowReader(output, r.stop, refuse)
@@ -78,11 +83,11 @@ class _Lane:
 
 
 class RowsFeed(Feed):
-    """Feeds one task.
+    """Feeds one task from Spark's output in real-time mode.
 
     Args:
-        task, state, batch: see Feed; the source share is of the commit log's topic.
-        refuse: called with what is no record of a partition, or does not fit.
+        task, state, batch: as in Feed; the source share is that of the commit log's topic.
+        refuse: called with a record that cannot be decoded or does not fit.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class RowsFeed(Feed):
         return sum(lane.bytes for lane in self._lanes.values())
 
     def positions(self) -> dict[int, int]:
-        """Offsets to read from; of the decisions, which are few, all are read."""
+        """The offsets to read from. The few records of partition 0 are all read."""
         return {DECISIONS: self._log.upto} | {partition: lane.fetched for partition, lane in self._lanes.items()}
 
     def offer(self, chunk: Chunk, now_ms: float) -> None:
@@ -125,7 +130,7 @@ class RowsFeed(Feed):
         return 0 if partition == DECISIONS else self._lanes[partition].rows.height
 
     def _ends(self) -> Mapping[int, int] | None:
-        """Ends of the lanes, once the last commit says so."""
+        """The ends of the lanes; None before the last commit."""
         stop = self._log.stop[self._topic] if self._log.ended else None
         return None if stop is None else {lane: stop[lane] for lane in self._lanes}
 
@@ -136,14 +141,14 @@ class RowsFeed(Feed):
         return sum(lane.weight(r.start, r.stop) for lane, r in lanes)
 
     def at_end(self, ends: Mapping[int, int]) -> bool:
-        """A drain ends where Spark says so: that is not known when it begins."""
+        """True if all rows up to the last commit's ends are here. A drain does not know these ends when it begins."""
         found = self._ends()
         return found is not None and all(self._lanes[lane].fetched >= stop for lane, stop in found.items())
 
     def propose(
         self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
-        """The last one of all only once the drain is known here."""
+        """Ranges of the next cut. The final cut is made only when the drain is known here."""
         stops = self._ends()
         share = max(1, max_records // max(1, len(self._lanes)))
         if self.bytes > max_bytes:
@@ -161,7 +166,7 @@ class RowsFeed(Feed):
         return (Range(DECISIONS, 0, 0), *ranges), final
 
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
-        """The lowest of the lanes; those that were silent for idle_after_s do not count."""
+        """The lowest watermark of the lanes. A lane that was silent for idle_after_s does not count."""
         heard = [
             r.newest_us
             for r in ranges

@@ -1,6 +1,7 @@
-"""Idle partitions of the users' topics: read to their ends, with the ends known, and silent for a while.
+"""Finds idle partitions of the users' topics: partitions that are read to a confirmed end and have been silent for a
+while.
 
-Source: PROTOCOL 3. The meaning of silence is decided in core/idling.py.
+Source: PROTOCOL 3. core/idling.py defines silence.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from holdfast.services.worker.sources.rows import RowsFeed
 
 
 class Silences:
-    """Silences of the feeds of one copy. tables: the source tasks of tables."""
+    """The silences of one copy's feeds. `tables` holds the source tasks of tables."""
 
     def __init__(self, job: JobView, log: CutLog, tables: Collection[str], around: HostServices) -> None:
         self._job, self._log, self._tables, self._around = job, log, tables, around
@@ -30,9 +31,8 @@ class Silences:
         self._ask_ms: dict[str, float] = {}
 
     def settled(self, feed: Feed, now_ms: float) -> bool:
-        """True if time alone moves nothing: no code waits for a time of day, no table is being loaded, and no watermark
-        waits for a silence to pass.
-        """
+        """True if the passing of time changes nothing: no code waits for a time of day, no table is loading, and no
+        watermark waits for the end of a silence."""
         if self._clocked or self._log.loaded(self._tables) is None:
             return False
         if feed.idling is None:
@@ -43,7 +43,8 @@ class Silences:
         return not feed.idling.waits(standings, *self._levels(name, feed.idling), now_ms)
 
     def ask(self, feed: Feed, now_ms: float) -> None:
-        """Asks Kafka for the ends of partitions that would be idle: an end met before a leader went away is no end."""
+        """Asks Kafka for the ends of partitions that may be idle, because an end seen before a leader went away may be
+        wrong."""
         name = feed.task.name
         if feed.idling is None or name in self._asking or now_ms < self._ask_ms.get(name, -math.inf):
             return
@@ -59,14 +60,14 @@ class Silences:
         self._around.asks.run(lambda: log.offsets(partitions, "end"), lambda ends: self._answered(feed, question, ends))
 
     def _answered(self, feed: Feed, question: Question, ends: Mapping[Partition, int] | Exception) -> None:
-        """A partition without an answer is not known to be at its end."""
+        """Applies an answer. A partition without an answer is not known to be at its end."""
         self._asking.discard(feed.task.name)
         if feed.idling is not None and not isinstance(ends, Exception):
             found = {partition.index: end for partition, end in ends.items()}
             feed.idling.answered(question, found, feed.standings())
 
     def _levels(self, name: str, idling: Idling) -> tuple[int, int]:
-        """(what the task follows when it is idle, what would close everything that is open)."""
+        """The watermark that the task follows when it is idle, and the watermark that would close everything open."""
         tasks = self._log.tasks
         others = followed(state for task, state in tasks.items() if task != name)
         if idling.close_after_ms is None:

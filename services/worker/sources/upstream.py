@@ -1,7 +1,7 @@
-"""Jobs whose results a unit reads: a record of a later run of one is noticed, and said once.
+"""Detects rows from a later run of a job whose results a unit reads, and reports them once.
 
-Source: JOBS "queries" (the header `job`). A job that was updated continues behind its former run. One that was
-submitted again may have begun from earlier, and then its rows come once more: the job that reads them cannot know it.
+Source: JOBS "queries" (the header `job`). A job that was updated continues behind its former run. A job that was
+submitted again may have begun earlier, so its rows may come twice; the reading job cannot distinguish these cases.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from holdfast.services.worker.host.surroundings import HostServices
 
 KIND = "upstream-changed"
 _MOST = 100
-"""Jobs that are remembered: a topic that many jobs write is not told apart any further."""
+"""Most jobs that are remembered; jobs beyond that are ignored."""
 
 
 class Upstream:
-    """Runs of jobs by topic, as the newest records that were read name them.
+    """Runs of jobs by topic, from the newest records that were read.
 
     Args:
-        job, unit: that read. leads: true if the copy does; standbys look as well, and say nothing.
+        job, unit: the reader.
+        leads: returns True if the copy leads; standbys also read runs, but report nothing.
     """
 
     def __init__(self, job: str, unit: str, around: HostServices, leads: Callable[[], bool]) -> None:
@@ -29,7 +30,8 @@ class Upstream:
         self._runs: dict[tuple[str, str], str] = {}
 
     def look(self, chunk: Chunk) -> None:
-        """Looks at the last record that was fetched, as a header of each would cost more than what is found."""
+        """Reads the run in the last record of a chunk. Reading the headers of every record would cost more than it is
+        worth."""
         partition = chunk.partition
         name, _, run = _writer(chunk.messages[-1]).partition("@") if chunk.messages else ("", "", "")
         if not _submitted(run):
@@ -53,7 +55,7 @@ class Upstream:
 
 
 def _writer(message: Message) -> str:
-    """The header `job`, `<name>@<generation>`; empty: no job of ours wrote the record."""
+    """The header `job`, `<name>@<generation>`; empty if no job of holdfast wrote the record."""
     for name, value in message.headers() or ():
         if name == "job":
             return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
@@ -61,6 +63,6 @@ def _writer(message: Message) -> str:
 
 
 def _submitted(generation: str) -> int:
-    """Place of a run among those of its name; 0: this names none."""
+    """The order of a run among those of its name; 0 if this is not a generation."""
     number = generation.partition("-")[0]
     return int(number) + 1 if number.isascii() and number.isdigit() else 0

@@ -1,7 +1,7 @@
-"""The shell of one source task: records that wait, cuts that name them, rows that come of them.
+"""The feed of one source task of a user's topic: waiting records, the cuts that name them, and the rows they become.
 
-Source: PROTOCOL 3. Batch b is exactly the records in [start, stop): what lies below the position is dropped, whatever
-delivered it.
+Source: PROTOCOL 3. Batch b is exactly the records in [start, stop): records below the position are dropped, from any
+fetch.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ _GONE = (
 
 
 LEAST_LEAP_US = 1_000_000
-"""No record stands out whose event time is ahead by less."""
+"""Least lead of a record's event time, in microseconds, for the record to stand out."""
 
 
 class SourceFeed(Feed):
     """Feeds one source task.
 
     Args:
-        task, state, batch: see Feed.
-        params: of the source, from the job file.
-        schemas: by which the records were written, where they name theirs.
+        task, state, batch: as in Feed.
+        params: settings of the source in the job file.
+        schemas: schemas of the records, if the records name theirs.
 
-    resumes: called when records are to be read again that were kept out.
+    Attributes:
+        resumes: called when records that were held back must be read again.
     """
 
     def __init__(
@@ -96,13 +97,13 @@ class SourceFeed(Feed):
         return sum(w.bytes for w in self._waiting.values())
 
     def positions(self) -> dict[int, int]:
-        """Nothing while the topic is another one."""
+        """The offsets to read from; empty while the topic is not the one that the job reads."""
         if not self._reads:
             return {}
         return {partition: w.fetched for partition, w in self._waiting.items()}
 
     def done(self) -> dict[int, int]:
-        """Behind the last record of each partition that the last batch took, from any thread."""
+        """The offset behind the last record of each partition in the last batch, from any thread."""
         return {partition: waiting.position for partition, waiting in list(self._waiting.items())}
 
     def offer(self, chunk: Chunk, now_ms: float) -> None:
@@ -172,10 +173,10 @@ class SourceFeed(Feed):
     # -- topics that were replaced ------------------------------------------------------------------------------------
 
     def stop(self, keep: bool) -> None:
-        """Its topic is another one now: reads nothing more, and drops what no cut names.
+        """Stops reading, because the topic was replaced, and drops records without a cut.
 
         Args:
-            keep: what was read is of the old topic, so batches that are cut and here can still be processed.
+            keep: True if the records read are of the old topic, so that batches cut and here can still be processed.
         """
         self._reads, self._gives_up = False, False
         held = {number for number, cut in self._cuts.items() if keep and self._holds(cut)}
@@ -186,10 +187,10 @@ class SourceFeed(Feed):
         self._empty([(partition, waiting.cut) for partition, waiting in self._waiting.items()])
 
     def begin(self, state: TaskCuts, reads: bool, now_ms: float) -> None:
-        """Continues with the new topic; of batches whose records are not here nothing is left, so they count as lost.
+        """Continues with the new topic. Batches whose records are not here have lost them.
 
         Args:
-            reads: else the source ends where it stands.
+            reads: False if the source ends at its present position.
         """
         self._reads, self._gives_up = reads, True
         self._newest = {r.partition: r.newest_us for r in state.ranges}
@@ -223,10 +224,8 @@ class SourceFeed(Feed):
     def propose(
         self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
-        """Ranges of the next cut, decoded and kept until it is read back, and whether they reach the drain's ends.
-
-        A partition that a drain does not name joined after it, and nothing more is read of it.
-        """
+        """Ranges of the next cut, decoded and kept until it is read back, and True if they reach the drain's ends. A
+        partition without an end joined after the drain began and is no longer read."""
         share = max(1, max_records // max(1, len(self._waiting)))
         ranges = [
             self._range(partition, waiting, share, max_bytes, None if ends is None else ends.get(partition, 0))
@@ -242,10 +241,7 @@ class SourceFeed(Feed):
         return () if prepared is None else prepared.decoded.unknown
 
     def _range(self, partition: int, waiting: Waiting, share: int, max_bytes: int, end: int | None) -> Range:
-        """The next range of a partition. Records that are gone are cut by themselves: such a range brings no records,
-        whoever may
-        still hold some.
-        """
+        """The next range of a partition. Lost records get a range of their own, which brings no records to any copy."""
         if (stop := waiting.lost) > waiting.cut:
             return Range(partition, waiting.cut, stop, lost=stop - waiting.cut)
         if waiting.gone:
@@ -273,14 +269,12 @@ class SourceFeed(Feed):
         }
 
     def idle(self, now_ms: float) -> bool:
-        """Every partition is (see core/idling.py). A table never is."""
+        """True if every partition is idle (core/idling.py). A table is never idle."""
         return self.idling is not None and not self.records and self.idling.idle(self.standings())
 
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
-        """Minimum over the partitions of the newest event time cut there, minus the lateness.
-
-        A partition that is idle gives way. Of a table it says whether the table is loaded.
-        """
+        """The minimum over the partitions of the newest event time in their cuts, minus the lateness. An idle partition
+        gives way. The watermark of a table only shows if the table is loaded."""
         if self.idling is None:
             loaded = all(self._waiting[r.partition].loaded(r.stop) for r in ranges)
             return LOADED_WATERMARK if loaded else NO_WATERMARK
@@ -323,7 +317,7 @@ class SourceFeed(Feed):
         return {Partition(source.topic, r.partition): r.stop for r in lacking}
 
     def _bring(self, cut: Cut) -> Brought:
-        """Brings a batch. A batch whose topic is gone has no records left: they all count as lost."""
+        """The input of a batch. If its topic is gone, all of its records count as lost."""
         if cut.batch <= self._sealed and cut.batch not in self._prepared:
             cut = structs.replace(cut, ranges=tuple(structs.replace(r, lost=r.stop - r.start) for r in cut.ranges))
             return self._reading.bring(cut, self._decode(()))
@@ -333,7 +327,7 @@ class SourceFeed(Feed):
         return self._reading.bring(cut, read)
 
     def _drop(self, cut: Cut) -> None:
-        """Drops the records that the cut names, unless that was another topic."""
+        """Drops the records of the cut, unless they were of a topic that is gone."""
         self._prepared.pop(cut.batch, None)
         if cut.batch > self._sealed:
             for r in cut.ranges:

@@ -1,4 +1,4 @@
-"""Records of one partition of a user's topic, from when they are fetched until they are processed.
+"""Records of one partition of a user's topic, from their fetch until they are processed.
 
 Source: PROTOCOL 3.
 """
@@ -17,13 +17,18 @@ from holdfast.services.log.protocol import Chunk
 
 @dataclass(slots=True)
 class Waiting:
-    """Records of one partition that are fetched and not yet processed. cut: the first offset that no cut names.
+    """Fetched records of one partition that are not processed yet.
 
-    offsets, values, stamps: of the records, side by side; metadata_keys and headers, too, as far as they are wanted.
-    keys: of deletions in a table, by offset. end, met: the last and the first end of the partition that the reader came
-    to. bytes: about, so that it costs nothing to keep.
-    gone: stretches that the log no longer held when they were to be fetched, which no cut names as lost yet. jumped:
-    what a cut names as lost was passed without being read.
+    Attributes:
+        position: first offset that is not processed.
+        cut: first offset without a cut.
+        fetched: first offset that is not fetched.
+        end, met: last and first end of the partition that the reader has met.
+        offsets, values, stamps: columns of the records; metadata_keys and headers as far as needed.
+        keys: keys of deletions in a table, by offset.
+        bytes: approximate size, cheap to keep.
+        gone: ranges that the log had lost before they were fetched and that no cut names as lost yet.
+        jumped: True if a range that a cut names as lost was passed without being read.
     """
 
     position: int
@@ -66,22 +71,22 @@ class Waiting:
 
     @property
     def at_end(self) -> bool:
-        """The reader has met the end of the partition behind what it brought."""
+        """True if the reader has met the end of the partition behind its records."""
         return self.end >= self.fetched
 
     @property
     def rests(self) -> bool:
-        """All that there is has been cut."""
+        """True if everything up to the end is cut."""
         return self.at_end and not self.uncut and not self.gone
 
     @property
     def uncut(self) -> int:
-        """Records that no cut names yet."""
+        """The number of records without a cut."""
         return len(self.offsets) - bisect_left(self.offsets, self.cut)
 
     @property
     def oldest_ms(self) -> int | None:
-        """The stamp of the first record that no cut names."""
+        """The stamp of the first record without a cut; None if there is none."""
         first = bisect_left(self.offsets, self.cut)
         return self.stamps[first] if first < len(self.stamps) else None
 
@@ -90,14 +95,14 @@ class Waiting:
         return (self.fetched >= stop or self.end >= stop) and not any(start < stop for start, _ in self.gone)
 
     def lose(self, start: int) -> None:
-        """The log begins at `start` now: what lies between there and what is here is gone."""
+        """Notes that the log now begins at `start`, so that records before it that are not here are gone."""
         if start > self.fetched:
             self.gone.append((self.fetched, start))
             self.fetched = start
 
     @property
     def lost(self) -> int:
-        """Up to where all is gone from the first offset that no cut names; that offset where nothing is."""
+        """The offset up to which all records without a cut are gone; `cut` if the next one is here."""
         if not self.gone:
             return self.cut
         start, stop = self.gone[0]
@@ -105,15 +110,15 @@ class Waiting:
         return self.cut if here > 0 else stop
 
     def found_lost(self, start: int, stop: int) -> None:
-        """A cut says so: nobody looks for these records any more."""
+        """Drops a range that a cut names as lost from the ranges to report."""
         pieces = ((first, min(last, start), max(first, stop), last) for first, last in self.gone)
         both = (piece for first, until, since, last in pieces for piece in ((first, until), (since, last)))
         self.gone = [(first, last) for first, last in both if first < last]
 
     def loaded(self, stop: int) -> bool:
-        """True if the records below `stop` are all that there were when the reader first came to an end.
+        """True if the records below `stop` include all that existed when the reader first met an end.
 
-        Not the newest end: of a partition that is written all the time it may never be reached.
+        The newest end does not count, because a partition with constant writes may never reach it.
         """
         return self.met >= 0 and bisect_left(self.offsets, self.met) <= bisect_left(self.offsets, stop)
 
@@ -125,12 +130,12 @@ class Waiting:
         return Records(self.offsets[some], self.values[some], self.stamps[some], keys, *about)
 
     def weight(self, start: int, stop: int) -> int:
-        """Bytes, about, of the records here between two offsets."""
+        """The approximate bytes of the records here between two offsets."""
         count = bisect_left(self.offsets, stop) - bisect_left(self.offsets, start)
         return self.bytes * count // max(1, len(self.offsets))
 
     def _keys_of(self, some: slice) -> dict[int, Key]:
-        """Keys of the deletions in a slice of the records, by position in it."""
+        """Keys of the deletions in a slice of the records, by position in the slice."""
         places = {offset: bisect_left(self.offsets, offset) for offset in self.keys}
         return {at - some.start: self.keys[offset] for offset, at in places.items() if some.start <= at < some.stop}
 
@@ -147,5 +152,5 @@ class Waiting:
 
 
 def size(values: Iterable[bytes | None]) -> int:
-    """Bytes of these values."""
+    """The total bytes of these values."""
     return sum(map(len, filter(None, values)))
