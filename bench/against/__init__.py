@@ -1,1 +1,1 @@
-"""Two states of the code beside each other: the same measures, by turns, in two clusters on one machine."""
+"""Two states of the code compared: the same measures, in turns, in two clusters on one machine."""

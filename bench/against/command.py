@@ -59,7 +59,7 @@ class Side:
         self._signal(signal.SIGSTOP)
 
     def measure(self, measure: str, name: str) -> dict[str, float]:
-        """Raises SystemExit with the cause if it cannot be measured."""
+        """Figures of a measure. Raises SystemExit with the cause if it fails."""
         assert self._process.stdin is not None
         self._signal(signal.SIGCONT)
         self._process.stdin.write(json.dumps({"measure": measure, "name": name}) + "\n")
@@ -87,7 +87,7 @@ class Side:
 
 
 def signal_tree(root: int, number: signal.Signals) -> None:
-    """To a process and all that descends from it, those that watch over others first."""
+    """Sends a signal to a process and all its descendants, to supervisors before the processes that they restart."""
     for pid in trees([root]):
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -142,7 +142,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def _tree(revision: str) -> Iterator[Path]:
-    """A checkout of the revision, for as long as it is needed."""
+    """A checkout of the revision, deleted at the end of the context."""
     with tempfile.TemporaryDirectory(prefix="holdfast-tree-") as folder:
         tree = Path(folder, "tree")
         git = ["git", "-C", str(ROOT), "worktree"]

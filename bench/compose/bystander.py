@@ -1,4 +1,4 @@
-"""Producers of Kafka's own kind beside a job: how long a broker that is lost silences whoever writes to Kafka."""
+"""Producers of Kafka's own kind beside a job: how long a lost broker delays every writer to Kafka."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ COMMIT_EVERY_S, COMMIT_S = 0.2, 20.0
 
 
 class Bystander:
-    """From entering to leaving: a record into each partition each 50 ms, with Kafka's own settings of a producer; and
-    beside it a transaction into all of them each 200 ms, of another producer.
+    """Within its context, writes a record into each partition every 50 ms, with Kafka's default settings of a producer,
+    and every 200 ms a transaction into all partitions, with another producer.
     """
 
     def __init__(self, log: Log, bootstrap_servers: str) -> None:
@@ -47,7 +47,7 @@ class Bystander:
         self._producer.flush(CLOSING_S)
 
     def silence(self, from_ms: float, to_ms: float) -> float:
-        """The longest time in which records of one partition were not acknowledged."""
+        """The longest time in milliseconds without an acknowledgement for the records of one partition."""
         return max(longest(list(acked), from_ms, to_ms) for acked in self._acked_ms)
 
     def silence_of_commits(self, from_ms: float, to_ms: float) -> float:
@@ -61,7 +61,9 @@ class Bystander:
             self._producer.poll(0)
 
     def _transact(self) -> None:
-        """After any error another producer begins, which ends what was left open: so Kafka's documentation has it."""
+        """Commits transactions. After an error a new producer begins, which aborts an open transaction, as Kafka
+        documents.
+        """
         producer: Producer | None = None
         while not self._over.wait(COMMIT_EVERY_S):
             try:
@@ -76,7 +78,7 @@ class Bystander:
                 self._committed_ms.append(now_ms())
 
     def _begun(self) -> Producer:
-        """Raises KafkaException."""
+        """A producer with initialised transactions. Raises KafkaException."""
         producer = Producer({**self._settings, "transactional.id": TOPIC})
         producer.init_transactions(COMMIT_S)
         return producer

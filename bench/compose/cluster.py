@@ -1,4 +1,4 @@
-"""The cluster of a compose project, as measures use one."""
+"""The cluster of a compose project, for measures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ContainerCluster(BenchCluster):
         self.appender = self._log.appender("bench")
 
     def stop(self) -> None:
-        """Its containers and volumes go, its images stay."""
+        """Removes the containers and volumes; the images stay."""
         if self._log is not None:
             self._log.close()
         self.project.down()
@@ -33,7 +33,9 @@ class ContainerCluster(BenchCluster):
 
 @contextmanager
 def containers(folder: Path, project: Project, say: Callable[[str], None]) -> Iterator[ContainerCluster]:
-    """Not built yet. Gone at the end, however that comes; if it is an error, the containers' logs are said first."""
+    """A cluster that is not built yet, removed at the end in any case; after an error, the containers' logs are printed
+    first.
+    """
     cluster = ContainerCluster(folder, project, say)
     with mock.patch.dict("os.environ", {"HOLDFAST_CLUSTER_SECRET": project.secret.read_text()}):
         try:

@@ -75,9 +75,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _measure(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:
-    """Into `found`, which says what was reached where something fails. Raises MeasureFailed, DockerFailed.
+    """Measures into `found`, which keeps the figures measured before a failure. Raises MeasureFailed, DockerFailed.
 
-    Rows are compared in any case: what was delivered before a fault that does not mend must be right, too.
+    Rows are compared in any case: rows delivered before a fault that does not mend must be right, too.
     """
     _first_result(cluster, options, found)
     if options.only_start:
@@ -111,7 +111,7 @@ def _under_load(cluster: ContainerCluster, options: argparse.Namespace, found: F
 
 
 def _first_result(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:
-    """From the beginning of the build to a row that a reader of committed records sees."""
+    """Measures the time from the begin of the build to the first row for a reader of committed records."""
     project, began_s = cluster.project, time.monotonic()
     _say("docker compose build ...")
     found["build_s"] = round(project.build(*(["--no-cache"] if options.from_nothing else [])), 1)

@@ -44,7 +44,7 @@ Sample = Mapping[str, float]
 
 
 class Held:
-    """Samples of what there is at each `look`, with its seconds since the beginning."""
+    """Samples of memory and topics at each `look`, with the seconds since the beginning."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -52,7 +52,7 @@ class Held:
         self.topics_mib: list[tuple[float, Sample]] = []
 
     def look(self, seconds: float) -> None:
-        """At whatever runs; a container that does not is left out."""
+        """Samples the running containers; a stopped container is left out."""
         memory: dict[str, float] = defaultdict(float)
         topics: dict[str, float] = defaultdict(float)
         docker = self._project.docker
@@ -85,7 +85,7 @@ class Held:
 
 
 def processes(service: str, top: str) -> dict[str, float]:
-    """The most that one process of each kind holds, MiB. What comes and goes, as a health check, is left out.
+    """The largest memory of one process of each kind, MiB. Short-lived processes, such as health checks, are left out.
 
     Args:
         top: lines of a process number, kB of resident memory and the command.

@@ -1,4 +1,4 @@
-"""A job under 2,000 records/s in a cluster of containers, whose services are struck one after the other."""
+"""A job under 2,000 records/s in a cluster of containers, with strikes on its services, in turn."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Loaded:
         self.silences: list[Silence] = []
 
     def settle(self) -> None:
-        """Until all workers answer, every unit is protected, and a broker may be lost. Raises MeasureFailed."""
+        """Returns once all workers answer, every unit is protected, and a broker may be lost. Raises MeasureFailed."""
 
         def settled() -> bool:
             with suppress(Retriable):
@@ -82,7 +82,7 @@ class Loaded:
         return f"{len(late)} partitions have a replica that is not in sync: {'; '.join(late[:SHOWN])}"
 
     def restart(self, service: str) -> Silence:
-        """From before it stops until all is protected again."""
+        """Restarts a service; returns the silence from before its stop until all units are protected again."""
         return self._measured(f"{service} restarts", lambda: self._restart(service))
 
     def _restart(self, service: str) -> None:
@@ -122,7 +122,7 @@ class Loaded:
         self._job.until(lambda: self._arrivals.first_after(from_ms) is not None, "no result comes", PATIENCE_S)
 
     def taken_over(self, name: str, operator: str, chance: random.Random) -> float:
-        """Strikes the worker that leads the operator's unit; ms until a result comes of what was sent after that."""
+        """Strikes the worker that leads the operator's unit; returns ms until a result of a record sent after that."""
         self.settle()
         self._job.watch(LOOK_S + chance.uniform(0, 0.5))  # any time between two checkpoints
         service, strike = self._leading(operator), STRIKES[name]
@@ -155,7 +155,9 @@ class Loaded:
     def soak(
         self, seconds: float, every_s: float, chance: random.Random, held: Held, say: Callable[[str], None]
     ) -> None:
-        """A random strike each `every_s`, or as soon as the last one is over; after each it looks at what is held."""
+        """Makes a random strike every `every_s`, or once the last one is over, and samples memory and topics after
+        each.
+        """
         first_s = time.monotonic()
         while (began_s := time.monotonic()) < first_s + seconds:
             service = chance.choice(self.services)

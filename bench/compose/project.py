@@ -28,11 +28,11 @@ SILENT = 0
 
 
 class DockerFailed(Exception):
-    """A command of docker's has failed: which, and what it said."""
+    """A docker command has failed; the message has the command and its output."""
 
 
 def no_engine() -> str:
-    """Why no engine can be used; empty if one answers."""
+    """Reason why no engine can be used; empty if one answers."""
     if shutil.which("docker") is None:
         return "there is no docker command"
     done = subprocess.run(["docker", "compose", "version"], capture_output=True, text=True, check=False)
@@ -46,10 +46,12 @@ def no_engine() -> str:
 
 
 class Project:
-    """Not there until `build` and `up`.
+    """A compose project, created by `build` and `up`.
 
     Args:
-        folder: for its secret. files: of the directory `compose`, or paths of others. variables: of its environment.
+        folder: folder for its secret.
+        files: files of the directory `compose`, or paths of others.
+        variables: variables of its environment.
     """
 
     def __init__(self, folder: Path, *files: str | Path, variables: dict[str, str] | None = None) -> None:
@@ -87,7 +89,7 @@ class Project:
         return time.monotonic() - began_s
 
     def images(self) -> set[str]:
-        """Images that `build` makes, and those that it does not."""
+        """Images of the project, built or pulled."""
         return set(self.compose("--profile", "cli", "config", "--images").split())
 
     def up(self) -> float:
@@ -97,7 +99,7 @@ class Project:
         return time.monotonic() - began_s
 
     def down(self) -> None:
-        """Also where a container was left paused, which nothing else can stop."""
+        """Removes the project, also paused containers, which compose cannot stop."""
         if paused := self.compose("ps", "--status", "paused", "--quiet").split():
             self.docker("unpause", *paused)
         self.compose("--profile", "cli", "down", "--volumes", "--timeout", "1")
@@ -119,7 +121,7 @@ class Project:
         return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}
 
     def running(self) -> dict[str, str]:
-        """The container of each service that runs, in one command."""
+        """The container of each running service, by one command."""
         named = '{{.Label "com.docker.compose.service"}} {{.ID}}'
         lines = self.docker("ps", *self._mine(), "--format", named).splitlines()
         return dict(sorted(tuple(line.split(None, 1)) for line in lines))  # type: ignore[misc]

@@ -27,7 +27,11 @@ PAUSES = 5
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """strike: of a service; returns the time of day at which it was struck, s. heal: before the service can be back."""
+    """A fault.
+
+    strike: strikes a service; returns the time of day of the strike, s.
+    heal: removes the fault, before the service can be back.
+    """
 
     about: str
     strike: Callable[[Project, str], float]
@@ -39,7 +43,7 @@ def _process(project: Project, service: str) -> float:
 
 
 def _nothing(project: Project, service: str) -> None:
-    """Does nothing: the container comes back by itself."""
+    """Does nothing: the container returns by itself."""
 
 
 def _kill(project: Project, service: str) -> float:
@@ -94,7 +98,7 @@ def _mend(project: Project, service: str) -> None:
 
 
 def _fill(project: Project, service: str) -> float:
-    """Raises DockerFailed where its disk is not a small one of its own."""
+    """Fills the service's disk. Raises DockerFailed unless it is a small disk of its own."""
     size_mib = int(project.inside(service, f"df --output=size --block-size=1M {HOME} | tail -n 1"))
     if size_mib > SMALL_MIB:
         raise DockerFailed(f"{service} has {size_mib} MiB of disk: no disk of its own that may be filled")

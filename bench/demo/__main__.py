@@ -137,7 +137,7 @@ class Demo:
         return demo_check.expected(frames["flights"], frames["weather"])
 
     def _await_job(self) -> None:
-        """Until the struck unit has a standby that could take over."""
+        """Waits until the struck unit has a standby that could take over."""
         self._await(self._ready, "the job runs, with a standby")
 
     def _is_struck(self, unit: UnitLine) -> bool:
@@ -209,11 +209,13 @@ class Demo:
         return list(view.units(plan))
 
     def _unit(self) -> UnitLine:
-        """The one whose worker is killed."""
+        """The unit whose worker is killed."""
         return next(filter(self._is_struck, self._units()))
 
     def _ready(self) -> bool:
-        """Also of the units before the struck one, whose loss would make its results silent, too."""
+        """True if the struck unit, and the units before it, whose loss would also silence
+        its results, are protected.
+        """
         return all(map(self._protected, filter(self._counts, self._units())))
 
     def _alone(self) -> bool:
@@ -237,7 +239,7 @@ class Demo:
         return bool(now) and (now[0].worker, now[0].incarnation) != (leader.worker, leader.incarnation)
 
     def _counted(self) -> int:
-        """Flights of which results are there."""
+        """Number of flights with results."""
         newest = {row["origin"]: row["n"] for row in map(json.loads, self._values(self.watched))}
         return sum(newest.values())
 
@@ -250,7 +252,7 @@ class Demo:
         return ["--timeout", f"{self._patience_s:.0f}"] if self._patience_s > usual_s else []
 
     def _await(self, reached: Callable[[], bool], what: str, least_s: float = AGAIN_S) -> None:
-        """Raises MeasureFailed when the time is over."""
+        """Waits until `reached` holds. Raises MeasureFailed after the time-out."""
         wait = Wait(max(least_s, self._patience_s), time.monotonic())
         while not reached():
             if wait.over(time.monotonic()):
@@ -322,8 +324,9 @@ class Demo:
 
 
 class SparkDemo(Demo):
-    """The same with one operator on Spark: a model for each airport and week, fitted by a Python function. A driver
-    takes a while to start again, so it is killed once each way."""
+    """The demo with one operator on Spark: a model for each airport and week, fitted by a Python function. A driver
+    takes a while to start again, so it is killed once each way.
+    """
 
     job, struck, watched, unprotected = "punctuality", "models", "models", "passive"
     sinks = ("models",)
@@ -338,7 +341,7 @@ class SparkDemo(Demo):
         return demo_check.models(frames["flights"])
 
     def _await_job(self) -> None:
-        """Until one driver runs the query and the other is ready to."""
+        """Waits until one driver runs the query and the other is ready to take over."""
         self._await(self._ready, "one driver runs the query, and another could take over", READY_S)
 
     def _is_struck(self, unit: UnitLine) -> bool:
@@ -349,7 +352,7 @@ class SparkDemo(Demo):
         return self._is_struck(unit)
 
     def _probed(self, flights: list[bytes]) -> tuple[int, int]:
-        """Spark takes its time to begin: what it takes in its first second says nothing."""
+        """The rate without a probe: Spark starts slowly, and its rate in the first second means nothing."""
         return 0, self._rate or self.rate
 
     def _counted(self) -> int:

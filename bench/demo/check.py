@@ -1,6 +1,6 @@
-"""The same five queries in one piece, by polars over the files, and the comparison with what the job delivered.
+"""The same five queries in one piece, by polars over the files, compared with the job's results.
 
-Source: PROTOCOL 14.2: only results that do not depend on how records were cut into batches are compared.
+Source: PROTOCOL 14.2: only results that do not depend on the cuts of batches are compared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Verdict:
 
 
 def expected(flights: pl.DataFrame, weather: pl.DataFrame) -> dict[str, Expected]:
-    """By query of compose/jobs/flights.yaml."""
+    """Expected results, by query of compose/jobs/flights.yaml."""
     flights, weather = (frame.with_columns(_t=pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_unit="us"))
                         for frame in (flights, weather))  # fmt: skip
     departed = flights.filter(pl.col("dep_delay").is_not_null())
@@ -71,7 +71,9 @@ def expected(flights: pl.DataFrame, weather: pl.DataFrame) -> dict[str, Expected
 
 
 def models(flights: pl.DataFrame, days: int = 7) -> dict[str, Expected]:
-    """By query of compose/jobs/punctuality.yaml: least squares from sums of integers, so that no order matters."""
+    """Expected results, by query of compose/jobs/punctuality.yaml: least squares from sums of integers, independent of
+    the order.
+    """
     size_us = days * _DAY_US
     x, y = pl.col("distance"), pl.col("dep_delay")
     n, sx, sy = pl.len().cast(pl.Int64), x.sum(), y.sum()

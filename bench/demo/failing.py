@@ -12,9 +12,8 @@ _TROUBLE = re.compile(r"\berror\b|Traceback|\bERROR\b|Exception", re.IGNORECASE)
 
 
 def end_of_log(logs: Path) -> tuple[str, list[str]]:
-    """Name and last lines of the log that was written last among those that tell of trouble; else of the supervisor's.
-
-    Nothing was logged: an empty name.
+    """Name and last lines of the newest log with an error, or else of the supervisor's log; an empty name without any
+    log.
     """
     tails = {path: _tail(path) for path in logs.glob("*.log")}
     told = {path: lines for path, lines in tails.items() if any(map(_TROUBLE.search, lines))}
@@ -27,7 +26,7 @@ def end_of_log(logs: Path) -> tuple[str, list[str]]:
 
 
 def advice(folder: Path, arguments: Sequence[str]) -> list[str]:
-    """Lines to print after what went wrong."""
+    """Lines to print after a failure."""
     logs = folder / "cluster" / "logs"
     name, lines = end_of_log(logs)
     again = " ".join(["./scripts/demo", *map(shlex.quote, arguments)])

@@ -37,19 +37,22 @@ class Wait:
         self._limit_s, self._began_s, self._last_s, self._counted_s = limit_s, now_s, now_s, 0.0
 
     def over(self, now_s: float) -> bool:
-        """To be asked after each look. True: the limit is reached."""
+        """True if the limit is reached; call it after each check."""
         self._counted_s += min(now_s - self._last_s, ROUND_S)
         self._last_s = now_s
         return self._counted_s > self._limit_s or self.seconds > MOST_S
 
     @property
     def seconds(self) -> float:
-        """From its beginning to the last look."""
+        """Seconds from the beginning to the last check."""
         return self._last_s - self._began_s
 
 
 def patience_s(up_s: float) -> float:
-    """Seconds in which a unit must be as it was before. up_s: what the start of the cluster took."""
+    """Seconds within which a unit must be protected again.
+
+    up_s: duration of the cluster's start.
+    """
     return max(AGAIN_S, STARTS * up_s)
 
 
@@ -76,7 +79,12 @@ def pace(taken: int, seconds: float, left: int, lasts_s: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """way: `takeover` or `restart`. killed_ms: of the command. until_ms: the unit is as it was before by then."""
+    """A kill of a worker.
+
+    way: `takeover` or `restart`.
+    killed_ms: time of the command.
+    until_ms: time by which the unit is in its former state.
+    """
 
     way: str
     killed_ms: int
@@ -84,10 +92,10 @@ class Kill:
 
 
 def silences(kills: Sequence[Kill], results_ms: Sequence[int]) -> dict[str, list[int]]:
-    """By way, the longest silence of the results after each kill, in milliseconds.
+    """The longest silence of the results after each kill, in milliseconds, by way.
 
     Raises:
-        MeasureFailed: no result followed one of them.
+        MeasureFailed: no result followed one of the kills.
     """
     times, found = sorted(results_ms), dict[str, list[int]]()
     for kill in kills:
@@ -100,10 +108,10 @@ def silences(kills: Sequence[Kill], results_ms: Sequence[int]) -> dict[str, list
 
 
 def figures(found: dict[str, list[int]], kills: dict[str, int]) -> dict[str, int | list[int]]:
-    """By name: median, worst and each silence of each way.
+    """Median, worst and each silence of each way, by name.
 
     Args:
-        kills: how many there were of each way.
+        kills: number of kills of each way.
 
     Raises:
         MeasureFailed: a figure is missing.

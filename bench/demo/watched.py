@@ -14,7 +14,7 @@ END_S = 15.0
 
 
 class Watched:
-    """Console of a cluster that runs.
+    """Console of a running cluster.
 
     say: prints a line for people.
     """
@@ -25,7 +25,7 @@ class Watched:
         self._address = ""
 
     def begin(self) -> None:
-        """Raises MeasureFailed if the console does not start."""
+        """Starts the console. Raises MeasureFailed if it does not start."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         said = self._process.stdout.readline()

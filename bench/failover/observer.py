@@ -1,4 +1,4 @@
-"""Watches a cluster as a recovery replica would, and decides nothing: who runs what, and whether all is protected."""
+"""Follows a cluster as a recovery replica would, without decisions: the leaders of units, and missing protection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Observer(Following):
         self._lock = threading.Lock()
 
     def leader_of(self, job: str, unit: str) -> str:
-        """The worker that leads the newest such job's unit."""
+        """The worker that leads the unit of the newest job of that name."""
         committers = [change.committer for change in self._changes(job, unit)]
         return next(committer.worker for committer in reversed(committers) if committer is not None)
 
@@ -49,7 +49,7 @@ class Observer(Following):
         return [first, *(copy.worker for copy in placed[-1].copies if copy.worker != first)]
 
     def change(self, job: str, unit: str) -> Change:
-        """The newest of the newest such job's unit."""
+        """The newest change of the unit of the newest job of that name."""
         return self._changes(job, unit)[-1]
 
     def replication(self, job_key: str) -> ReplicationPlan | None:
@@ -81,12 +81,12 @@ class Observer(Following):
             return sum(1 for _ in self._core.known.detector.alive())
 
     def incarnation(self, worker: str) -> str:
-        """The newest that was heard of, or an empty string."""
+        """The newest incarnation in the heartbeats, or an empty string."""
         with self._lock:
             return self._incarnations.get(worker, "")
 
     def replicas(self) -> int:
-        """Number of recovery replicas that have heard themselves of late."""
+        """Number of recovery replicas with a recent echo."""
         since_s = time.monotonic() - ECHOED_S
         with self._lock:
             return sum(1 for at_s in self._echoes.values() if at_s > since_s)

@@ -37,7 +37,9 @@ LOOK_S = 2.0
 def run_round(
     cluster: BenchCluster, name: str, some: Sequence[Strike], chance: random.Random, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Raises MeasureFailed if a cluster does not become protected again."""
+    """Makes the strikes of one round, in one cluster. Raises MeasureFailed if a cluster does not become protected
+    again.
+    """
     scheme = some[0].scheme
     quiet = {"HOLDFAST_EXIT_NOTICES": "false"} if some[0].fault == KILL_UNNOTICED else {}
     cluster.start(WORKERS, quiet)
@@ -90,7 +92,7 @@ class Away:
 
 
 class Struck:
-    """Makes strikes and measures what comes of them."""
+    """Makes strikes and measures their effects."""
 
     def __init__(
         self,
@@ -138,7 +140,9 @@ class Struck:
         )
 
     def takeover_ms(self, operator: str, *others: int) -> float:
-        """From killing the worker that leads the operator's unit, and others with it, to the first new result."""
+        """Milliseconds from killing the worker that leads the operator's unit, and the other processes, to the first
+        new result.
+        """
         self._await_moment()
         pids = [self.pid(operator), *others]
         signal_ms = now_ms()
@@ -175,23 +179,23 @@ class Struck:
         return self._cluster.workers()[self._observer.leader_of(self._job.plan.job, self._unit(operator))]
 
     def _charges(self) -> dict[str, list[str]]:
-        """By worker, the operators whose unit it leads."""
+        """Operators whose unit a worker leads, by worker."""
         found: dict[str, list[str]] = {worker: [] for worker in self._cluster.workers()}
         for operator in OPERATORS:
             found[self._observer.leader_of(self._job.plan.job, self._unit(operator))].append(operator)
         return found
 
     def _await_moment(self) -> None:
-        """All is protected, and it is any time between two checkpoints."""
+        """Waits until all units are protected, and then for a random time between two checkpoints."""
         self.settle()
         self._job.watch(LOOK_S + self._chance.uniform(0, 0.5))
 
     def settle(self) -> None:
-        """Until all workers answer and all units are protected."""
+        """Waits until all workers answer and all units are protected."""
         self._until(lambda: self._observer.workers() == WORKERS and self._observer.protected(), "not protected again")
 
     def _unit(self, operator: str) -> str:
-        """By the operator's name or kind."""
+        """The unit of an operator, given by its name or kind."""
         kinds = {one.name: one.kind for one in self._job.plan.operators}
         found = (u.name for u in self._job.plan.units for o in u.operators if operator in (o, kinds[o]))
         return next(found)

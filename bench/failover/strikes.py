@@ -38,7 +38,10 @@ ALIKE = tuple(name for name, scheme in SCHEMES.items() if scheme.secondary is Ru
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """A strike that is wanted. viewed: while somebody looks at the job in a console."""
+    """A strike to be made.
+
+    viewed: true to make it while a viewer has the job's page open.
+    """
 
     scheme: str
     fault: str
@@ -93,7 +96,7 @@ class Plan:
 
     @classmethod
     def times(cls, each: int) -> Plan:
-        """So many of each kind."""
+        """A plan with the same number of strikes of each kind."""
         return cls(each, each, ())
 
 
@@ -134,8 +137,8 @@ def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
 
 
 def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[list[Strike]]:
-    """For one cluster each: of one scheme, with notices or without, in any order; with a viewer and without by turns,
-    each turn a strike on every operator.
+    """Rounds of strikes for one cluster each: of one scheme, with notices or without, in random order; with a viewer
+    and without in turns, each turn with a strike on every operator.
     """
     found = []
     kinds = dict.fromkeys((strike.scheme, strike.fault == KILL_UNNOTICED) for strike in left)
@@ -227,7 +230,7 @@ class Row:
 
 
 def report(outcomes: Sequence[Outcome]) -> list[Row]:
-    """By scheme and fault, where the goals tell places apart also by place."""
+    """Rows by scheme and fault, and by place where the goals distinguish places."""
     rows = []
     for scheme in SCHEMES:
         for fault in FAULTS:

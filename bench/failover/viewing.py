@@ -1,4 +1,4 @@
-"""A viewer who looks at a job while its workers are struck: a console and a Chromium on the page of the job."""
+"""A viewer of a job whose workers are struck: a console and a Chromium on the page of the job."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CALM_S = 4.0
 
 
 class Viewing:
-    """Nobody looks until `look`. The Chromium stands for one on the viewer's own machine.
+    """A viewer, absent until `look`. The Chromium stands for one on the viewer's own machine.
 
-    Both processes end with the viewer: while nobody looks, nothing of a console runs.
+    Both processes end with the viewer: without a viewer, no part of a console runs.
     """
 
     def __init__(self, folder: Path, kafka: str, job: Followed) -> None:
@@ -31,7 +31,7 @@ class Viewing:
         self._leave()
 
     def look(self, on: bool) -> None:
-        """Somebody looks from now on, or nobody. Raises MeasureFailed."""
+        """Opens the viewer's page, or closes it. Raises MeasureFailed."""
         if on == (self._browser is not None):
             return
         if on:

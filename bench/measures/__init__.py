@@ -1,1 +1,1 @@
-"""Measures: each asks one question of a cluster that is up, or of one that it starts."""
+"""Measures: each answers one question about a running cluster, or one that it starts."""

@@ -43,12 +43,12 @@ LEFT = 0.05
 
 
 class Unlike(Exception):
-    """Two sides did not run the same: what each was."""
+    """Two sides did not run alike; the message has both states."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stood:
-    """Scheme and copies, which must be the same on both sides."""
+    """Scheme and copies, which must be equal on both sides."""
 
     scheme: str
     copies: tuple[Copy, ...]
@@ -63,8 +63,11 @@ class Stood:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """side: FIXED or ADAPTIVE. services: cores of recovery, controller and supervisor. stood: the unit's scheme and
-    copies at its begin and at its end.
+    """The measurement of a side, and its conditions.
+
+    side: FIXED or ADAPTIVE.
+    services: cores used by recovery, controller and supervisor.
+    stood: the unit's scheme and copies at its begin and at its end.
     """
 
     side: str
@@ -119,7 +122,7 @@ def figures(pairs: Sequence[tuple[Turn, Turn]]) -> Figures:
 
 
 def paired(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
-    """Neighbours, the fixed one first. Raises Unlike if what ran was not the same all the time."""
+    """Neighbours, the fixed one first. Raises Unlike if scheme or copies changed."""
     stood = {end for turn in turns for end in turn.stood}
     if len(stood) > 1:
         raise Unlike(f"the two sides did not run the same: {'; '.join(sorted(map(str, stood)))}")
@@ -134,7 +137,7 @@ def order(first: str, second: str) -> Iterator[str]:
 
 
 def _one(cluster: BenchCluster, topic: str, name: str, sides: tuple[str, str], records: int) -> list[Turn]:
-    """The turns that fit into one job's backlog."""
+    """The turns within one job's backlog."""
     turns: list[Turn] = []
     with cluster.running(jobs.under(jobs.COUNT, ADAPTIVE), topic, name=name) as job:
         unit = job.plan.units[0].name
@@ -160,7 +163,7 @@ def _one(cluster: BenchCluster, topic: str, name: str, sides: tuple[str, str], r
 
 
 def _ask(cluster: BenchCluster, job: Followed, observer: Observer, unit: str, side: str) -> None:
-    """Returns once a record of recovery says whose choice the scheme is, and the copies have settled."""
+    """Returns once a record of recovery confirms who chooses the scheme, and the copies have settled."""
     asked = commands.Command("scheme", job.plan.job, unit, side)
     cluster.appender.append(Partition(cluster.topics.submit, 0), commands.encode(asked))
     cluster.appender.flush(WAITS_S)

@@ -1,4 +1,4 @@
-"""Cost of what users' code may ask for: the time of day, and answers of others, beside code that asks for nothing."""
+"""Cost of requests by users' code: the time of day, and answers of others, compared with code without requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS = 1_000
 
 
 def code(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Measures one after the other, in one cluster whose worker may load code of this package."""
+    """Measures the shapes in turn, in one cluster whose worker may load code of this package."""
     cluster.start(1, {"HOLDFAST_PLUGINS": "bench"})
     await_format(cluster.door())
     found = {

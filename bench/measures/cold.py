@@ -1,4 +1,4 @@
-"""Cold starts: nothing runs yet, and a person wants a result."""
+"""Cold starts: the time to a first result when nothing runs yet."""
 
 from __future__ import annotations
 

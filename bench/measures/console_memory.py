@@ -65,7 +65,9 @@ def _followed(console: ConsoleProcess, staged: Staged, cluster: BenchCluster, mi
 
 
 class Memory:
-    """Memory of a process over so many minutes: after each twelfth of them, at the end, and its slope once warm."""
+    """Memory of a process over a number of minutes: after each twelfth of them, at the end, and its slope after
+    warm-up.
+    """
 
     def __init__(self, minutes: float) -> None:
         self._minutes, self._each = minutes, minutes / SHARES
@@ -74,7 +76,7 @@ class Memory:
         self._found: Figures = {}
 
     def note(self, minute: float, mib: float) -> str:
-        """A line for the person who waits, where a twelfth is over."""
+        """A progress line at the end of each twelfth; otherwise empty."""
         self._points.append((minute, mib))
         if minute < self._due:
             return ""

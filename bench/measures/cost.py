@@ -61,7 +61,7 @@ def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def _fed(cluster: BenchCluster, name: str, seconds: float) -> float:
-    """Cores of a cluster whose users write to a topic that nobody reads."""
+    """Cores of a cluster whose users write to a topic that no job reads."""
     topic = f"bench-{name}"
     cluster.create(topic)
     with Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))):

@@ -38,8 +38,8 @@ GENERATION = "0-abcdef"
 
 
 def counting(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """added_ns: by counting, for each batch; share_percent: of a small batch, a large one, and one that writes a key a
-    record.
+    """Cost of counting, for each batch (added_ns), and its share (share_percent) of a small batch, a large one, and one
+    with a key per record.
     """
     added_ns = _best(_edges()) + _best(_clocks)
     figures: Figures = {"added_ns": round(added_ns)}
@@ -56,7 +56,7 @@ def counting(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def _best(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Nanoseconds of CPU time, of the fastest of many: what comes in between is not ours."""
+    """Nanoseconds of CPU time of the fastest of many runs, which excludes interruptions."""
     best = float("inf")
     for _ in range(repeats):
         began = time.thread_time_ns()
@@ -72,7 +72,7 @@ def _clocks() -> None:
 
 
 def _edges() -> Callable[[], object]:
-    """Counting of a batch with one source, and one sink with rows."""
+    """The counting of a batch with one source, and one sink with rows."""
     (layout,) = _layouts()
     task = next(task for task in layout.tasks if task.operator.kind == "sink")
     produced = Produced(sinks=[SinkRows(task, pl.DataFrame(), 0)])
@@ -83,7 +83,7 @@ def _edges() -> Callable[[], object]:
 
 
 def _added_by_keys(count: int) -> float:
-    """put_many with counting, less the same without."""
+    """Nanoseconds of put_many with counting, less those without."""
     keys = [b"key-%08d" % index for index in range(count)]
     values = [(index,) for index in range(count)]
     table = StateStore(MemoryImage()).table("t")
@@ -97,7 +97,7 @@ def _put_uncounted(table: StateTable, keys: Sequence[bytes], values: Sequence[An
 
 
 class Batches:
-    """The keyed count, batch after batch of the same records."""
+    """The keyed count, on repeated batches of equal records."""
 
     def __init__(self, records: int, keys: int) -> None:
         (layout,) = _layouts()

@@ -56,7 +56,7 @@ def disk(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def _used(folder: Path, root: str) -> int:
-    """Blocks that the broker's folders of these topics take, whatever the files' lengths say."""
+    """Bytes of disk blocks in the broker's folders of these topics, whatever the files' lengths."""
     found = 0
     for path, _, files in os.walk(folder / "kafka"):
         if Path(path).name.startswith(root):
@@ -65,7 +65,7 @@ def _used(folder: Path, root: str) -> int:
 
 
 def blocks(file: Path) -> int:
-    """Bytes that a file takes on disk, whatever its length says; 0 if it is gone."""
+    """Bytes of disk blocks of a file, whatever its length; 0 if it is deleted."""
     try:
         return file.stat().st_blocks * 512
     except FileNotFoundError:  # deleted meanwhile
@@ -92,7 +92,9 @@ class _Kept:
         return round(sum(self._bytes(one, starts[one], ends[one]) for one in filled))
 
     def _bytes(self, partition: Partition, start: int, end: int) -> float:
-        """With sizes as before where nothing could be read: the log was trimmed meanwhile."""
+        """Bytes of the records; the former sizes count where no record could be read, because the log was trimmed
+        meanwhile.
+        """
         sizes: list[int] = []
         newest: dict[bytes | None, int] = {}
         with suppress(StateCorrupted):

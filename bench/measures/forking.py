@@ -1,7 +1,7 @@
-"""Cost of a fork to the stable batches of a unit: what is about to change is kept aside while the fork is open.
+"""Cost of a fork to the stable batches of a unit: keys that change are copied while the fork is open.
 
-Two units do the same batches by turns, one of which always has a fork; a new one comes every so many batches, since a
-fork keeps each key once only. In one thread, without a cluster. Source: MECHANISMS P12, docs/decisions/0169.
+Two units process equal batches in turns, and one of them always has a fork; a new fork comes every few batches, since a
+fork copies each key only once. In one thread, without a cluster. Source: MECHANISMS P12, docs/decisions/0169.
 """
 
 from __future__ import annotations

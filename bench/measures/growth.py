@@ -68,7 +68,10 @@ def growth(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def grown(samples: Sequence[tuple[float, Mapping[str, int]]], topic: str) -> Grown:
-    """samples: (minutes, bytes by topic). The first third, in which the first segments fill, is left out."""
+    """Growth of a topic, without the first third of the samples, in which the first segments fill.
+
+    samples: (minutes, bytes by topic).
+    """
     third = len(samples) // 3
     before, after = samples[third : 2 * third], samples[2 * third :]
     was, now = (max(sizes.get(topic, 0) for _, sizes in part) / 2**20 for part in (before, after))

@@ -60,6 +60,6 @@ def _slowest(words: Sequence[str], folder: Path) -> Iterator[tuple[float, str]]:
 
 
 def _environment() -> dict[str, str]:
-    """Modules are compiled, as they are where holdfast is installed."""
+    """An environment in which modules are compiled, as in an installation."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": str(Path(__file__).parents[2])}

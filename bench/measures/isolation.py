@@ -65,7 +65,9 @@ CODE: dict[str, type[PythonOperator]] = {"stateless": Scores, "stateful": Sums}
 
 
 def isolation(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """ms of a batch here and there, and what the process adds; records/s there over here; what a process takes."""
+    """Milliseconds of a batch in the worker and in a process of its own, the difference, the ratio of records/s, and
+    the cost of the process.
+    """
     figures: Figures = {}
     for kind in KINDS:
         for size, count in SIZES.items():

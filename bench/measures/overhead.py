@@ -53,7 +53,10 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """keys: of its records, in turn."""
+    """Load of a job.
+
+    keys: number of keys of its records, in turn.
+    """
 
     rate_per_s: float
     keys: int
@@ -135,7 +138,7 @@ def settled(
 def fed(
     cluster: BenchCluster, job: Followed, topic: str, seconds: float, look: Look = lambda: None, load: Load = USUAL
 ) -> int:
-    """Feeds steadily, and waits until all of it is through and covered by checkpoints: so many records."""
+    """Feeds steadily, waits until all records are processed and covered by checkpoints; returns their number."""
     before = job.records
 
     def record(index: int) -> bytes:
@@ -155,7 +158,7 @@ def fed(
 
 
 def _bytes(cluster: BenchCluster, job: Followed, topic: str, seconds: float) -> Figures:
-    """For one record of the source."""
+    """Bytes for each record of the source."""
     root = cluster.topics.job(job.plan.job, job.plan.generation).root + "."
     files, known = Files(cluster.folder / "kafka", root), cluster.files.cluster()
     assert known is not None
@@ -203,7 +206,7 @@ def _through(pid: int) -> int:
 def elements(
     cluster: BenchCluster, job: Followed, topic: str, variant: Variant, seconds: float, load: Load = USUAL
 ) -> Figures:
-    """For one record of the source: rows appended, rows sent, entries of checkpoints."""
+    """Rows appended, rows sent, and entries of checkpoints, for each record of the source."""
     topics = cluster.topics.job(job.plan.job, job.plan.generation)
     data = codecs(job, topics)
     logs = [Partition(topics.checkpoints, unit.partition) for unit in job.plan.units]
@@ -256,7 +259,9 @@ def entries(value: bytes) -> int:
 
 
 def _throughput(cluster: BenchCluster, job: Followed, topic: str, scale: Scale) -> float:
-    """Throughput of what has piled up while the job was paused: its copies are where the scheme wants them."""
+    """Records per second of a backlog that was built while the job was paused, with all copies placed as the scheme
+    requires.
+    """
     _tell(cluster, job, "pause")
     job.until(lambda: job.state == "paused", "the job does not pause")
     start, before, first = int(now_ms()), job.records, len(job.reached)

@@ -55,6 +55,6 @@ def recoveries(cluster: BenchCluster) -> tuple[int, ...]:
 
 
 def compared(alone: list[float], together: list[float]) -> Figures:
-    """And what the replica's death adds to the median."""
+    """Figures of both, and the time that the replica's death adds to the median."""
     added_ms = statistics.median(together) - statistics.median(alone)
     return beside(worker=alone, with_replica=together) | {"added_ms": round(added_ms, 1)}

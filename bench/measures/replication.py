@@ -42,7 +42,9 @@ PATIENCE_S, LOOK_S = 300.0, 0.2
 
 
 def replication(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Figures: planned units, those whose replica took over, plans, strikes, rows that were not exact."""
+    """Numbers of planned units, of those whose replica took over, of plans and strikes, and of rows that were not
+    exact.
+    """
     cluster.start(WORKERS)
     topic, chance = f"bench-{name}", random.Random(1)
     cluster.create(topic, partitions=SOURCES)
@@ -66,7 +68,10 @@ def replication(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def fed(cluster: BenchCluster, topic: str, busy: Sequence[int], times: int) -> Feeder:
-    """busy: partitions that get so many times the records of each other one."""
+    """Feeder of the sources.
+
+    busy: partitions that get `times` as many records as each other one.
+    """
     turns = [Partition(topic, one) for one in busy for _ in range(times - 1)]
     turns += [Partition(topic, one) for one in range(SOURCES)]
     random.Random(0).shuffle(turns)
@@ -140,7 +145,7 @@ class Budgeted:
         }
 
     def moved_rates(self) -> Figures:
-        """From the moment when other sources are busy until the plan and then the units have changed."""
+        """Seconds from the change of the sources' rates until the plan, and then the units, have changed."""
         before, began_s = self._plan(), time.monotonic()
         self._until(lambda: self._plan().number > before.number, "the plan does not change")
         planned_s = time.monotonic() - began_s
@@ -170,7 +175,7 @@ class Budgeted:
         return {"strikes": count + len(self._plan().units)}
 
     def settle(self) -> None:
-        """Until all workers answer and every unit is protected."""
+        """Waits until all workers answer and every unit is protected."""
         ready = lambda: self._observer.workers() == WORKERS and self._observer.protected()  # noqa: E731
         self._until(ready, lambda: f"not protected again: {self._observer.unprotected()}")
 
@@ -203,7 +208,7 @@ class Budgeted:
         return found
 
     def _took_ms(self, unit: str, since_ms: float) -> float | None:
-        """From the loss of the worker until all that the unit replays is out."""
+        """Milliseconds from the loss of the worker until the unit has sent all replayed output; None: not known."""
         found: dict[str, float] = {}
         for event in self._job.events:
             if event.time_ms >= since_ms and (event.job, event.unit) == (self._job.plan.job, unit):
@@ -228,7 +233,7 @@ class Budgeted:
             os.kill(pid, signal.SIGCONT)
 
     def _until(self, reached: Callable[[], bool], otherwise: str | Callable[[], str]) -> None:
-        """Looks a few times a second: to look whether 31 units are protected takes milliseconds of a processor."""
+        """Checks a few times a second: a check of 31 units takes milliseconds of a processor."""
         deadline_s = time.monotonic() + PATIENCE_S
         while not reached():
             if time.monotonic() > deadline_s:

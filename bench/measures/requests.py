@@ -1,7 +1,7 @@
-"""Requests that a cluster's broker answers while a protected job runs at a steady rate: who asks for what, how often.
+"""Requests that a cluster's broker answers while a protected job runs at a steady rate: their clients, kinds and rates.
 
-Kafka's own log of requests is switched on for the time that is measured. It costs more than the requests do, so nothing
-else is measured meanwhile.
+Kafka's own log of requests is switched on during the measurement. It costs more than the requests, so no other measure
+runs meanwhile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_ROWS = 40
 
 
 def requests(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Requests per second and per batch, by kind; those of this bench, which feeds and looks, apart. Raises
+    """Requests per second and per batch, by kind, without those of this bench, which feeds and reads. Raises
     MeasureFailed.
     """
     cluster.start(WORKERS)

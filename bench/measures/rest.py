@@ -48,7 +48,7 @@ class Rest:
 
 
 def _percent(pids: list[int], job: Followed, seconds: float) -> list[float]:
-    """Share of one core, by process."""
+    """Share of one core in percent, by process."""
     before, started = [cpu_s(pid) for pid in pids], time.monotonic()
     job.watch(seconds)
     took = time.monotonic() - started

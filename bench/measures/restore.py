@@ -21,7 +21,7 @@ OTHERS_HEAD_START_S = 3.0
 
 
 def restore(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Twice: while nothing else runs, and while another job changes 100,000 keys a second on the same worker."""
+    """Measures twice: on an idle worker, and while another job changes 100,000 keys a second on the same worker."""
     topic = f"bench-{name}"
     start = int(now_ms())
     cluster.create(topic)
@@ -45,7 +45,7 @@ def restore(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def _await_checkpoint(job: Followed) -> None:
-    """Until all that is processed now is under a marker."""
+    """Waits until a marker covers all batches processed now."""
     processed = {name: unit.processed for name, unit in job.units.items()}
     job.until(lambda: all(job.units[name].acked >= batch for name, batch in processed.items()), "no checkpoint")
 

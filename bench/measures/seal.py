@@ -36,7 +36,7 @@ def seal(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def compared(rounds: list[dict[str, Figures]]) -> Figures:
-    """By kind and figure, and sealed over plain."""
+    """Figures by kind, and the ratio of sealed to plain."""
     figures: Figures = {}
     for figure in rounds[0]["plain"]:
         for kind in SECRETS:

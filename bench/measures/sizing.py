@@ -111,7 +111,7 @@ def _root(job: Followed) -> str:
 
 
 def _on_disk(folder: Path, begins: str = "") -> int:
-    """Blocks of the files in folders whose names begin so."""
+    """Bytes of disk blocks of the files in folders with this prefix."""
     found = 0
     for path, _, files in os.walk(folder):
         if Path(path).name.startswith(begins):

@@ -63,7 +63,7 @@ _EVENTS, _NUMBERED = "{user: string, amount: int, at: timestamp}", "{number: int
 
 
 def spark(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """All of it, one after the other."""
+    """Measures all parts, in turn."""
     parts = {"": throughput, "micro_batch_": latency, "realtime_": realtime, "killed_": kills}
     figures: Figures = {}
     for prefix, measure in parts.items():
@@ -117,12 +117,12 @@ def _alone(cluster: BenchCluster, topic: str) -> float:
 
 
 def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """From a record's own time, which is that of its sending, to the broker's of its row."""
+    """Milliseconds from a record's own time, at which it was sent, to the broker's time of its row."""
     return _latency(cluster, name, scale, "micro-batch")
 
 
 def realtime(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """The same, where the query may run in real-time mode."""
+    """Milliseconds as by `latency`, where the query may run in real-time mode."""
     return _latency(cluster, name, scale, "auto")
 
 
@@ -201,7 +201,7 @@ def _feeder(cluster: BenchCluster, topic: str) -> Feeder:
 
 
 def _rows(cluster: BenchCluster, topic: str, start: int = 0) -> list[tuple[int, dict[str, Any]]]:
-    """From offset `start` on: (the broker's time, the row with `at_ms`)."""
+    """The broker's time, and the row with `at_ms`, from offset `start`."""
     found = []
     for message in cluster.log.scan(Partition(topic, 0), start):
         row = msgspec.json.decode(message.value() or b"")

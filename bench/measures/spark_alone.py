@@ -1,6 +1,6 @@
 """The same windowed query by Spark alone, from JSON to JSON, in a process of its own, until it is killed.
 
-Prints the time at which the query started, milliseconds since 1970.
+It prints the time at which the query started, milliseconds since 1970.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time until processes know the state of the cluster, when its logs are short and when they are long."""
+"""Time until processes have read the state of the cluster, with short logs and with long ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class History:
         return ClusterTopics(self.name)
 
     def write(self) -> None:
-        """Its last snapshot lies somewhere before the end, as on any cluster. Raises Retriable."""
+        """Writes the logs; the last snapshot is somewhere before the end, as in any cluster. Raises Retriable."""
         appender, before_ms = self.cluster.appender, int(now_ms()) - LONG_AGO_MS
         self.cluster.log.create(self.topics.specs())
         for number, record in enumerate(self._assignments()):
@@ -144,7 +144,7 @@ class History:
         return lambda: log.exists() and "caught up" in log.read_text()
 
     def _beats(self, _log: Path) -> Callable[[], bool]:
-        """A worker's heartbeats say which assignment it has read last."""
+        """Returns a check that is true once a worker's heartbeats report the newest assignment."""
         reader, beats = self.cluster.log.reader("beats"), Partition(self.topics.heartbeats, 0)
         reader.assign(self.cluster.log.offsets([beats], "end"))
         last = self.cluster.log.offsets([Partition(self.topics.assignments, 0)], "end").popitem()[1] - 1

@@ -71,7 +71,7 @@ class Aged(History):
         return ClusterTopics(self.name)
 
     def write(self) -> None:
-        """Raises Retriable."""
+        """Writes the history of the cluster. Raises Retriable."""
         self._before_ms = int(now_ms()) - LONG_AGO_MS
         self._trims = {one: Trims(round(SAFE_S * 1_000_000)) for one in ("assignments", "jobs")}
         self.cluster.log.create(self.topics.specs())
@@ -139,7 +139,7 @@ class Aged(History):
         return plan
 
     def _end(self, plan: Plan) -> None:
-        """Its units were placed and taken down; then it ends."""
+        """Places and removes the units of a job, and ends the job."""
         keys = [unit_key(plan.job, plan.generation, unit.name) for unit in plan.units]
         run, stop = Goal(plan.job, plan.generation, "run"), Goal(plan.job, plan.generation, "stop", "cancelled", 10**9)
         self._append_assignment(Assignment("bench", 0, (), goals=(run,)))

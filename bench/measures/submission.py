@@ -45,7 +45,7 @@ def _file(cluster: BenchCluster, topic: str, query: str) -> Path:
 
 
 def _took_s(command: str, file: Path, cluster: BenchCluster, *, refused: bool = False) -> float:
-    """Raises MeasureFailed, also where a mistake is not refused."""
+    """Seconds that the command took. Raises MeasureFailed, also if a mistake is not refused."""
     began_s = time.monotonic()
     try:
         run_command(command, str(file), "--data-dir", str(cluster.folder))

@@ -1,4 +1,4 @@
-"""Cost of exact sums of floats: an aggregate of floats beside the same of ints, the same batches by turns.
+"""Cost of exact sums of floats: an aggregate of floats compared with one of ints, on equal batches in turns.
 
 In one thread, without a cluster: the CPU time of a batch within the operator.
 """

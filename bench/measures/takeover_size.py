@@ -41,7 +41,7 @@ def takeover_size(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 @contextmanager
 def _sized(cluster: BenchCluster, name: str, keys: int, observer: Observer, chance: random.Random) -> Iterator[Struck]:
-    """A job that holds so many keys, under a trickle of results."""
+    """A job with this number of keys, and a low rate of results."""
     topic, start = f"bench-{name}", int(now_ms())
     cluster.create(topic)
     cluster.preload(topic, keys, keys, lambda _: start)

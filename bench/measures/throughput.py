@@ -48,13 +48,15 @@ class Throughput:
         }
 
     def _time_ms(self, index: int) -> int:
-        """Time of a record, from the first one on."""
+        """Time of a record, in milliseconds since the first one."""
         leaps = index // self.burst * self.pause_ms if self.burst else 0
         return index // self.per_ms + leaps
 
 
 def per_second(reached: list[Reached]) -> float:
-    """From the first progress to the last, leaving out what came before the first. Raises MeasureFailed."""
+    """Records per second from the first progress to the last, without the records before the first. Raises
+    MeasureFailed.
+    """
     known = [one for one in reached if one.records > 0]
     took_ms = known[-1].time_ms - known[0].time_ms
     if took_ms <= 0:

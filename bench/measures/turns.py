@@ -141,7 +141,7 @@ class Fleet:
             raise MeasureFailed("there is no replication plan")
 
     def timed(self, seconds: float) -> tuple[Timed, Timed]:
-        """All turns, and those while the planner works; time goes as it does."""
+        """Times of all turns, and of those while the planner works, in real time."""
         self.aside.asked, every, planning = 0, Timed(), Timed()
         began_s, began_us = time.perf_counter(), self._now_us
         while (passed_s := time.perf_counter() - began_s) < seconds:
@@ -154,7 +154,7 @@ class Fleet:
         return every, planning
 
     def _step(self) -> None:
-        """Takes in what comes between two turns, and then turns."""
+        """Feeds the records between two turns, and then turns."""
         self._now_us += TURN_MS * 1000
         now_ms = self._now_us // 1000
         if now_ms % ECHO_MS == 0:
@@ -200,7 +200,9 @@ class Fleet:
         return Assignment("c", 1, changes, goals=(goal,), format=formats.NEWEST)
 
     def _beat(self, number: int) -> Heartbeat:
-        """States of its copies; once a second what they cost, of which the leaders' counts are the rates."""
+        """A heartbeat with the states of the worker's copies, and once a second their
+        costs, from which rates follow.
+        """
         worker, states, costs = self._workers[number], list[CopyState](), list[Costs]()
         for unit, change in self._assigned.units().items():
             for copy in change.copies:
@@ -235,7 +237,7 @@ class Fleet:
 
 
 def edges_of(plan: Plan, operators: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Names under which a unit with these operators counts what it takes in, and what it puts out."""
+    """Names under which a unit with these operators counts its inputs and outputs."""
     between = [(one, edge_of(one.topic)) for one in plan.edges if one.topic is not None]
     ins = [name for one, name in between if one.consumer in operators]
     outs = [name for one, name in between if one.producer in operators]
@@ -252,7 +254,7 @@ def _of_tree(one: dict[str, Any], tree: str) -> dict[str, Any]:
 
 
 def plan_of(sources: int, trees: int = 1) -> Plan:
-    """Plan of a job whose sources merge two and two, in so many trees."""
+    """Plan of a job whose sources merge in pairs, in a number of trees."""
     text = jobs.merging(sources).substitute(name="turns", topic="turns", interval_ms=1_000)
     job = yaml.safe_load(text)
     for kind in ("sources", "operators", "queries"):

@@ -30,8 +30,9 @@ OF_ROUNDS = 10, 3
 
 
 class Updates:
-    """Updates of one job, one after the other. counted: each row says how many of its key came so far.
+    """Updates of one job, in turn.
 
+    counted: true if each row has the number of records of its key so far.
     parallel: numbers of tasks that the job has in turn.
     """
 

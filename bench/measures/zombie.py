@@ -96,7 +96,7 @@ def _frozen(pid: int, results: Results, job: Followed, chance: random.Random) ->
 
 
 class Results:
-    """The ends of a topic's partition, for those who wait for commits and for those who do not."""
+    """The ends of a topic's partition, for readers of committed records and for other readers."""
 
     def __init__(self, bootstrap_servers: str, partition: Partition) -> None:
         self._admin: AdminClient = Cluster(bootstrap_servers).admin("bench-ends")

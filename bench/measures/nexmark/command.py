@@ -11,7 +11,7 @@ from bench.rig.scale import Scale
 
 
 def nexmark_queries(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Raises MeasureFailed."""
+    """Figures of Nexmark's queries. Raises MeasureFailed."""
     figures = nexmark(cluster, name, scale)
     if not scale.beside:
         cluster.say("with --peers each query runs on a cluster, too, and beside Flink SQL")

@@ -1,7 +1,7 @@
-"""Nexmark's queries on a cluster, each beside Flink SQL: the same records of the same broker, one after the other.
+"""Nexmark's queries on a cluster, each compared with Flink SQL: the same records of the same broker, in turn.
 
-Flink runs in one process with one task for each step, from PyPI's apache-flink, brought when first asked for, with a
-checkpoint a second and at least once; ours with its defaults, exactly once. Both get a core and more.
+Flink runs in one process with one task for each step, from PyPI's apache-flink, installed on first use, with a
+checkpoint a second and at least once; Holdfast with its defaults, exactly once. Both get a core and more.
 """
 
 from __future__ import annotations
@@ -104,9 +104,10 @@ def _ours(cluster: BenchCluster, query: int, events: Events, records: int) -> Fi
 
 
 def _theirs(cluster: BenchCluster, query: int, command: list[str], records: int) -> Figures:
-    """From the start of the job to its end, without what starts Java and plans the query. Raises MeasureFailed.
+    """Figures from the start of Flink's job to its end, without the start of Java and the planning. Raises
+    MeasureFailed.
 
-    Java compiles what runs often in the first seconds: with few records that is most of it.
+    Java compiles frequent code in the first seconds: with few records that is most of the time.
     """
     cluster.log.create([TopicSpec(f"q{query}-flink", 1)])
     folder = cluster.folder / "peers" / f"flink-{query}"

@@ -17,7 +17,12 @@ LEFT_OUT = {13: "Flink reads a table at its side by connectors other than Kafka'
 
 
 class FlinkQuery(NamedTuple):
-    """columns: with their types, comma separated. key: by which rows replace each other; empty: they do not."""
+    """A query for Flink.
+
+    columns: names and types, comma separated.
+    key: key by which rows replace each other; empty: they do not.
+    select: text of the SELECT.
+    """
 
     columns: str
     key: str

@@ -89,7 +89,7 @@ def side_rows() -> pl.DataFrame:
 
 
 def layout_of(query: int, held_s: int) -> UnitLayout:
-    """The one unit of a query's job."""
+    """The layout of the only unit of a query's job."""
     cluster = ClusterTopics("bench")
     plan = planned(job_file(query, held_s), f"nexmark-{query}.yaml", GENERATION, cluster)
     (layout,) = unit_layouts(plan, cluster.job(plan.job, GENERATION)).values()

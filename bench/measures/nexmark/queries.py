@@ -173,10 +173,10 @@ READS = dict.fromkeys(_OPERATORS, ("bids",)) | {
 
 
 def job_file(query: int, held_s: int) -> str:
-    """A job file whose one query is `out`.
+    """A job file whose only query is `out`.
 
     Args:
-        held_s: seconds of event time within which all rows come that belong together.
+        held_s: seconds of event time within which all rows that belong together arrive.
     """
     sources = "".join(_source(name) for name in READS[query])
     operators = Template(_OPERATORS[query]).substitute(held_s=held_s)

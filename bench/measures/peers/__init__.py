@@ -1,1 +1,1 @@
-"""Other stream processors, doing what ours does in the same run."""
+"""Other stream processors with the same work in the same run."""

@@ -1,4 +1,4 @@
-"""The running count, one row out for each record in: ours, then each peer's, on the same topic of the same broker."""
+"""The running count, one output row per record: Holdfast's, then each peer's, on the same topic of the same broker."""
 
 from __future__ import annotations
 

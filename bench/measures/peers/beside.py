@@ -32,9 +32,9 @@ class _Row(msgspec.Struct):
 def streams_beside(
     cluster: BenchCluster, name: str, commit_ms: int, rate_per_s: float, keys: int, seconds: float
 ) -> Figures:
-    """Raises MeasureFailed, or what kafka_streams does.
+    """Figures of Kafka Streams. Raises MeasureFailed, or the errors of kafka_streams.
 
-    The broker's share holds what the services of a cluster at rest ask of it, as our own figures do.
+    The broker's share includes the requests of the services of an idle cluster, as Holdfast's own figures do.
     """
     topic, out = f"bench-{name}", Partition(f"bench-{name}-streams", 0)
     command = [*kafka_streams("chain"), cluster.bootstrap_servers, topic, out.topic, str(commit_ms)]
@@ -72,10 +72,11 @@ def streams_beside(
 
 
 def delays(appended_ms: Sequence[float], keys: int, rows: Iterable[tuple[str, int, float]]) -> dict[int, float]:
-    """From the append of each record until a row counted it, by the record's number.
+    """Milliseconds from the append of each record until a row counted it, by the record's number.
 
     Args:
-        appended_ms: of the records of `jobs.record`. rows: user, count, and when it was seen.
+        appended_ms: append times of the records of `jobs.record`.
+        rows: user, count, and time at which the row was read.
     """
     of: dict[str, list[int]] = {}
     for index in range(len(appended_ms)):

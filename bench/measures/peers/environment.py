@@ -30,7 +30,7 @@ def environment_of(requirements: Sequence[str]) -> Path:
 
 
 def _make(final: Path, requirements: Sequence[str]) -> None:
-    """In its final place, for an environment cannot be moved; the file `ready` says that it is whole."""
+    """Makes an environment in its final place, since it cannot be moved; the file `ready` marks it as complete."""
     python = str(final / "bin" / "python")
     _run([sys.executable, "-m", "venv", "--clear", str(final)])
     _run([python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *requirements])

@@ -22,7 +22,12 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """time_s: on a clock that only advances. rows: committed so far. cpu_s: of the peer's processes so far."""
+    """State at one time.
+
+    time_s: seconds of a monotonic clock.
+    rows: rows committed so far.
+    cpu_s: CPU seconds of the peer's processes so far.
+    """
 
     time_s: float
     rows: int
@@ -68,7 +73,7 @@ def rates(samples: Sequence[Sample]) -> Figures:
 
 
 def _samples(cluster: BenchCluster, child: Child, out: Partition, records: int) -> list[Sample]:
-    """Until all rows are there. A transaction's mark counts as a row too: there are few."""
+    """Samples until all rows are committed. A transaction's marker counts as a row too: there are few."""
     found: list[Sample] = []
     deadline = time.monotonic() + DEADLINE_S
     while not found or found[-1].rows < records:
@@ -83,9 +88,7 @@ def _samples(cluster: BenchCluster, child: Child, out: Partition, records: int) 
 
 
 def _check(cluster: BenchCluster, out: Partition, rows: int) -> None:
-    """Checks that it did what ours does: one row for each record, each key's count going up by one. Raises
-    MeasureFailed.
-    """
+    """Raises MeasureFailed unless the peer has written one row for each record, with each key's count rising by one."""
     counts: dict[str, int] = {}
     for number, message in enumerate(cluster.log.scan(out)):
         if number == rows:

@@ -1,4 +1,4 @@
-"""The peers, and what each runs on: pinned, and brought only when it is asked for."""
+"""The peers, and their runtimes: pinned versions, installed on first use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ KAFKA_STREAMS = "kafka-streams"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """at_most: records that it is given, for the slow ones take too long for all.
+    """Another stream processor.
 
-    brought: what it needs, as the start of a command to which bootstrap servers, the topic read and the topic written
-    are added; raises PeerMissing, ArtifactsMissing or JavaMissing.
+    at_most: number of records that it gets, since slow peers take too long for all.
+    brought: returns the start of a command, to which bootstrap servers, the topic read and the topic written are added;
+        raises PeerMissing, ArtifactsMissing or JavaMissing.
     """
 
     name: str
