@@ -1,1 +1,1 @@
-"""A cluster of tens of workers as a model: CPU and load are numbers, what is decided comes from the services' cores."""
+"""A cluster of tens of workers as a model: CPU and load are numbers, and the services' cores make the decisions."""

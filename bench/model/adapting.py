@@ -48,8 +48,12 @@ COSTS_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """At one time. protected: the copies are where the scheme wants them; a promise holds only then. takes_ms: a
-    takeover, if the leader's worker failed now. used: by the secondary, see Usage. load: records a millisecond.
+    """State at one time.
+
+    protected: true if the copies are placed as the scheme requires; a promise holds only then.
+    takes_ms: duration of a takeover if the leader's worker failed now.
+    used: use of resources by the secondary, see Usage.
+    load: records a millisecond.
     """
 
     at_ms: int
@@ -63,11 +67,13 @@ class Look:
 
 
 class Adapted(Failover):
-    """Time passes by `run`, and `look` says how things stand. changes_ms: when recovery chose a scheme.
+    """A unit under adaptive schemes: `run` advances the time, and `look` returns the state.
+
+    changes_ms: times at which recovery chose a scheme.
 
     Args:
-        trace: records a second, one a second.
-        promise_ms, weights, cool_down_s: what the job asks.
+        trace: records a second, one value for each second.
+        promise_ms, weights, cool_down_s: settings of the job.
     """
 
     def __init__(
@@ -138,7 +144,7 @@ class Adapted(Failover):
 
     @property
     def state_bytes(self) -> float:
-        """Size of the state of a sliding window over what came."""
+        """Bytes of the state of a sliding window over the records so far."""
         return ENTRY_BYTES * (self._load.done_ms(self.now_ms) - self._load.done_ms(self.now_ms - WINDOW_MS))
 
     @property
@@ -163,7 +169,7 @@ class Adapted(Failover):
         return Look(self.now_ms, change.scheme, protected, takes_ms, used, active, self.state_bytes, rate)
 
     def _rung(self) -> Rung:
-        """Rung at which the secondary really is, whatever its flags ask."""
+        """The actual rung of the secondary, whatever its flags request."""
         copy = next((copy for copy in self.copies.values() if not copy.flags.commit), None)
         if copy is None or copy.state == "deploying":
             return Rung.ABSENT

@@ -1,7 +1,7 @@
-"""The units behind a loaded one in a chain: each on a machine of its own that nobody loads. Pure.
+"""The units behind a loaded one in a chain: each on a machine of its own without other load. Pure.
 
-A unit takes its batches in order and works on one at a time, so what comes late and at once leaves it one by one.
-Source: MECHANISMS Z4.
+A unit processes its batches in order, one at a time, so batches that arrive late and together leave one by one. Source:
+MECHANISMS Z4.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WORK_MS = NEED * STEP_MS
 
 
 def passed(arrived_ms: Sequence[float], units: int = 1) -> list[float]:
-    """Times at which each batch leaves the last of so many units, by when it arrived at the first one."""
+    """Times at which each batch leaves the last of a number of units, given its arrival at the first one."""
     left_ms = list(arrived_ms)
     for _ in range(units):
         free_ms = 0.0

@@ -29,10 +29,13 @@ TINY_MS = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """policy: one on idle time. defers: a capture holds data back until it ends. rebalance_ms: 0: standbys stay.
-    credit: how min-max compares captures with pastes (services/worker/checkpoint/policies/idle_minmax.py).
+    """Settings of the cluster.
 
-    share: of a difference that moves once a rebalance period (C7).
+    policy: a checkpoint policy that uses idle time.
+    credit: how min-max compares captures with pastes (services/worker/checkpoint/policies/idle_minmax.py).
+    defers: true if a capture holds data back until it ends.
+    rebalance_ms: rebalance period; 0: standbys stay.
+    share: share of a difference that moves in each rebalance period (C7).
     """
 
     policy: str
@@ -46,7 +49,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """At one time: expected recovery by unit and by worker; the longest wait of a tuple since the sample before."""
+    """State at one time: expected recovery by unit and by worker, and the longest wait of a tuple since the last
+    sample.
+    """
 
     at_ms: float
     units: Mapping[str, float]
@@ -56,7 +61,12 @@ class Sample:
 
 @dataclass(slots=True)
 class Worker:
-    """backlog_ms: of data that wait. capture, paste: under way, with what is left. peak_ms: longest wait of late."""
+    """A worker of the model.
+
+    backlog_ms: processing time of waiting data.
+    capture, paste: work under way, with the remaining time.
+    peak_ms: longest recent wait.
+    """
 
     name: str
     load: Load
@@ -71,7 +81,7 @@ class Worker:
     peak_ms: float = 0.0
 
     def wait_ms(self, defers: bool) -> float:
-        """Wait of a tuple that comes now."""
+        """Wait in milliseconds of a tuple that arrives now."""
         return (self.backlog_ms + (self.capture_left_ms if self.capture and defers else 0.0)) / self.speed
 
     def rate(self) -> float:
@@ -109,10 +119,12 @@ class Worker:
 
 @dataclass(slots=True)
 class Cluster:
-    """story: captures and pastes as they began: (time, worker, what).
+    """The cluster of the model.
+
+    story: captures and pastes, in the order of their begin: (time, worker, text).
 
     Args:
-        speeds: of the workers whose CPU is not 1.
+        speeds: speeds of the workers whose CPU is not 1.
     """
 
     settings: Settings
@@ -165,7 +177,7 @@ class Cluster:
         return (math.floor(self.now_ms / every_ms + TINY_MS) + 1) * every_ms
 
     def _pause(self) -> None:
-        """All workers at one time."""
+        """Advances all workers to one time, samples them, and rebalances when it is due."""
         for host in self._hosts.values():
             self._turn(host, self.now_ms)
         if self._at(self.settings.sample_ms):
@@ -179,7 +191,7 @@ class Cluster:
     # -- one worker ---------------------------------------------------------------------------------------------------
 
     def _turn(self, host: Worker, now_ms: float) -> None:
-        """Up to now; what is over is over, and what an idle worker does next begins."""
+        """Advances a worker to this time, ends finished work, and begins the next work of an idle worker."""
         host.advance(now_ms, self.settings.defers)
         if host.capture and host.capture_left_ms <= TINY_MS:
             self._captured(host)
@@ -208,7 +220,7 @@ class Cluster:
             host.paste = min(messages, key=lambda message: message.sent_ms)
 
     def _seen(self, host: Worker) -> dict[str, Seen]:
-        """Its own units, and the images of peers that have sent it something: no choice depends on others."""
+        """The worker's own units, and images of peers that have sent messages to it: no choice depends on others."""
         now_ms, settings = host.now_ms, self.settings
         senders = {state.unit.primary for state in self._held[host.name] if state.pending}
         own = [(state, True) for state in self._led[host.name]]
@@ -261,7 +273,7 @@ class Cluster:
             self._period.setdefault(name, []).append(ms)
 
     def _reassign(self) -> None:
-        """At the end of a rebalance period. A standby that is on its way already stays out of it."""
+        """Moves standbys at the end of a rebalance period, except standbys that are already moving."""
         backed = [
             Backed(name, state.unit.primary, state.moving or state.backup, _mean(self._period[name]), state.upkeep_ms)
             for name, state in self._states.items()

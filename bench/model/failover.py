@@ -134,7 +134,7 @@ class Failover:
     # -- recovery -----------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Heartbeats leave and arrive; what the core proposes is decided at once."""
+        """Sends and delivers heartbeats, and decides the core's proposals at once."""
         for machine in self.machines.values():
             if self.now_ms % BEAT_MS == machine.phase_ms:
                 at_ms = machine.arrival_ms(self.now_ms, self._chance)
@@ -191,7 +191,7 @@ class Failover:
             self._publish(protected, {where: copy for (of, where), copy in self.copies.items() if of == key})
 
     def _share(self, machine: Machine, busy: Sequence[Hosted]) -> None:
-        """Copies share the CPU evenly; what one does not need is left to the others."""
+        """Shares the CPU evenly among the copies; a copy's unused part goes to the others."""
         left, arrived = machine.free(self.now_ms) / NEED, self.now_ms / STEP_MS
         for count, copy in zip(range(len(busy), 0, -1), sorted(busy, key=lambda one: -one.done), strict=True):
             step = min(left / count, arrived - copy.done)

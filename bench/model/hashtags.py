@@ -25,7 +25,7 @@ def operators(query: str) -> tuple[str, ...]:
 
 
 def units(operator: str) -> tuple[str, ...]:
-    """Units, one for each task."""
+    """Names of an operator's units, one for each task."""
     return tuple(f"{operator}-{number}" for number in range(TASKS))
 
 

@@ -34,8 +34,10 @@ UNITS = tuple(unit for one in READS for unit in units(one))
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """At one time after the failure. restored: queries all of whose units run. relative: the latency as a multiple of
-    that before, mean of those; 1 while there are none.
+    """State at one time after the failure.
+
+    restored: number of queries whose units all run.
+    relative: mean latency of these queries, as a multiple of the latency before; 1 while there are none.
     """
 
     at_ms: int
@@ -46,13 +48,13 @@ class Look:
 
 @dataclass(slots=True)
 class Outage:
-    """The failure and what follows.
+    """The failure and the recovery.
+
+    back: for each query, the time from which it runs again, and its relative latency then.
 
     Args:
-        arrivals_ms: of workers, after the failure. gradual: queries come back one by one; else all at once, when there
-            are slots for all.
-
-    back: since when each query runs again, and its relative latency then.
+        arrivals_ms: arrivals of workers, after the failure.
+        gradual: true to restore queries one by one; false to restore all together, when there are slots for all.
     """
 
     arrivals_ms: Sequence[int]
@@ -64,7 +66,7 @@ class Outage:
     _upto_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys(READS, 0.0))
 
     def run(self, until_ms: int) -> Outage:
-        """Until so long after the failure."""
+        """Runs until `until_ms` after the failure."""
         needed = {query: frozenset(unit for one in operators(query) for unit in units(one)) for query in READS}
         watched = Availability(needed, {query: frozenset(units(query)[:1]) for query in READS})
         counted = dict.fromkeys(READS, (0, 0))
@@ -87,7 +89,7 @@ class Outage:
         return self
 
     def _restore(self, now_ms: int, needed: dict[str, frozenset[str]]) -> None:
-        """Restores units: those that the incident grants get their slots at once."""
+        """Restores units: units granted by the incident get their slots at once."""
         queries = {query: Query(of) for query, of in needed.items()}
         everything = frozenset(UNITS)
         while True:
@@ -128,7 +130,7 @@ class Outage:
 
 
 def steps(looks: Sequence[Look], of: str) -> list[int]:
-    """The values that `available` or `restored` takes, one after the other, once it was 0."""
+    """The successive values of `available` or `restored`, from its first 0."""
     found: list[int] = []
     values: list[int] = [getattr(look, of) for look in looks]
     for value in values[values.index(0) :]:

@@ -16,7 +16,10 @@ SLICE_MS = 1_000.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """shares: of a CPU, one for each slice; the last one holds for ever."""
+    """Load over time.
+
+    shares: shares of a CPU, one for each slice; the last one continues forever.
+    """
 
     shares: tuple[float, ...]
     _done_ms: tuple[float, ...] = field(default=(), init=False, repr=False, compare=False)
@@ -40,7 +43,7 @@ def constant(share: float) -> Load:
 
 
 def added(loads: Sequence[Load]) -> Load:
-    """All of them together."""
+    """The sum of loads."""
     slices = max(len(load.shares) for load in loads)
     return Load(tuple(sum(load.at(n * SLICE_MS) for load in loads) for n in range(slices)))
 
@@ -55,5 +58,8 @@ def bursty(mean: float, deviation: float, slices: int, chance: random.Random) ->
 
 
 def ramped(share: Callable[[float], float], slices: int) -> Load:
-    """share: at the middle of each slice, given in milliseconds."""
+    """A load that follows a function.
+
+    share: share of a CPU, given the middle of a slice in milliseconds.
+    """
     return Load(tuple(share((n + 0.5) * SLICE_MS) for n in range(slices)))

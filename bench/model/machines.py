@@ -1,4 +1,4 @@
-"""Machines whose CPU somebody else wants now and then, and how late their heartbeats are meanwhile. Pure; seeded.
+"""Machines whose CPU other work takes at times, and the delays of their heartbeats meanwhile. Pure; seeded.
 
 Source: MECHANISMS Z4 and Z5 (transient load from 60 % to 95-100 % of the CPU). Times are milliseconds.
 """

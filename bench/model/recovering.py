@@ -29,7 +29,7 @@ Task = tuple[int, int]
 
 
 class Technique(Enum):
-    """By the names of the figures."""
+    """Recovery techniques, with their names in the figures."""
 
     ACTIVE = "active replication"
     CHECKPOINT = "checkpoint"
@@ -38,10 +38,12 @@ class Technique(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """rate_per_s: of each source; a task puts out half of what it takes in, so that all levels have the same rates.
+    """Setting of a run.
 
-    window_s: of the records that are a task's state. every_s: between two checkpoints, or two times at which a primary
-    tells its replica how far it is.
+    rate_per_s: rate of each source; a task's output has half the rate of its input, so that all levels have equal
+        rates.
+    window_s: age of the records that are a task's state.
+    every_s: seconds between two checkpoints, or between two reports of a primary's progress to its replica.
     """
 
     rate_per_s: float = 1_000.0
@@ -65,7 +67,7 @@ class Setting:
 
 
 def recovered_s(technique: Technique, setting: Setting, failed: Sequence[Task], seed: int) -> float:
-    """Time until all of them are where they were."""
+    """Seconds until all failed tasks are in their former state."""
     chance = Random(seed)
     ages_s = {task: chance.uniform(0, setting.every_s) for task in TASKS}
     if technique is Technique.ACTIVE:
@@ -79,11 +81,12 @@ def recovered_s(technique: Technique, setting: Setting, failed: Sequence[Task], 
 
 
 def done(setting: Setting, behind: Mapping[Task, int], restored_s: float, *, kept: bool) -> dict[Task, float]:
-    """By task that repeats batches, when it has done the last one before the failure.
+    """Time at which each task that repeats batches has processed the last batch before the failure, by task.
 
-    behind: how many it repeats. restored_s: when each begins. kept: what a task had sent until its own checkpoint is
-    there once it is restored, and what tasks that have not failed had sent is there anyway; else every task above
-    repeats all.
+    behind: number of batches to repeat, by task.
+    restored_s: time at which each task begins.
+    kept: true if the output of a restored task up to its own checkpoint, and that of tasks that have not failed, is
+        available; false if every task above repeats everything.
     """
     each_s = BATCH_S * setting.load
     most = max(behind.values(), default=0)
@@ -101,7 +104,7 @@ def done(setting: Setting, behind: Mapping[Task, int], restored_s: float, *, kep
 
 
 def reads(task: Task) -> tuple[Task, ...]:
-    """Tasks that it reads; those of the first level read sources."""
+    """Tasks whose output a task reads; tasks of the first level read sources."""
     level, place = task
     return ((level - 1, 2 * place), (level - 1, 2 * place + 1)) if level else ()
 
