@@ -100,7 +100,7 @@ class _TellsArrow(Loader):
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
         known: Any = getattr(sys.modules.get("pyarrow.lib"), "_pandas_api", None)
-        getattr(known, "version", None)  # pyarrow looks whether there is pandas before it says which
+        getattr(known, "version", None)  # pyarrow searches for pandas before it returns the version
 
 
 def _importing() -> str:

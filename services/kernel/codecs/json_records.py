@@ -69,7 +69,7 @@ class JsonReader:
         refused: dict[int, str] = {}
         loose = self._exact is not None and _LOOSE.search(b"\n".join(filter(None, values)))
         apart = loose or not are_texts(values)
-        # a slice is decoded before the next one is made: it lies in the processor's cache, and its memory is used again
+        # a slice is decoded before the next one is made, so it stays in the processor's cache and its memory is reused
         payloads: Iterable[Any] = values if self._behind is None else map(self._behind, values)
         try:
             records = self._one_by_one(values, refused) if apart else list(map(self._decode, payloads))

@@ -60,7 +60,9 @@ class Messages:
     ) -> Iterator[tuple[Path, Sequence[bytes], np.ndarray, int]]:
         """Yields the bodies of each message type, their positions, and the number of bytes to skip in each body."""
         if values:
-            heads = [one[: _HEADER + 1] for one in (min(values), max(values))]  # what both have, all between have
+            heads = [
+                one[: _HEADER + 1] for one in (min(values), max(values))
+            ]  # a common begin of both is common to all
             if heads[0] == heads[1] and heads[0][_HEADER:] == b"\0":
                 yield _FIRST, values, rows, _HEADER + 1
                 return

@@ -55,7 +55,7 @@ def check(given: pl.DataType, wanted: pl.DataType, text: str | None) -> None:
     if isinstance(given, pl.List) and isinstance(wanted, pl.List):
         return check(item_of(given), item_of(wanted), None)
     if not _family(wanted):
-        return  # a column cannot have it, which is said of the whole expression
+        return  # no column can have the type; the check of the whole expression reports it
     if given not in (wanted, pl.Null) and _family(given) not in _FROM[_family(wanted)]:
         hint = {
             "list": ": take one item by its number in square brackets",
@@ -127,7 +127,7 @@ def _decimal(given: pl.DataType, wanted: pl.Decimal) -> pl.Expr | None:
     if given == pl.Boolean:
         return _VALUE.cast(pl.Int64).cast(wanted, strict=False)
     if given == pl.String:
-        # Polars rounds half to even, so of a half it is told that it is more.
+        # Polars rounds half to even, so a half is passed as slightly more.
         half = rf"^([^.eE]*\.[0-9]{{{wanted.scale}}})5[0-9]*$"
         return _VALUE.str.replace(half, "${1}6").cast(wanted, strict=False)
     if given.is_float() or (isinstance(given, pl.Decimal) and given.scale > wanted.scale):

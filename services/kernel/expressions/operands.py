@@ -112,9 +112,10 @@ def _names(function: Node) -> list[str]:
 
 
 class Words(NamedTuple):
-    """Words of an expression: `a & b` has the tree of `a AND b`.
+    """The operators in the text of an expression, because `a & b` has the tree of `a AND b`.
 
-    bits: it has an operator of bits. logic: it has AND or OR.
+    bits: True if it has an operator on bits.
+    logic: True if it has AND or OR.
     """
 
     bits: bool = True

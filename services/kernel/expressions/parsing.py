@@ -208,7 +208,7 @@ def computing(columns: Sequence[pl.Expr]) -> Callable[[pl.DataFrame], pl.DataFra
 def _is_long(column: pl.Expr) -> bool:
     try:
         return len(column.meta.serialize(format="json")) >= _LONG
-    except PolarsError:  # what Python computes has no tree
+    except PolarsError:  # an expression computed by Python has no tree
         return True
 
 

@@ -100,7 +100,7 @@ class _Rules:
         if _is_concatenation(node):
             sides = {side: _checked(self.node(node["BinaryExpr"][side])) for side in ("left", "right")}
             return {"BinaryExpr": node["BinaryExpr"] | sides}
-        if "Eval" in node:  # what it evaluates is about elements, of which the schema knows nothing
+        if "Eval" in node:  # it evaluates elements, which the schema does not describe
             return {"Eval": node["Eval"] | {"expr": _checked(self.node(node["Eval"]["expr"]))}}
         if _is_exact(node):
             return self._cast(node)

@@ -106,9 +106,12 @@ FUNCTIONS = {
 class Aggregate:
     """An aggregate of an operator.
 
-    argument: the expression that is aggregated, None for count(). kind: its type; result: that of the output column.
-    share: of a quantile, 0.0 to 1.0. between: what string_agg writes between two texts. The argument of max_by and
-    min_by is a struct of `by` and `value`; their kind is that of the value.
+    argument: the aggregated expression; None for count().
+    kind: the type of the argument; for max_by and min_by, whose argument is a struct of `by` and `value`, that of the
+    value.
+    result: the type of the output column.
+    share: the share of a quantile, 0.0 to 1.0.
+    between: the text between two texts of string_agg.
     """
 
     name: str

@@ -104,8 +104,9 @@ def _within_us(params: Params) -> int | None:
 
 
 class AsOfJoin:
-    """A task of an as-of join. inner: left rows with a match; left: all left rows, with nulls. Order: event time, then
-    content.
+    """A task of an as-of join. Rows are in the order of event time, then content.
+
+    An inner join outputs left rows with a match, a left join all left rows, with nulls.
 
     Args:
         sides: the columns of both sides.

@@ -25,7 +25,7 @@ class ContentOrder:
     def _comparable(self, column: pl.Series) -> pl.Series:
         """Equal only where the bits are: polars takes -0.0 for 0.0, and does not sort lists."""
         if column.dtype.is_float():
-            return column.reinterpret(signed=True)  # any order will do that tells bits apart
+            return column.reinterpret(signed=True)  # any order that distinguishes bits is sufficient
         if (codec := self._codecs.get(column.name)) is not None:
             each = (column.slice(at, 1).to_frame() for at in range(len(column)))
             return pl.Series(column.name, [codec.encode(one) for one in each], dtype=pl.Binary)

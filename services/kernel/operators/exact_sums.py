@@ -23,8 +23,9 @@ import numpy as np
 import polars as pl
 
 Exact = float | tuple[float, ...] | int
-"""A sum. A tuple: floats that add up to it, the first is its value. int: in units of the smallest float, for a sum that
-is no float."""
+"""A sum: a tuple of floats that add up to it, the first of which is its value; or an int in units of the smallest
+float, for a sum beyond the floats.
+"""
 Floats = np.ndarray
 Rest = float | tuple[float, ...] | int
 """The part of a sum that rounding has taken; of a sum that is no float: all of it."""

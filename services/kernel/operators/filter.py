@@ -58,10 +58,12 @@ class FilterKind(OperatorKind):
 
 
 class Sorted:
-    """Passes on the rows of which a text is one of some, and refuses all others.
+    """Passes on the rows whose text is in a list, and refuses all others.
 
     Args:
-        text: the expression that gave the texts, for messages. fields: of the rows. fail: stop instead of refusing.
+        text: the expression of the texts, for messages.
+        fields: the fields of the rows.
+        fail: stops instead of refusing.
     """
 
     def __init__(self, text: str, one_of: Sequence[str], fields: Fields, fail: bool) -> None:

@@ -10,10 +10,11 @@ import polars as pl
 
 
 def sorted_within(lists: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(values, starts, bounds), nulls left out.
+    """The tuple (values, starts, bounds), without nulls.
 
-    values: group after group, ascending in each. starts: positions at which a group or a value begins that is not the
-    one before. bounds: of the groups in starts, one more than there are groups.
+    values: the values group by group, ascending in each.
+    starts: the positions at which a group or a different value begins.
+    bounds: the position of each group in `starts`, and the end of the last.
     """
     lists = lists.list.drop_nulls()
     lengths = lists.list.len().to_numpy().astype(np.int64)

@@ -87,7 +87,7 @@ class Pace:
         held = dict(self._table.scan(b""))
         self._table.delete_many(list(held))
         found = self._rows.decode(list(held.values())) if held else self._nothing
-        # a row that waited is not older than what was closed meanwhile
+        # a row that waited is not older than the windows closed meanwhile
         return Outcome(found.with_columns(pl.max_horizontal(TIME, pl.lit(context.watermark_before)).alias(TIME)))
 
     def _hold(self, rows: pl.DataFrame) -> None:

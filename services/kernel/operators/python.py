@@ -116,7 +116,7 @@ class PythonKind(OperatorKind):
         return True  # rows at which the code raises
 
     def skips(self, params: Params) -> bool:
-        return _on_error(params) == DEAD_LETTER and not params.get("ask")  # then the answer says so
+        return _on_error(params) == DEAD_LETTER and not params.get("ask")  # then the answer decides
 
     def horizon_us(self, params: Params) -> int | None:
         """The code is taken to hold its rows until the watermark has passed them."""
@@ -129,10 +129,12 @@ def _on_error(params: Params) -> str:
 
 @dataclass(slots=True)
 class _Run:
-    """A batch under way.
+    """A batch in progress.
 
-    newest: its largest event time. decided: where the code raises, if the cut log says so. found: where it raises in
-    these rows. refused: rows, by place.
+    newest: its largest event time.
+    decided: the rows at which the code raises, by the cut log.
+    found: the rows at which the code raised so far.
+    refused: refused rows, by position.
     """
 
     context: BatchContext

@@ -101,7 +101,7 @@ class Kept:
         numbers, floors = ranked[GROUP].to_numpy(), ranked[_FLOOR].to_numpy()
         bounds = np.searchsorted(numbers, np.arange(len(groups) + 1))
         whole, heights = self._pools.whole(groups), np.diff(bounds)
-        at = np.flatnonzero(floors)  # what is worse than a floor may be worse than rows of the table
+        at = np.flatnonzero(floors)  # rows worse than a floor may be worse than rows of the table
         heights[numbers[at]] = at - bounds[numbers[at]]
         again = ~whole & (heights < self.k)  # the table is to be read
         fits = heights <= 2 * self._size

@@ -11,7 +11,9 @@ from holdfast.services.kernel.operators.spread import VARIANCES
 
 
 def result(function: str, kind: pl.DataType, text: str) -> pl.DataType:
-    """The type of an aggregate's values. text: the argument, for messages.
+    """The type of an aggregate's values.
+
+    text: the argument, for messages.
 
     Raises:
         ExpressionError: the aggregate does not take values of this type.

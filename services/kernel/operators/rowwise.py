@@ -26,11 +26,13 @@ Compute = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 class Rowwise:
-    """Computes batches. Rows at which an expression fails are found by halving, and refused.
+    """A row-by-row computation of batches. Rows at which an expression fails are found by halving, and refused.
 
     Args:
-        compute: rows in, rows out; may raise PolarsError. nothing: what comes out of no rows.
-        fields: of the input. fail: stop instead of refusing.
+        compute: computes output rows from input rows; may raise PolarsError.
+        nothing: the output of no rows.
+        fields: the fields of the input.
+        fail: stops instead of refusing.
     """
 
     def __init__(self, compute: Compute, nothing: pl.DataFrame, fields: Mapping[str, str], fail: bool = False) -> None:
@@ -70,10 +72,12 @@ def _reason(error: str) -> str:
 
 
 class Screened:
-    """An operator that gets only the rows at which these columns can be computed, with them; the others are refused.
+    """An operator that gets only the rows at which some columns can be computed, with these columns; others are
+    refused.
 
     Args:
-        columns: what the operator computes of a row by itself, under names of their own. fields: of the input.
+        columns: the columns that the operator needs, under names of their own.
+        fields: the fields of the input.
     """
 
     def __init__(

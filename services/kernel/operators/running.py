@@ -108,8 +108,9 @@ def _float_sums(values: pl.Series, stored: Memories, segments: Segments) -> Colu
 
 
 def _seen(before: Sequence[bool], values: pl.Series, segments: Segments) -> np.ndarray:
-    """True for each row up to which there was a value. before: for each group, whether there was one before the
-    rows.
+    """True for each row up to which there was a value.
+
+    before: for each group, True if it had a value before the rows.
     """
     anything = np.concatenate((before, values.is_not_null().to_numpy()))
     return segments.totals(anything.astype(np.int64)) > 0

@@ -83,8 +83,11 @@ class SortedRuns:
             self._merge(2)
 
     def expire(self, oldest_us: int, alive: int) -> None:
-        """Rows before this time match nothing any more. alive: how many are left, at most; the others are dropped when
-        their run is merged, or now if they are the more."""
+        """Expires the rows before this time, which match nothing any more.
+
+        alive: the most rows that remain. Expired rows are dropped at the next merge of their run, or now if they are
+        the majority.
+        """
         self._oldest = oldest_us
         if len(self) > 2 * alive + 1024:
             self._merge(len(self._runs))

@@ -48,7 +48,7 @@ class TableJoin:
         if right.height:
             self._change(right)
         rows = self._joined(left) if left.height else self._nothing
-        # the left side has ended, the table not yet: what is behind gets no watermark until both have
+        # the left side has ended, the table not yet: operators below get no watermark until both have
         waits = LOADED_WATERMARK <= context.watermark < END_WATERMARK
         return Outcome(rows, watermark=NO_WATERMARK if waits else None)
 

@@ -72,7 +72,7 @@ class TopKind(OperatorKind):
         top, columns, params = plan.params["top"], schema(inputs[0]), plan.params
         order = Order(top["by"], list(columns), columns[top["by"]].is_float(), top.get("order") == "ascending")
         key = params.get("key") or []
-        if params.get("input_windowed", START in plan.row_key):  # plans of before do not say it
+        if params.get("input_windowed", START in plan.row_key):  # plans of former versions lack it
             return TopOfWindows(top["k"], order, [name for name in key if name not in BOUNDS], columns)
         forget_s = params.get("forget_after_s")
         forget_us = None if forget_s is None else round(forget_s * _SECOND_US)
@@ -117,11 +117,14 @@ class TopOfWindows:
 
 
 class Top:
-    """Adds `rank`, 1 to k. Of all rows so far, those whose rank or values changed, at the newest time of the batch.
+    """A task of top. It adds the column `rank`, 1 to k.
+
+    Without windows it outputs the rows whose rank or values changed, at the newest time of the batch.
 
     Args:
-        key: rows of equal values are ranked among themselves. row_key: columns by which rows replace each other; none:
-            rows are only added. forget_us: a ranking ends so long after its newest row; None: never.
+        key: rows with equal values in these columns are ranked together.
+        row_key: the columns by which rows replace each other; empty: rows are only added.
+        forget_us: the time after its newest row at which a ranking ends, in microseconds; None: never.
     """
 
     def __init__(

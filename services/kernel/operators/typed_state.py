@@ -59,8 +59,10 @@ def moment(time_us: int) -> datetime:
 class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     """The declaration of a state.
 
-    form: value, list or map. type: field type of a value or an item. key: of the items of a map. ttl_us: null: entries
-    do not end.
+    form: value, list or map.
+    type: the field type of a value or an item.
+    key: the type of the keys of a map's items.
+    ttl_us: the time to live in microseconds; null: entries never expire.
     """
 
     form: str
@@ -124,7 +126,7 @@ def python_type(text: str) -> Any:
     if name.startswith("list<"):
         found = GenericAlias(list, (python_type(name[5:-1]),))
     elif name.startswith("struct<"):
-        made: Any = TypedDict  # a checker of types wants to see the fields
+        made: Any = TypedDict  # a type checker requires literal fields
         found = made("struct", {field: python_type(kind) for field, kind in members(name).items()})
     return found | None if nullable(text) else found
 

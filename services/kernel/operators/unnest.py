@@ -53,11 +53,12 @@ class UnnestKind(OperatorKind):
 
 
 class Unnest:
-    """Rows in the order in which they came, items in that of their list.
+    """A task of unnest. Rows keep their order, items that of their list.
 
     Args:
-        into: what the column is called then; None: as before. position: column for the place of the item, from 1.
-        keep_empty: a row whose list is empty or null stays, with null for the item.
+        into: the name of the column in the output; None: unchanged.
+        position: the column for the position of the item, from 1.
+        keep_empty: keeps a row whose list is empty or null, with null for the item.
     """
 
     def __init__(

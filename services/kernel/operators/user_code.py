@@ -32,10 +32,13 @@ class CodeUnavailable(HoldfastError, ValueError):
 class Context:
     """The batch, in place of clock and chance, so that every copy and every replay computes the same.
 
-    batch: its number. watermark_us: no row older than this will count any more (microseconds since 1970).
-    random: a generator seeded by the operator and the batch. now: the newest event time of the batch; the watermark
-    where the batch has no rows; in `on_timer` the time of the timers. by_clock: this call of `on_timer` is for timers
-    by the time of day; then `now` is the newest event time that is known.
+    batch: the number of the batch.
+    watermark_us: no older row will count any more (microseconds since 1970).
+    random: a generator seeded by the operator and the batch.
+    now: the newest event time of the batch; the watermark for a batch without rows; in `on_timer` the time of the
+    timers.
+    by_clock: True if this call of `on_timer` is for timers by the time of day; `now` is then the newest known event
+    time.
     """
 
     batch: int
@@ -55,12 +58,15 @@ class Context:
         return moment(max(0, self._by_clock().newest))
 
     def set_timer(self, key: Key, when: int | datetime, clock: bool = False) -> None:
-        """Sets a timer for a key: `on_timer` is called once the watermark has reached `when`; a time that it has passed
-        counts as reached. A key may have many timers, one for each time.
+        """Sets a timer for a key: `on_timer` is called once the watermark has reached `when`, at once if it already
+        has.
+
+        A key may have many timers, one for each time.
 
         Args:
-            key: as of a table. when: microseconds since 1970, as `_time`, or a datetime.
-            clock: `when` is a time of day, as `ctx.clock`, and no event time.
+            key: a key, as of a table.
+            when: microseconds since 1970, as `_time`, or a datetime.
+            clock: True if `when` is a time of day, as `ctx.clock`, instead of an event time.
         """
         self._timers(clock).set(key, when)
 

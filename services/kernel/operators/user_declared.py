@@ -19,8 +19,10 @@ from holdfast.services.kernel.operators.user_output import OutputShape, SeveralS
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Columns that come out. outputs: those of each output by name, where there are several; `fields` are then the
-    columns of all together.
+    """The declared columns of the output.
+
+    fields: the columns, of all outputs together if there are several.
+    outputs: the columns of each output by name, if there are several.
     """
 
     fields: dict[str, str]
