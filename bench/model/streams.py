@@ -51,7 +51,9 @@ def drawn(workers: Sequence[str], type_1: Callable[[], Load], chance: random.Ran
 
 
 def even(workers: Sequence[str], type_1: Callable[[], Load], share: float = FULL) -> list[Unit]:
-    """Backups go round the peers, those of type 1 and then those of type 2: every worker holds as many of each."""
+    """Units whose backups are spread over the peers, those of type 1 and then those of type 2: each worker holds equal
+    numbers.
+    """
     found = []
     for place, worker in enumerate(workers):
         peers = [*workers[place + 1 :], *workers[:place]]
@@ -62,7 +64,7 @@ def even(workers: Sequence[str], type_1: Callable[[], Load], share: float = FULL
 
 
 def whole(units: Sequence[Unit], workers: Sequence[str]) -> list[Unit]:
-    """Each worker's units as one, backed up on the worker behind it."""
+    """Each worker's units joined to one, with its backup on the next worker."""
     found = []
     for place, worker in enumerate(workers):
         own = [unit for unit in units if unit.primary == worker]

@@ -91,7 +91,7 @@ class Chain:
         return self
 
     def _capture(self, number: int, unit: Seen, now_ms: float) -> None:
-        """Captures, and acknowledges what came in by now; the sink's output goes to users, and is not held."""
+        """Captures, and acknowledges the input so far; the sink's output goes to users, and is not held."""
         outputs = 0.0 if unit.sinkmost else self.rate_per_ms * (now_ms - self._acked_ms[number])
         made = Captured(number, now_ms, self.state, outputs)
         self.captures.append(made)

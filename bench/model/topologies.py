@@ -1,7 +1,7 @@
 """Random topologies, as the generator of Su and Zhou 2016 makes them: operators, degrees, skew, partitionings, joins.
-And those of which golden values are known.
+Further topologies have known golden values.
 
-Source: MECHANISMS P14 of section 6 (figure 14 of the paper). Nothing but the seed decides what comes out.
+Source: MECHANISMS P14 of section 6 (figure 14 of the paper). The result depends only on the seed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def random_topology(seed: int, setting: Setting) -> Topology:
 
 
 def _graph(random: Random, operators: int) -> list[list[int]]:
-    """By operator, those that it reads; each but the last is read by a later one, and reads at most three."""
+    """Inputs of each operator; each but the last is read by a later one, and reads at most three."""
     inputs: list[list[int]] = [[] for _ in range(operators)]
     for one in range(operators - 2, -1, -1):
         free = [later for later in range(one + 1, operators) if len(inputs[later]) < 3]
@@ -80,7 +80,7 @@ def _full(random: Random, setting: Setting) -> bool:
 
 
 def substreams(rates: tuple[float, ...], readers: int) -> tuple[Substream, ...]:
-    """Substreams, one-to-one, merge or split, by the number of tasks: neighbours go to, or come from, the same task."""
+    """Substreams, one-to-one, merge or split, by the numbers of tasks: neighbours share a task."""
     writers = len(rates)
     if writers >= readers:
         return tuple(Substream(one, one * readers // writers, rate) for one, rate in enumerate(rates))
@@ -114,7 +114,7 @@ def join(correlated: bool) -> Topology:
 
 
 def chain() -> Topology:
-    """S(4, 3, 2, 1) merged by two tasks, and those by one."""
+    """S(4, 3, 2, 1) merged by two tasks, and their output by one."""
     return topology(
         [
             Node("s", units("s", 4), (4, 3, 2, 1)),
@@ -125,7 +125,7 @@ def chain() -> Topology:
 
 
 def sixteen() -> Topology:
-    """Sixteen sources of one rate, merging 16-8-4-2-1."""
+    """Sixteen sources of equal rate, merged 16-8-4-2-1."""
     nodes, width = [Node("n16", units("n16", 16), (1.0,) * 16)], 16
     while width > 1:
         feed, width = Feed(f"n{width}", substreams((16 / width,) * width, width // 2)), width // 2

@@ -20,7 +20,7 @@ EVERY_MS = 1.0
 
 
 class Costs(Protocol):
-    """Costs of a checkpoint so long after the one before; math.inf: of the whole state."""
+    """Costs of a checkpoint at a time after the last one; math.inf: costs for the whole state."""
 
     def capture_ms(self, elapsed_ms: float) -> float: ...
     def paste_ms(self, elapsed_ms: float) -> float: ...
@@ -44,8 +44,9 @@ class Fixed:
 class Windowed:
     """Aggregates over sliding windows: C_n c_f + C_u c_p.
 
-    groups: how many of them a stream touches within so many seconds: `scale * s ** power`, at most `limit`.
-    aggregates: of the unit. size_s: of the windows, one of which begins each second.
+    groups: number of groups that a stream touches within s seconds: `scale * s ** power`, at most `limit`.
+    aggregates: number of the unit's aggregates.
+    size_s: size of the windows, of which one begins each second.
     """
 
     scale: float
@@ -71,7 +72,7 @@ class Windowed:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several units that are captured as one."""
+    """Several units that are captured together."""
 
     parts: tuple[Costs, ...]
 

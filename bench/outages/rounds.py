@@ -43,7 +43,9 @@ FIRST_S = 4.0
 def run_round(
     cluster: BenchCluster, name: str, some: Sequence[Strike], chance: random.Random, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Raises MeasureFailed if units are not protected again, or tentative rows stay open."""
+    """Makes the strikes of one round. Raises MeasureFailed if units are not protected again, or tentative rows stay
+    open.
+    """
     cluster.start(WORKERS, {"HOLDFAST_SLOTS": str(SLOTS)})
     topic = f"bench-{name}"
     cluster.create(topic, partitions=SOURCES)
@@ -139,7 +141,7 @@ def _after(since_ms: float, at_ms: float | None) -> float:
 
 
 class Struck:
-    """Makes outages and measures what comes of them. Everything raises MeasureFailed."""
+    """Makes outages and measures their effects. Every method raises MeasureFailed."""
 
     def __init__(
         self, cluster: BenchCluster, job: Followed, observer: Observer, seen: tuple[Out, Rows], chance: random.Random
@@ -180,7 +182,7 @@ class Struck:
         )
 
     def settle(self) -> None:
-        """Until all workers answer, every unit is protected, none is out, and no tentative row is open."""
+        """Waits until all workers answer, every unit is protected, no unit is out, and no tentative row is open."""
 
         def settled() -> bool:
             still = not self._out.names and not self._rows.open
@@ -208,14 +210,14 @@ class Struck:
             time.sleep(seconds)
 
     def _leads(self) -> dict[str, list[str]]:
-        """By worker, the units that it leads."""
+        """Units that a worker leads, by worker."""
         found: dict[str, list[str]] = {}
         for unit in self._job.plan.units:
             found.setdefault(self._observer.leader_of(self._job.plan.job, unit.name), []).append(unit.name)
         return found
 
     def _victim(self, leads: Mapping[str, Sequence[str]]) -> str:
-        """A worker without a unit that nothing is below: that one's outage gives nobody tentative rows."""
+        """A worker all of whose units have units below them: an outage of a last unit makes no tentative rows."""
         able = [worker for worker, units in sorted(leads.items()) if all(self._below[unit] for unit in units)]
         return self._chance.choice(able or sorted(leads))
 
@@ -234,7 +236,7 @@ class Struck:
             self.until(lambda: self._observer.incarnation(worker) > incarnation, f"{worker} does not come back")
 
     def _await_row(self, since_ms: float) -> None:
-        """Until a tentative row has come, or it takes long; then a moment more, so that strikes meet any state."""
+        """Waits for a tentative row, at most FIRST_S, and then for a random moment, so that strikes meet any state."""
         deadline_s = time.monotonic() + FIRST_S
         while self._rows.first_after(since_ms) is None and time.monotonic() < deadline_s:
             self._watch(0.02)

@@ -58,13 +58,13 @@ class Rows(Following):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """By status."""
+        """Number of rows, by status."""
         with self._lock:
             return Counter(self._counts)
 
     @property
     def open(self) -> int:
-        """Keys whose newest row is tentative."""
+        """Number of keys whose newest row is tentative."""
         with self._lock:
             return self._newest.open
 

@@ -81,7 +81,7 @@ def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
 
 
 def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[list[Strike]]:
-    """For one cluster each, in any order."""
+    """Strikes for one cluster each, in random order."""
     mixed = list(left)
     chance.shuffle(mixed)
     return [mixed[first : first + most] for first in range(0, len(mixed), most)]
@@ -107,7 +107,7 @@ class Row:
 
 
 def report(made: Sequence[Outcome]) -> list[Row]:
-    """By kind and fault."""
+    """Rows by kind and fault."""
     cases = [(kind, fault) for kind in KINDS for fault in FAULTS]
     return [_row(case, some) for case in cases if (some := [one for one in made if (one.kind, one.fault) == case])]
 
@@ -140,6 +140,6 @@ def counts(made: Sequence[Outcome]) -> dict[str, int]:
 
 
 def exact(made: Sequence[Outcome]) -> bool:
-    """No row is lost, doubled or wrong, and none stays tentative."""
+    """True if no row is lost, duplicated or wrong, and none stays tentative."""
     found = counts(made)
     return not any(found[name] for name in ("lost", "duplicated", "wrong", "open", "untrue"))

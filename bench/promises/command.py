@@ -1,4 +1,4 @@
-"""The command ./scripts/bench promises: continues where it was stopped, reports what was made so far."""
+"""The command ./scripts/bench promises: resumes an interrupted run, and reports all outcomes so far."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(wanted: Sequence[Trial], record: Record[Outcome], together: int, most: int | None) -> None:
-    """A round whose end nobody has checked counts for nothing."""
+    """Runs the missing rounds. A round without its final check does not count."""
     chance = random.Random(len(record.made))
     left = left_of(wanted, record.made)
     columns = (TextColumn("takeovers"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

@@ -48,7 +48,11 @@ MOST_UNJUDGED = 8
 
 @dataclass(slots=True)
 class Promised:
-    """The unit under one promise. left: takeovers that are still to be made, by kind. epoch: before the present one."""
+    """The unit under one promise.
+
+    left: number of takeovers that are still to be made, by kind.
+    epoch: epoch before the present takeover.
+    """
 
     promise_ms: int
     job: Followed
@@ -68,7 +72,7 @@ class Promised:
         return self.job.plan.units[0].name
 
     def begins(self, epoch: int, scheme: str) -> None:
-        """A takeover of it is made now."""
+        """Notes that a takeover of the unit is made now."""
         self.epoch, self.scheme, self.active_s = epoch, scheme, math.inf
 
     def found(self, *kinds: str) -> list[Event]:
@@ -82,13 +86,13 @@ class Promised:
         return any(one.kind == REFUSED and (one.job, one.unit) == (self.name, self.unit) for one in new)
 
     def over(self, seen: int) -> bool:
-        """True if it was judged, or will not be."""
+        """True if the takeover was judged, or will not be."""
         if self.active_s == math.inf and self.found(ACTIVE):
             self.active_s = time.monotonic()
         return bool(self.found(*JUDGED)) or self.refused(seen) or time.monotonic() > self.active_s + UNJUDGED_S
 
     def take(self, kind: str) -> Outcome | None:
-        """Judgement of its present takeover; None: nobody judged it."""
+        """Judgement of its present takeover; None if there is none."""
         judged = next(iter(self.found(*JUDGED)), None)
         if judged is None:
             self.unjudged += 1
@@ -119,7 +123,9 @@ class Promised:
 def run_round(
     cluster: BenchCluster, name: str, some: Sequence[Trial], chance: random.Random, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Raises MeasureFailed if no takeover is judged, or a unit does not become protected again."""
+    """Makes the takeovers of one round. Raises MeasureFailed if none is judged, or a unit does not become protected
+    again.
+    """
     quiet = {"HOLDFAST_EXIT_NOTICES": "false"} if some[0].kind == UNNOTICED else {}
     cluster.start(WORKERS, quiet)
     with _promised(cluster, f"bench-{name}", some) as units:
@@ -139,7 +145,7 @@ def run_round(
 
 @contextmanager
 def _promised(cluster: BenchCluster, topic: str, some: Sequence[Trial]) -> Iterator[list[Promised]]:
-    """Their jobs, which all read one topic, from when they run until they are cancelled."""
+    """The running jobs of the units, which all read one topic; cancelled at the end of the context."""
     promises_ms = sorted({trial.promise_ms for trial in some})
     cluster.create(topic)
     cluster.log.create([TopicSpec(f"{topic}-out-{promise_ms}", 1) for promise_ms in promises_ms])
@@ -174,7 +180,7 @@ class Made:
         self._cluster, self._units, self._observer, self._chance, self._done = cluster, units, observer, chance, done
 
     def all(self) -> None:
-        """Drills and kills by turns, until each unit has had what it was to have. Raises MeasureFailed."""
+        """Makes drills and kills in turns, until each unit has had its takeovers. Raises MeasureFailed."""
         fruitless = 0
         while kinds := [kind for kind in (DRILL, KILL, UNNOTICED) if self._wanting(kind)]:
             for kind in kinds:
@@ -188,7 +194,7 @@ class Made:
         self._until(lambda: time.monotonic() > deadline, "", seconds + PATIENCE_S)
 
     def settle(self) -> None:
-        """Until all workers answer and every unit is protected."""
+        """Waits until all workers answer and every unit is protected."""
         ready = lambda: self._observer.workers() == WORKERS and self._observer.protected()  # noqa: E731
         self._until(ready, "not protected again", PATIENCE_S)
 
@@ -225,7 +231,7 @@ class Made:
         self._cluster.appender.flush(PATIENCE_S)
 
     def _until(self, reached: Callable[[], bool], otherwise: str, seconds: float) -> None:
-        """Reads what all jobs publish until it holds. Raises MeasureFailed."""
+        """Reads the records of all jobs until the condition holds. Raises MeasureFailed."""
         deadline = time.monotonic() + seconds
         while not reached():
             if time.monotonic() > deadline:

@@ -61,7 +61,10 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def trials(promises_ms: Sequence[int], counts: Mapping[str, int]) -> list[Trial]:
-    """counts: of each kind, for each promise."""
+    """The trials of each promise.
+
+    counts: number of trials of each kind, for each promise.
+    """
     return [Trial(p, kind) for p in promises_ms for kind, count in counts.items() for _ in range(count)]
 
 
@@ -71,7 +74,7 @@ def left_of(wanted: Sequence[Trial], made: Sequence[Outcome]) -> list[Trial]:
 
 
 def rounds(left: Sequence[Trial], together: int) -> Iterator[list[Trial]]:
-    """For one cluster each: of `together` promises, which are not all short; with exit notices or without."""
+    """Trials for one cluster each: of `together` promises, not only short ones; with exit notices or without."""
     promises_ms = list(dict.fromkeys(trial.promise_ms for trial in left))
     groups = -(-len(promises_ms) // together)
     for first in range(groups):
@@ -97,7 +100,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """None: nothing is asked."""
+        """True if the promise was always kept; None: nothing was promised."""
         return None if self.promise_ms < KEPT_FROM_MS else self.broken == 0
 
 
@@ -121,5 +124,5 @@ def _row(promise_ms: int, kind: str, some: Sequence[Outcome]) -> Row:
 
 
 def exact(made: Sequence[Outcome]) -> bool:
-    """No row is lost, doubled or wrong."""
+    """True if no row is lost, duplicated or wrong."""
     return not any(one.lost or one.duplicated or one.wrong for one in made)

@@ -1,4 +1,4 @@
-"""The command ./scripts/bench detectors: continues where it was stopped, reports what was made so far."""
+"""The command ./scripts/bench detectors: resumes an interrupted run, and reports all outcomes so far."""
 
 from __future__ import annotations
 

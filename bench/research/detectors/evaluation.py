@@ -1,7 +1,8 @@
-"""Shows every detector the same recording: whom it suspected though nobody failed, and how soon it would have known.
+"""Runs every detector on the same recording: its false suspicions, and its possible detection times.
 
-Source: MECHANISMS H7, H8 and Z12/13. A suspicion is false when its worker is heard again within STALL_BEATS intervals;
-who stood still for longer was rightly suspected, as in services/kernel/liveness/detector.py. Times are microseconds.
+Source: MECHANISMS H7, H8 and Z12/13. A suspicion is false when its worker sends a heartbeat within STALL_BEATS
+    intervals; the suspicion of a worker that hung for longer is right, as in services/kernel/liveness/detector.py.
+    Times are microseconds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ NEVER_MS = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Suspicion of one worker. silent_us: between the heartbeats before and after it."""
+    """Suspicion of one worker.
+
+    silent_us: time between the heartbeats before and after it.
+    """
 
     at_us: int
     worker: str
@@ -44,7 +48,7 @@ class Detection:
 
 @dataclass(slots=True)
 class Findings:
-    """Findings of one detector, in the order of time."""
+    """Findings of one detector, in order of time."""
 
     suspicions: list[Suspicion] = field(default_factory=list)
     detections: list[Detection] = field(default_factory=list)
@@ -67,7 +71,7 @@ class Watcher(Protocol):
 
 
 class Adaptive:
-    """The one that recovery replicas use. The grace follows each worker's heartbeats, and after false switches."""
+    """The detector of recovery replicas. The grace follows each worker's heartbeats, and grows after false switches."""
 
     def __init__(self, beat_us: int, echo_us: int) -> None:
         self._attention = Attention(echo_us)
@@ -123,7 +127,9 @@ class Fixed:
 
 
 def watch(turns: Iterable[Turn], watcher: Watcher, misses: int, beat_us: int) -> Findings:
-    """Suspects after so many misses, until the worker is heard again. Failures: halfway between two heartbeats."""
+    """Suspects a worker after a number of misses, until its next heartbeat. Failures: halfway
+    between two heartbeats.
+    """
     findings = Findings()
     heard_us: dict[str, int] = {}
     suspected: dict[str, int] = {}
@@ -189,7 +195,7 @@ def idle_us(timings: Sequence[Timing], first: int) -> int:
 
 
 def standstills(turns: Iterable[Turn], beat_us: int) -> list[tuple[int, int]]:
-    """From when to when a worker was not heard for STALL_BEATS intervals and more."""
+    """Begin and end of each silence of a worker of at least STALL_BEATS intervals."""
     heard_us: dict[str, int] = {}
     found = []
     for turn in turns:

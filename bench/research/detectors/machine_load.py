@@ -1,7 +1,7 @@
-"""Loads the machine to a share of its cores, whatever else runs on it, or beyond, until it is ended.
+"""Loads the machine to a share of its cores, including other load, or beyond, until it is ended.
 
-`python -m bench.research.detectors.machine_load SHARE [ON_S OFF_S]`, one for each core; a share above 1 means no pause.
-With times the load comes and goes: all burners go by the clock of the machine.
+`python -m bench.research.detectors.machine_load SHARE [ON_S OFF_S]`, one process for each core; a share above 1 means
+no pause. With times the load alternates: all processes follow the clock of the machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LoadMeter:
 
 
 def _ticks() -> tuple[int, int]:
-    """Busy ones, those that the host took away included, and all."""
+    """Busy ticks, with those stolen by the host, and all ticks."""
     with open("/proc/stat") as file:
         ticks = [int(field) for field in file.readline().split()[1:9]]
     idle = ticks[3] + ticks[4]
@@ -55,7 +55,7 @@ def main(share: float, on_s: float = math.inf, off_s: float = 0.0) -> None:
 
 
 def off(now_s: float, on_s: float, off_s: float) -> float:
-    """Time until the load is there again; 0: it is there. It comes first in each period since time 0."""
+    """Seconds until the load begins again; 0 while it runs. The load comes first in each period since time 0."""
     at_s = now_s % (on_s + off_s)
     return on_s + off_s - at_s if at_s >= on_s else 0.0
 

@@ -1,7 +1,7 @@
-"""Reads heartbeats as a recovery replica does, decides nothing, and writes down what came when, until it is ended.
+"""Reads heartbeats as a recovery replica does, and records their times, without decisions, until it is ended.
 
-`python -m bench.research.detectors.recorder SERVERS FILE`. A process of its own: it is to suffer what a replica
-suffers, and nothing else.
+`python -m bench.research.detectors.recorder SERVERS FILE`. It is a process of its own, so that it has exactly the
+delays of a replica.
 """
 
 from __future__ import annotations

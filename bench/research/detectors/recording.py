@@ -35,6 +35,6 @@ def timings(file: Path) -> list[Timing]:
 
 
 def _whole_lines(file: Path) -> Iterator[bytes]:
-    """Its writer may be in the middle of the last one."""
+    """The complete lines of a file; its writer may be in the middle of the last one."""
     with file.open("rb") as lines:
         yield from (line for line in lines if line.endswith(b"\n"))

@@ -13,9 +13,10 @@ ENOUGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """false_per_h: of one worker; the benchmark detector suspects all workers of a machine at once.
+    """A row of the report.
 
-    right: suspicions of workers that stood still. Detection of failures that might have been: None: never.
+    false_per_h: false suspicions of one worker; the benchmark detector suspects all workers of a machine together.
+    right: suspicions of workers that hung. Detection times are of possible failures; None: never.
     """
 
     level: str

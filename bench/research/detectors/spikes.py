@@ -1,7 +1,7 @@
-"""A machine whose load rises again and again for a moment: which rises detectors declare, and what else they declare.
+"""A machine whose load rises repeatedly for a moment: the rises that detectors declare, and their other declarations.
 
-Source: MECHANISMS Z12/13. The paper's two figures are the share of the rises that are declared, and the share of what
-is declared while there was none.
+Source: MECHANISMS Z12/13. The paper's two figures are the share of declared rises, and the share of declarations
+    without a rise.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ Rise = tuple[int, int]
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """By one detector. detected: rises of which it declared something. right, false: what it declared of rises, and
-    while there was none. delay_ms: median from the beginning of a rise; None: none was declared.
+    """Declarations of one detector.
+
+    detected: number of rises with a declaration.
+    right, false: number of declarations during rises, and without one.
+    delay_ms: median from the beginning of a rise; None: none was declared.
     """
 
     detector: str
@@ -69,7 +72,7 @@ class Risen(msgspec.Struct, frozen=True):
 
 
 def risen(cluster: BenchCluster, name: str, levels: Sequence[str], number: int) -> Iterator[Risen]:
-    """So many rises at each level; one is out as it is over. Raises MeasureFailed."""
+    """Makes `number` rises at each level; yields each level when it is over. Raises MeasureFailed."""
     with recorded(cluster, name) as made:
         for level in levels:
             cluster.say(f"  {number} rises to {level} load ...")
@@ -119,8 +122,10 @@ def declared(detector: str, suspicions: Sequence[Suspicion], times: Sequence[Ris
 
 
 def silences(seen: Sequence[Turn], times: Sequence[Rise]) -> list[float]:
-    """By rise, in ms: the longest time between two heartbeats of a worker, of which the later came during the rise or
-    soon after it. Heartbeats and a fixed grace are all that the paper's detector goes by.
+    """By rise, in ms: the longest time between two heartbeats of a worker, the later of which came during the rise or
+    soon after it.
+
+    The paper's detector uses only heartbeats and a fixed grace.
     """
     heard: dict[str, list[int]] = {}
     for turn in seen:

@@ -95,8 +95,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A job under way, of whose cluster all is recorded that detectors go by. files: turns, timings. log: of what runs
-    beside it.
+    """A running job; its cluster's data for detectors are recorded.
+
+    files: turns, timings.
+    log: output of the processes beside it.
     """
 
     cluster: BenchCluster
@@ -146,7 +148,7 @@ def recorded(cluster: BenchCluster, name: str, template: Template = JOB) -> Iter
 
 
 def study(cluster: BenchCluster, name: str, levels: Sequence[str], seconds: float) -> Iterator[Outcome]:
-    """Outcomes, one a level, as each is over. Raises MeasureFailed."""
+    """Outcomes, one for each level, as each is over. Raises MeasureFailed."""
     with recorded(cluster, name) as made:
         for level in levels:
             cluster.say(f"  {level} load for {seconds:g} s ...")
