@@ -1,1 +1,1 @@
-"""Logs that decide, each folded the same way by every reader: plans, assignments, cuts, commits, checkpoints."""
+"""Logs that decide, each folded in the same way by every reader: plans, assignments, cuts, commits, checkpoints."""

@@ -1,7 +1,8 @@
 """Fold of `jobs.plans`: jobs that are admitted, rejected or ended.
 
 Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan, and one more
-plan follows that of a job that stands by. A plan that nobody could act on is none (services/kernel/plans/soundness.py).
+plan follows that of a job that stands by. An unsound plan, which no process could act on, is invalid
+(services/kernel/plans/soundness.py).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from holdfast.services.decisions.decided import LastValid
 from holdfast.services.kernel.plans.soundness import unsound
 
 Skipped = Mapping[Partition, frozenset[int]]
-"""Offsets of records that a person has decided to pass over, by partition."""
+"""Offsets of records that readers pass over by a person's decision, by partition."""
 
 
 def decode(value: bytes) -> Record:
-    """A record that can be acted on. Raises msgspec.DecodeError on anything else."""
+    """Decodes a sound record. Raises msgspec.DecodeError on any other bytes."""
     decision = plans.decode_any(value)
     if not isinstance(decision, Retirement | Snapshot) and (problem := unsound(decision)):
         raise msgspec.ValidationError(problem)
@@ -31,7 +32,10 @@ def decode(value: bytes) -> Record:
 
 
 class Admitted:
-    """The decisions by generation. retired: of generations whose records have left `jobs.plans`, none is valid."""
+    """The decisions by generation.
+
+    retired: generations whose records have left `jobs.plans`; their later records are invalid.
+    """
 
     def __init__(self, retired: Retired = Retired()) -> None:  # noqa: B008
         self.retired = retired
@@ -42,7 +46,7 @@ class Admitted:
         self._skipped: dict[str, dict[Partition, frozenset[int]]] = {}
 
     def read(self, decision: Record) -> bool:
-        """False if the record is invalid, or a snapshot, and changes nothing."""
+        """Takes a record; False if it is invalid, or a snapshot, and changes nothing."""
         if isinstance(decision, Retirement):
             return self._retire(decision.retired)
         if isinstance(decision, Snapshot):
@@ -64,7 +68,7 @@ class Admitted:
         return True
 
     def _begins(self, plan: Plan) -> bool:
-        """True if it says where a job that stands by begins, and changes nothing else of it."""
+        """True if the plan states the beginning of a job that stands by, and changes nothing else of the job."""
         was = self._plans.get(plan.generation)
         if was is None or was.seed is None or not was.seed.waits or plan.seed is None or plan.seed.waits:
             return False
@@ -88,14 +92,14 @@ class Admitted:
         return skip.offset not in before
 
     def skipped(self, generation: str) -> Skipped:
-        """Records of the job's own topics that every reader passes over."""
+        """Returns the records of the job's own topics that every reader passes over."""
         return dict(self._skipped.get(generation, {}))
 
     def plan(self, generation: str) -> Plan | None:
         return self._plans.get(generation)
 
     def plans(self) -> dict[str, Plan]:
-        """Also of jobs that have ended, by generation."""
+        """Returns the plans by generation, also of jobs that have ended."""
         return dict(self._plans)
 
     def rejection(self, generation: str) -> Rejection | None:
@@ -113,6 +117,6 @@ class Admitted:
         return dict(sorted(live.items(), key=lambda item: int(item[0].split("-")[0])))
 
     def named(self, job: str) -> Plan | None:
-        """The newest running job of that name: one that it has replaced may not have ended yet, or one stands by."""
+        """Returns the newest running job of that name, without jobs that stand by; a replaced job may still run."""
         live = (plan for plan in reversed(self.running().values()) if not plan.stands_by)
         return next((plan for plan in live if plan.job == job), None)

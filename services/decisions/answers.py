@@ -1,7 +1,8 @@
-"""Fold of the cut log for users' code that awaits answers: of each task and batch the first whole one counts.
+"""Fold of the cut log for users' code that awaits answers: the first complete answer of each task and batch counts.
 
-Which batches have answers is no decision: each that brings rows to such a task has one, and waits until it is there. So
-no leadership is needed, and a former leader's answer is as good as another one. Source: PROTOCOL 3, decision 0225.
+No record decides which batches have answers: each batch that brings rows to such a task has an answer, and waits for
+it. So no leader is needed, and the answer of a former leader is as good as another one. Source: PROTOCOL 3, decision
+0225.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ MOST_PARTS = 64
 
 
 def asking(plan: Plan) -> frozenset[str]:
-    """The operators whose code awaits answers."""
+    """Names of the operators whose code awaits answers."""
     return frozenset(one.name for one in plan.operators if one.kind == "python" and one.params.get("ask"))
 
 
 def asking_units(plan: Plan) -> frozenset[str]:
-    """The units that have one."""
+    """Names of the units with such an operator."""
     named = asking(plan)
     return frozenset(unit.name for unit in plan.units if not unit.host and named & set(unit.operators))
 
 
 class Answers:
-    """Answers of some tasks. tasks: their names."""
+    """Answers of the tasks with these names."""
 
     def __init__(self, tasks: Collection[str]) -> None:
         self._tasks = frozenset(tasks)
@@ -39,16 +40,16 @@ class Answers:
         self._known: dict[int, dict[str, Answer]] = {}
 
     def of(self, batch: int) -> Mapping[str, Answer]:
-        """Answers to a batch, by task."""
+        """Returns the answers to a batch, by task."""
         return self._known.get(batch, {})
 
     def read(self, record: Answered) -> None:
-        """Takes a record of the cut log. One that is not whole, or no answer, changes nothing."""
+        """Takes a record of the cut log. An answer that is incomplete or malformed changes nothing."""
         if record.task not in self._tasks or record.task in self.of(record.batch) or not 0 < record.parts <= MOST_PARTS:
             return
         made = self._parts.setdefault(record.batch, {}).setdefault((record.task, record.id), [])
         if record.part != len(made):
-            return  # one that was sent again, or a part is missing: its author sends a whole one under another id
+            return  # a part is repeated or missing: its author sends a complete answer under another id
         made.append(record.data)
         if len(made) < record.parts:
             return
@@ -59,6 +60,6 @@ class Answers:
         self._known.setdefault(record.batch, {})[record.task] = answer
 
     def forget(self, batch: int) -> None:
-        """Batches up to this one are done for good."""
+        """Forgets batches up to this one, which are complete."""
         self._known = {known: found for known, found in self._known.items() if known > batch}
         self._parts = {known: parts for known, parts in self._parts.items() if known > batch}

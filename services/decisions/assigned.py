@@ -1,12 +1,12 @@
 """Fold of `assignments`: copies of each unit, checkpoint policy and global checkpoint of each job.
 
-Source: PROTOCOL 8: a change is valid iff its epoch is the unit's last + 1 and it is well formed, so that whatever
-anybody appends, `commit` is on at exactly one copy of every placed unit. Of a retired generation none is valid: its
-units are forgotten, and without that rule an old placement would count as a first one (PROTOCOL 1). A policy is valid
-iff its command comes after that of the last one. A change that rolls a unit back is valid iff it names the newest
-global checkpoint of its job, and a line that is new to the unit: the one that other units of the job have just begun,
-or the next one. A change by a replication plan is valid iff that is the newest plan of the job. Outages of a record are
-read before its changes, since a unit is said to be out by the record that places it again.
+Source: PROTOCOL 8. A change is valid iff its epoch is the unit's last + 1 and it is well formed. So whatever is
+appended, exactly one copy of every placed unit has `commit`. No change of a retired generation is valid: its units are
+forgotten, and without that rule an old placement would count as a first one (PROTOCOL 1). A policy is valid iff its
+command comes after that of the last one. A change that rolls a unit back is valid iff it names the newest global
+checkpoint of its job, and a line that is new to the unit: the one that other units of the job have just begun, or the
+next one. A change by a replication plan is valid iff that plan is the newest of the job. Outages of a record are read
+before its changes, since the record that places a unit again also states its outage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from holdfast.schemas.retired import Retired, submitted
 
 
 class Assigned:
-    """The last valid change of each unit; policy and global checkpoint of each job. Arguments: with which it begins."""
+    """The last valid change of each unit; policy and global checkpoint of each job. Arguments: the initial state."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Assigned:
         self.retired, self.format = retired, format
 
     def become(self, other: Assigned) -> None:
-        """Takes the state of another fold, for those who hold this one."""
+        """Takes the state of another fold, so that holders of this object see it."""
         self._units, self.retired, self._policies = other.units(), other.retired, dict(other._policies)
         self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
         self._incidents, self._begun = dict(other._incidents), dict(other._begun)
@@ -69,7 +69,7 @@ class Assigned:
         self.format = other.format
 
     def read(self, record: Assignment) -> list[Change]:
-        """Takes one record; returns the changes in it that are valid."""
+        """Takes a record; returns its valid changes."""
         for outage in record.outages:
             self._read_outage(outage)
         valid = []
@@ -108,7 +108,9 @@ class Assigned:
         return line < change.line and change.line in (newest, newest + 1) and change.back == self.complete(job)
 
     def _plan_fits(self, change: Change) -> bool:
-        """A replica that has not read the newest replication plan changes no unit by an older one."""
+        """True if the change names the unit's last or the newest replication plan; a replica may have read only
+        older ones.
+        """
         last = self._units.get(change.unit)
         return change.plan in (0 if last is None else last.plan, self._plan_number(job_key_of(change.unit)))
 
@@ -179,7 +181,7 @@ class Assigned:
                 del known[job]
 
     def epoch(self, unit: str) -> int:
-        """The unit's last epoch, 0 before the first."""
+        """Returns the unit's last epoch; 0 before the first."""
         change = self._units.get(unit)
         return 0 if change is None else change.epoch
 
@@ -187,54 +189,59 @@ class Assigned:
         return self._units.get(unit)
 
     def policy(self, job_key: str) -> CheckpointPolicy | None:
-        """Policy of `<job>@<generation>`; None: the plan's."""
+        """Returns the policy of `<job>@<generation>`; None if the policy of the plan is in force."""
         return self._policies.get(job_key)
 
     def checkpoint(self, job_key: str) -> GlobalCheckpoint | None:
-        """The newest global checkpoint of `<job>@<generation>` under its present policy."""
+        """Returns the newest global checkpoint of `<job>@<generation>` under its present policy."""
         return self._checkpoints.get(job_key)
 
     def complete(self, job_key: str) -> int:
-        """Its batch; 0: none was decided, and the start of the job is as good if `aligned` is what its plan says;
-        -1: none was since the policy changed.
+        """Returns the batch of the newest global checkpoint of the job.
+
+        0 if none was decided: under an `aligned` policy of the plan, the start of the job is as good. -1 if none was
+        decided since the policy changed.
         """
         one = self._checkpoints.get(job_key)
         return one.batch if one is not None else -1 if job_key in self._policies else 0
 
     def incident(self, job_key: str) -> Incident | None:
-        """The last that was said of one of `<job>@<generation>`; it may be over."""
+        """Returns the last record of an incident of `<job>@<generation>`; the incident may be over."""
         return self._incidents.get(job_key)
 
     def replication(self, job_key: str) -> ReplicationPlan | None:
-        """Units of `<job>@<generation>` that are to have a replica; None: it has no budget, or no plan yet."""
+        """Returns the replication plan of `<job>@<generation>`; None without a budget or before the first plan."""
         return self._replications.get(job_key)
 
     def outage(self, unit: str) -> Outage | None:
-        """The last that was said of one of the unit; it may be over."""
+        """Returns the last record of an outage of the unit; the outage may be over."""
         job, _, name = unit.partition("/")
         return self._outages.get(job, {}).get(name)
 
     def out(self, job_key: str) -> dict[str, Outage]:
-        """By name, the units of `<job>@<generation>` that are out."""
+        """Returns the open outages of `<job>@<generation>`, by the name of the unit."""
         return {name: one for name, one in self._outages.get(job_key, {}).items() if not one.over}
 
     def fidelity(self, job_key: str) -> dict[str, float]:
-        """By query, the output fidelity that the newest record about an outage states; empty: no unit is out."""
+        """Returns the output fidelity by query in the newest record about an outage; empty if no unit is out."""
         return dict(self._fidelity[job_key]) if self.out(job_key) else {}
 
     def line(self, job_key: str) -> int:
-        """The highest line of the job's units."""
+        """Returns the highest line of the job's units."""
         return self._lines.get(job_key, 0)
 
     def begun(self, unit: str) -> int:
-        """The epoch with which its line began, or a later one, if a snapshot was read that says no more; 0: line 0."""
+        """Returns the epoch with which the unit's line began; 0 on line 0.
+
+        After a start from a snapshot that does not hold that epoch, the result may be a later one.
+        """
         return self._begun.get(unit, (0, 0))[1]
 
     def units(self) -> dict[str, Change]:
         return dict(self._units)
 
     def of_incarnation(self, worker: str, incarnation: str) -> dict[str, Change]:
-        """The units that this incarnation of a worker is to hold a copy of."""
+        """Returns the changes of units with a copy on this incarnation of a worker, by unit."""
         return {
             unit: change
             for unit, change in self._units.items()
@@ -243,5 +250,5 @@ class Assigned:
 
 
 def _submitted(generation: str) -> int:
-    """Offset of the job in `jobs.submit`."""
+    """Returns the offset of the job in `jobs.submit`."""
     return submitted(generation) or 0

@@ -1,8 +1,6 @@
-"""Buffering of a job: where only its sources retain, its data topics are trimmed to the newest markers.
+"""Buffering of a job: if only its sources retain records, its data topics are trimmed to the newest markers.
 
-Source: MECHANISMS R2, PROTOCOL 7, docs/decisions/0112. These decisions depend on `assignments` alone, up to where it
-    was
-read.
+Source: MECHANISMS R2, PROTOCOL 7, docs/decisions/0112. These decisions depend on the read part of `assignments` alone.
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.policies import ALIGNED, in_force
 
 UPSTREAM = "upstream"
-"""Every unit retains what it sends until the next global checkpoint."""
+"""Buffering under which every unit retains its output until the next global checkpoint."""
 
 
 def buffering(plan: Plan) -> str:
-    """Buffering as the job file says it."""
+    """Returns the buffering of the job file, or the default."""
     return str(plan.settings.fault_tolerance.get("buffering") or UPSTREAM)
 
 
@@ -29,7 +27,7 @@ def lined(plan: Plan, assigned: Assigned) -> bool:
 
 
 def only_sources_retain(plan: Plan, assigned: Assigned) -> bool:
-    """Nothing has failed, or gone back, of which the newest global checkpoint does not know."""
+    """True if only sources need to retain: the newest global checkpoint is later than every failure and rollback."""
     job = job_key(plan.job, plan.generation)
     if not lined(plan, assigned):
         return False

@@ -1,9 +1,10 @@
-"""Fold of a unit's checkpoint log: the runs that count, and the place where a restore begins.
+"""Fold of a unit's checkpoint log: the valid runs, and the offset at which a restore begins.
 
-A run is valid iff it is complete, its line is the log's, its prev is the last valid marker, its b is above that one's,
-and all its parts lie behind that marker. An anchor is valid iff it names a base that the log has had, and no mark that
-the log holds needs what is below: a copy that trimmed to another one, or began there, would lose what is needed. A
-rollback is valid iff its line is above the log's and it names a mark that the log holds. Source: PROTOCOL 6.
+A run is valid iff it is complete, its line is the log's, its prev is the last valid marker, its b is above that of this
+marker, and all its parts come after this marker. An anchor is valid iff it names a base that the log has had, and no
+mark that the log holds needs records below it: a copy that trimmed to any other anchor, or began there, would lose
+needed records. A rollback is valid iff its line is above the log's and it names a mark that the log holds. Source:
+PROTOCOL 6.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from holdfast.services.kernel.errors import StateCorrupted
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A valid run. offset: of its marker."""
+    """A valid run.
+
+    offset: of its marker.
+    """
 
     marker: Marker
     offset: int
@@ -27,7 +31,7 @@ class Run:
 
 
 class Base(NamedTuple):
-    """Beginning of a sweep cycle: offset of its first record; the last valid marker, and the line, before it."""
+    """Beginning of a sweep cycle: offset of its first record, and the last valid marker and the line before it."""
 
     offset: int
     id: Id | None
@@ -37,7 +41,7 @@ class Base(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place at which a restore may end: behind a valid marker, or at the start. The rest is the fold as it was there.
+    """A place at which a restore may end: a valid marker, or the start of the log. The other fields are the fold there.
 
     offset: of the marker.
     """
@@ -64,10 +68,13 @@ START = Mark()
 class CheckpointLog:
     """Folds one unit's checkpoint records in offset order.
 
-    last: the last valid marker. cursor: where the next sweep slice begins. anchored: the highest valid anchor.
-    line: of the last valid rollback. marks: by batch, the markers that may be part of a global checkpoint, from the
-    newest complete one on. acked: the marker up to which inputs may be trimmed. unrecorded: a rollback that was done
-    here and was not read yet.
+    last: the last valid marker.
+    cursor: key at which the next sweep slice begins.
+    anchored: `upto` of the highest valid anchor.
+    line: of the last valid rollback.
+    marks: by batch, the markers that may be part of a global checkpoint, from the newest complete one on.
+    acked: the marker up to which inputs may be trimmed.
+    unrecorded: a rollback that this reader has done and not read yet.
     """
 
     last: Marker | None = None
@@ -87,26 +94,24 @@ class CheckpointLog:
 
     @classmethod
     def behind(cls, anchor: Anchor) -> CheckpointLog:
-        """The fold as it stands at an anchor's `upto`: all that a reader of a trimmed log knows of what was before.
+        """Returns the fold at an anchor's `upto`: all that a reader of a trimmed log has of the records before.
 
-        Whether that is so is known when the fold comes to the anchor itself: then `anchored` is its `upto`.
+        The anchor is confirmed once the fold reads it: then `anchored` is its `upto`.
         """
         return cls(last_id=anchor.id, last_b=anchor.b, line=anchor.line, _from_start=False)
 
     @property
     def base(self) -> int | None:
-        """Offset of the first record of the run that began the last complete sweep cycle; None before one is
-        complete.
-        """
+        """Offset of the first record of the last complete sweep cycle; None before a cycle is complete."""
         return None if self._base is None else self._base.offset
 
     @property
     def at_its_line(self) -> bool:
-        """No marker is valid yet on the line on which the log is, and that is not the first one."""
+        """True if the log is on a line above the first one on which no marker is valid yet."""
         return self.line > (0 if self.last is None else self.last.line)
 
     def read(self, offset: int, record: CheckpointRecord) -> Run | None:
-        """Takes the record at `offset`; a Run when it is a marker that makes one valid."""
+        """Takes the record at `offset`; returns a Run if the record is a marker that makes one valid."""
         if isinstance(record, Part):
             self._pending.setdefault(record.run, []).append((offset, record))
             return None
@@ -134,7 +139,7 @@ class CheckpointLog:
         return Run(marker, offset, tuple(part for _, part in sorted(parts, key=lambda p: p[1].index)))
 
     def _sweep(self, marker: Marker, first: int) -> None:
-        """Follows the sweep: a cycle counts only if its slices join without a hole."""
+        """Follows the sweep: a cycle counts only if its slices join without a gap."""
         if marker.sweep_from == b"":
             self._cycle = Base(first, self.last_id, self.last_b, self.line)
         elif marker.sweep_from != self.cursor:
@@ -146,14 +151,14 @@ class CheckpointLog:
             self._cycle = None
 
     def anchor(self) -> Anchor | None:
-        """The anchor that may be appended before a trim; None while that would free nothing."""
+        """Returns the anchor that may be appended before a trim; None while a trim would free nothing."""
         base = self._needed
         return None if base is None or base.offset <= self.anchored else Anchor(*base)
 
     # -- global checkpoints -------------------------------------------------------------------------------------------
 
     def _hold(self, marker: Marker, offset: int) -> None:
-        """Holds the marker's checkpoint. The held ones depend on the log alone, so that all its readers trim alike."""
+        """Holds the marker's checkpoint. The held ones depend on the log alone, so all readers trim alike."""
         held = marker.held
         self.marks = {} if held is None else {b: mark for b, mark in self.marks.items() if b >= held}
         if held is None:
@@ -165,7 +170,7 @@ class CheckpointLog:
 
     @property
     def _needed(self) -> Base | None:
-        """Base from which a restore may have to begin: of the newest marker, or of the oldest mark that is held."""
+        """Base from which a restore may have to begin: that of the newest marker, or of the oldest held mark."""
         held = None if self.last is None else self.last.held
         if held is None:
             return self._base
@@ -173,14 +178,14 @@ class CheckpointLog:
 
     @property
     def _free(self) -> int:
-        """Nothing below this offset is needed."""
+        """Offset below which no record is needed; -1: none is known."""
         return -1 if self._needed is None else self._needed.offset
 
     def roll_back(self, line: int, at: int) -> int | None:
-        """Does what a rollback to global checkpoint `at` says, which is yet to be appended.
+        """Rolls back to global checkpoint `at`; the record of this rollback is yet to be appended.
 
-        Returns the offset of the marker with which the unit continues; None: the log does not hold it, so the unit can
-        only continue with its newest marker, on the line that the log has.
+        Returns the offset of the marker with which the unit continues. None if the log does not hold that marker: the
+        unit can only continue with its newest marker, on the line of the log.
         """
         mark = self._mark(at)
         if mark is None:
@@ -213,16 +218,18 @@ class CheckpointLog:
 def restore(
     records: Iterable[tuple[int, CheckpointRecord]], line: int = 0, at: int = 0
 ) -> tuple[CheckpointLog, Iterator[Run]]:
-    """The log at its end, and the valid runs from the base on: applied to an empty image they give the state.
+    """Returns the log at its end, and the valid runs from the base on, which give the state if applied to an empty
+    image.
 
     Args:
-        records: (offset, record) from the log start to the end. What lies below the highest valid anchor is left out:
+        records: (offset, record) from the log start to the end. Records below the highest valid anchor are left out,
+            since
             a trim may be under way.
-        line: on which the unit is to be; at: the global checkpoint where that line begins. A log that is not on the
-            line yet is rolled back.
+        line: the line on which the unit is to be.
+        at: the global checkpoint at which that line begins. A log that is not on the line yet is rolled back.
 
     Raises:
-        StateCorrupted: the log has no beginning that fits: it was trimmed under the scan, or wrongly.
+        StateCorrupted: the log has no beginning that fits: it was trimmed during the scan, or wrongly.
     """
     everything = list(records)
     for anchor in _anchors(everything):
@@ -239,7 +246,7 @@ def restore(
 
 
 def _anchors(everything: Sequence[tuple[int, CheckpointRecord]]) -> list[Anchor]:
-    """The anchors that may be valid, the highest first: the base that they name is in the log, and before them."""
+    """Returns the anchors that may be valid, the highest first: the log holds the base that they name, before them."""
     present = {offset for offset, record in everything if not isinstance(record, Anchor)}
     found = {
         record

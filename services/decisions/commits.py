@@ -1,7 +1,7 @@
-"""The commit log of a Spark operator as every reader folds it: which micro-batches count.
+"""Fold of the commit log of a Spark operator by every reader: the micro-batches that count.
 
 Source: PROTOCOL 12. A commit is valid iff prev fits, k = last + 1, it starts where the last one stopped, it names each
-of its frames once, they lie behind the last commit and the last fence, and no fence of a higher epoch precedes it.
+of its frames once, these come after the last commit and the last fence, and no fence of a higher epoch precedes it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from holdfast.services.kernel.codecs.frames import payload_of
 from holdfast.services.kernel.errors import StateCorrupted
 
 MOST_EPOCHS = 1_000_000
-"""A record may be at most this many epochs ahead of the one before; an epoch is one assignment of the unit."""
+"""Largest number of epochs between two records; an epoch is one assignment of the unit."""
 
 Refuse = Callable[[int, str], None]
-"""Called with the offset of a record that does not count though nobody was faster, and why."""
+"""Called with the offset of a record that is invalid although it lost no race, and the cause."""
 Fits = Callable[[Header, memoryview], None]
-"""Raises ValueError when a payload are no rows of the operator."""
+"""Raises ValueError if a payload does not hold rows of the operator."""
 
 
 def _nothing(*_: object) -> None:
@@ -33,7 +33,7 @@ def _nothing(*_: object) -> None:
 
 
 class _Everything:
-    """Frames as a reader sees them that does not look at any."""
+    """All frames, for a reader that does not check them."""
 
     def __contains__(self, offset: object) -> bool:
         return True
@@ -46,9 +46,10 @@ class CommitLog:
     """Folds the records of one commit log in offset order.
 
     Args:
-        first: where the plan says that reading begins.
-        at, last: a valid commit and its offset, for a reader that starts there.
-        refuse: called with what does not fit, but not with what lost a race against a fence: every takeover has that.
+        first: the positions at which reading begins, as in the plan.
+        at, last: offset of a valid commit and the commit, for a reader that starts there.
+        refuse: called with records that do not fit, except those that lost a race against a fence, as in every
+            takeover.
     """
 
     def __init__(
@@ -99,10 +100,10 @@ class CommitLog:
         frames: Container[int] = EVERYTHING,
         dead: Container[int] = EVERYTHING,
     ) -> bool:
-        """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing.
+        """Takes the record at `offset`; False if it is invalid, or was folded already, and changes nothing.
 
         Args:
-            frames, dead: offsets of what a commit may name.
+            frames, dead: offsets of the frames and dead letters that a commit may name.
         """
         if offset < self.upto:
             return False
@@ -119,7 +120,7 @@ class CommitLog:
         return True
 
     def decode(self, offset: int, value: bytes) -> CommitRecord | None:
-        """A fence or a commit; None if it is neither, which is reported."""
+        """Decodes a fence or a commit; None if the record is neither, which is reported."""
         try:
             return decode(value)
         except msgspec.DecodeError as error:
@@ -128,7 +129,7 @@ class CommitLog:
             return None
 
     def _fault(self, offset: int, record: CommitRecord, frames: Container[int], dead: Container[int]) -> str:
-        """Why a record of this epoch or a later one does not count; empty if it does."""
+        """Returns why a record of this epoch or a later one is invalid; empty if it is valid."""
         if record.epoch > self.epoch + MOST_EPOCHS:
             return f"epoch {record.epoch} after epoch {self.epoch}: no unit is assigned so often"
         if isinstance(record, Fence):
@@ -162,11 +163,12 @@ class CommitLog:
 class CommitReader:
     """Reads the partition of one commit log in offset order: frames, dead letters, and the records that name them.
 
-    Drivers and workers read by it, so that they agree on what counts.
+    Drivers and workers both use it, so that they agree on the valid records.
 
     Args:
-        fits: looks into a payload before it is believed. refuse: called with what is no record, or does not fit.
-        holds: keeps payloads and dead letters until a commit names them.
+        fits: checks a payload before it is used.
+        refuse: called with values that are no records or do not fit.
+        holds: true: keeps payloads and dead letters until a commit names them.
     """
 
     def __init__(self, log: CommitLog, fits: Fits, refuse: Refuse, holds: bool) -> None:
@@ -177,7 +179,7 @@ class CommitReader:
         self._holes: list[range] = []
 
     def read(self, offset: int, value: bytes) -> CommitRecord | None:
-        """Takes a record; a fence or a commit if it is valid. Whoever takes a commit forgets the frames behind it.
+        """Takes a record; returns it if it is a valid fence or commit. The caller of a commit then calls `forget`.
 
         Raises:
             StateCorrupted: a commit names records that the log has lost.
@@ -198,11 +200,11 @@ class CommitReader:
         if not self.log.read(offset, record, self.frames, self.dead):
             return None
         if isinstance(record, Fence):
-            self.forget()  # those of drivers that can commit no more
+            self.forget()  # frames of drivers that can commit no more
         return record
 
     def forget(self) -> None:
-        """No later commit names what was read up to here."""
+        """Drops the frames read so far, which no later commit names."""
         self.frames.clear()
         self.dead.clear()
         self._holes.clear()
@@ -225,7 +227,7 @@ class CommitReader:
         return payload
 
     def _demand(self, offset: int, commit: Commit) -> None:
-        """Reports records as lost that the next commit names, if they were never read."""
+        """Raises StateCorrupted if the next commit names records that were never read."""
         if commit.prev != self.log.prev or commit.epoch < self.log.epoch:
             return
         named = (*(frame.offset for frame in commit.frames), *commit.dead)
@@ -235,5 +237,5 @@ class CommitReader:
 
 
 def _onward(start: Mapping[int, int], stop: Mapping[int, int]) -> bool:
-    """Every partition advances, none goes back; a topic may have grown."""
+    """True if every partition stays or advances; a topic may have grown."""
     return all(stop.get(partition, -1) >= offset for partition, offset in start.items())

@@ -14,7 +14,7 @@ from holdfast.schemas.progress import Progress
 
 
 def furthest(records: Iterable[Progress]) -> dict[str, Progress]:
-    """The word of each unit that is the furthest, by unit."""
+    """Returns the furthest progress of each unit."""
     found: dict[str, Progress] = {}
     for record in records:
         known = found.get(record.unit)
@@ -24,12 +24,12 @@ def furthest(records: Iterable[Progress]) -> dict[str, Progress]:
 
 
 def behind(record: Progress, known: Progress) -> bool:
-    """A copy that lags says what another one has said before."""
+    """True if the record is behind the known one: a copy that lags repeats earlier reports."""
     return (record.line, record.processed, record.durable) < (known.line, known.processed, known.durable)
 
 
 def summed(units: Iterable[Progress]) -> Counts:
-    """Over one record a unit."""
+    """Returns the sums over one record per unit."""
     every = list(units)
     return Counts(
         records=sum(one.records for one in every),
@@ -42,5 +42,5 @@ def summed(units: Iterable[Progress]) -> Counts:
 
 
 def counted(record: Counts) -> Counts:
-    """Only the counts of a record that has more."""
+    """Returns only the counts of a record that has further fields."""
     return Counts(**{name: getattr(record, name) for name in Counts.__struct_fields__})

@@ -1,8 +1,8 @@
-"""Snapshots in the cut log: which of them are valid, and where a reader of a trimmed log begins.
+"""Snapshots in the cut log: their validity, and the state with which a reader of a trimmed log begins.
 
-A snapshot is written among the cuts and says how the log stood a little before. Whoever reads both finds out whether
-that is so. The log is trimmed only up to a snapshot that was read back as valid: so it always begins with a state that
-a reader can take over. Source: PROTOCOL 3.
+A snapshot is written among the cuts and states the state of the log a little before. A reader of both checks that. The
+log is trimmed only up to a snapshot that was read back as valid, so it always begins with a state that a reader can
+take over. Source: PROTOCOL 3.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from msgspec import structs
 from holdfast.schemas.cuts import CutRecord, CutsSnapshot, KnownSnapshot, Leading, Snapshot, TaskCuts
 
 KEPT_CUTS = 1_024
-"""Valid records that can be taken back: a snapshot says how the log stood a little before it is read."""
+"""Number of valid records that can be taken back: a snapshot states the log a little before it is read."""
 MOST_KNOWN = 32
-"""Snapshots that a reader remembers; the log is trimmed to one of them."""
+"""Number of snapshots that a reader keeps; the log is trimmed to one of them."""
 
 
 class Snapshots:
-    """Snapshots of one cut log, as one reader follows it. known: the newest that are valid, in order."""
+    """Snapshots of one cut log, as one reader follows it.
+
+    known: the newest valid snapshots, in order.
+    """
 
     def __init__(self, start: CutsSnapshot) -> None:
         self.known: tuple[KnownSnapshot, ...] = start.snapshots
@@ -29,11 +32,17 @@ class Snapshots:
         self._before: deque[tuple[int, str, TaskCuts | Leading | None]] = deque()
 
     def cut(self, offset: int, task: str, before: TaskCuts) -> None:
-        """A valid cut at this offset. before: the task's last one."""
+        """Takes a valid cut at this offset.
+
+        before: the task's last cut.
+        """
         self._change(offset, task, before)
 
     def led(self, offset: int, unit: str, before: Leading | None) -> None:
-        """A valid record of a unit's leader at this offset. before: how the unit stood."""
+        """Takes a valid record of a unit's leader at this offset.
+
+        before: the unit's leader before the record.
+        """
         self._change(offset, unit, before)
 
     def _change(self, offset: int, name: str, before: TaskCuts | Leading | None) -> None:
@@ -42,12 +51,15 @@ class Snapshots:
         self._before.append((offset, name, before))
 
     def turned(self, offset: int) -> None:
-        """Something else that is valid: how the log stood before it is not known any more."""
+        """Takes another valid record, after which the earlier state of the log is not known any more."""
         self._before.clear()
         self._since = offset + 1
 
     def read(self, record: Snapshot, now: CutsSnapshot) -> bool:
-        """Takes a snapshot; whether it is known to be valid. now: the state where it was read."""
+        """Takes a snapshot; True if it is known to be valid.
+
+        now: the state at which it was read.
+        """
         state = record.state
         if not self._since <= state.upto <= now.upto or (self.known and state.upto <= self.known[-1].upto):
             return False
@@ -71,7 +83,7 @@ class Snapshots:
 
 
 def plausible(record: Snapshot, offset: int, start: int, tasks: Iterable[str]) -> bool:
-    """True if a log that starts at `start` may begin with a snapshot that was found at an offset.
+    """True if a log that starts at `start` may begin with this snapshot, found at an offset.
 
     tasks: of the job.
     """
@@ -79,12 +91,13 @@ def plausible(record: Snapshot, offset: int, start: int, tasks: Iterable[str]) -
 
 
 def base_of(records: Iterable[tuple[int, CutRecord]], start: int, beginning: CutsSnapshot) -> CutsSnapshot | None:
-    """The state with which a trimmed log begins: that of its first snapshot; None: it holds none.
+    """Returns the state of the first snapshot, with which a trimmed log begins; None if the log holds no snapshot.
 
-    The log was trimmed up to a valid one, so the first that reaches its start is that one, or as good.
+    The log was trimmed up to a valid snapshot, so the first one that reaches its start is that one, or as good.
 
     Args:
-        records: by offset, from the log start on. beginning: how the log stood before its first record.
+        records: by offset, from the log start on.
+        beginning: state of the log before its first record.
     """
     if start == 0:
         return beginning
@@ -97,5 +110,5 @@ def base_of(records: Iterable[tuple[int, CutRecord]], start: int, beginning: Cut
 
 
 def newest_in(state: CutsSnapshot) -> int:
-    """The highest batch that any source task had cut."""
+    """Returns the highest batch that any source task had cut."""
     return max((cuts.batch for cuts in state.tasks.values()), default=0)

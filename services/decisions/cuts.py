@@ -1,4 +1,4 @@
-"""The cut log as every reader folds it: which cuts are valid, and what the controls between them say.
+"""Fold of the cut log by every reader: the valid cuts, and the effect of the controls between them.
 
 Source: PROTOCOL 3.
 """
@@ -37,10 +37,10 @@ from holdfast.services.kernel.plans.layout import commit_logs, task_name
 
 
 def beginning(first: Mapping[str, Mapping[int, int]], topics: Mapping[str, str] | None = None) -> CutsSnapshot:
-    """The cut log before its first record.
+    """Returns the state of the cut log before its first record.
 
     Args:
-        first: task -> partition -> first offset, as the plan pins them. topics: the ids of the sources' topics.
+        first: task -> partition -> first offset, as in the plan. topics: the ids of the sources' topics.
     """
     tasks = {
         task: TaskCuts(
@@ -63,13 +63,13 @@ def of_plan(
     skipped: Collection[int] = (),
     base: CutsSnapshot | None = None,
 ) -> CutLog:
-    """The cut log of a job.
+    """Returns the cut log of a job.
 
     Args:
-        known: its state as of some offset; default: with which it begins.
-        own: tasks whose state is known for sure. skipped: offsets of records that are passed over; of the other tasks
-            a state behind one of them is forgotten, and the log read once more.
-        base: with which the log begins; None: it is not trimmed.
+        known: its state as of some offset; default: its beginning.
+        own: tasks whose state is certain. skipped: offsets of records that are passed over; of all other tasks, a state
+            after one of these is dropped, and the log is read again.
+        base: the state with which the log begins; None: it is not trimmed.
     """
     start = base or beginning_of(plan)
     if known is not None and any(start.upto <= offset < known.upto for offset in skipped):
@@ -94,9 +94,9 @@ def beginning_of(plan: Plan) -> CutsSnapshot:
 
 
 def shares(plan: Plan) -> dict[str, Share]:
-    """By source task, its share of the user's topic.
+    """Returns the share of each source task in the user's topic.
 
-    No table grows: rows of one key would lie in two partitions, and nobody knows their order.
+    A table never grows: rows of one key would be in two partitions, in an unknown order.
     """
     tables = plan.settings.tables
     logs = commit_logs(plan)
@@ -109,7 +109,7 @@ def shares(plan: Plan) -> dict[str, Share]:
 
 
 def owned(plan: Plan, partitions: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The partitions of each source task, by topics that have so many now."""
+    """Returns the partitions of each source task, given the present number of partitions of each topic."""
     known, found = shares(plan), {}
     for source in plan.sources:
         for index, own in enumerate(source.owners):
@@ -121,9 +121,9 @@ def owned(plan: Plan, partitions: Mapping[str, int]) -> dict[str, tuple[int, ...
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Task `index` of `tasks`: of a topic it owns the partitions index, index + tasks, index + 2 tasks, ...
+    """Share of task `index` of `tasks` in a topic: the partitions index, index + tasks, index + 2 tasks, ...
 
-    grows: new partitions are read, too.
+    grows: true if new partitions are read, too.
     """
 
     index: int
@@ -131,20 +131,21 @@ class Share:
     grows: bool = True
 
     def joining(self, owned: int, partitions: int) -> tuple[Range, ...]:
-        """Partitions that a task which owns `owned` of them does not have yet, of a topic with so many partitions.
+        """Returns the partitions that a task which owns `owned` of them lacks, of a topic with this number of
+        partitions.
 
-        A partition joins at offset 0, its first record; nothing of it can have been cut before.
+        A partition joins at offset 0, its first record; no record of it can have been cut before.
         """
         if not self.grows:
             return ()
         return tuple(Range(p, 0, 0) for p in range(self._nth(owned), partitions, self.tasks))
 
     def adds(self, owned: int, added: Sequence[Range]) -> bool:
-        """True if these are the next partitions of the task, none left out, each at its start."""
+        """True if these are the next partitions of the task, without a gap, each at its start."""
         return self.grows and all(new == Range(self._nth(owned + at), 0, 0) for at, new in enumerate(added))
 
     def owns(self, partitions: Collection[int]) -> bool:
-        """True if these are the task's partitions of some topic: its first ones, none left out."""
+        """True if these are the task's partitions of some topic: its first ones, without a gap."""
         return set(partitions) == {self._nth(at) for at in range(len(partitions))}
 
     def _nth(self, owned: int) -> int:
@@ -155,7 +156,7 @@ class CutLog:
     """Folds the records of one job's cut log in offset order.
 
     Args:
-        shares: by source task, its share of the user's topic; a task without one keeps the partitions it has.
+        shares: by source task, its share of the user's topic; a task without one keeps its partitions.
         raising: units whose code may raise.
     """
 
@@ -190,25 +191,24 @@ class CutLog:
         return max((cuts.batch for cuts in self._tasks.values()), default=0)
 
     def loaded(self, tables: Collection[str]) -> int | None:
-        """The first batch from which all of these tables are there; None: one of them is still being loaded.
-
-        Of what was loaded before the fold began, a later batch may be named.
-        """
+        """Returns the first batch, or a later one, from which all of these tables are loaded; None: one is loading."""
         if not self._loaded.keys() >= set(tables):
             return None
         return max((self._loaded[table] for table in tables), default=0)
 
     def leading(self, unit: str) -> Leading | None:
-        """Leader of a unit whose code may raise, and the last batch in which it did; None before its first leader."""
+        """Returns the leader of a unit whose code may raise, and the last batch in which it did; None before the
+        first leader.
+        """
         return self._raises.of(unit)
 
     def joining(self, task: str, partitions: int) -> tuple[Range, ...]:
-        """Ranges that the task's next cut must add when its topic has so many partitions."""
+        """Returns the ranges that the task's next cut must add if its topic has this number of partitions."""
         share = self._shares.get(task)
         return () if share is None else share.joining(len(self._tasks[task].ranges), partitions)
 
     def known(self, source: str) -> tuple[str, ...]:
-        """The ids of the topics that a source has read, the last one now; empty if nobody knows."""
+        """Returns the ids of the topics that a source has read, the present one last; empty if they are not known."""
         return self._topics.get(source, ())
 
     def partitions(self, source: str) -> int:
@@ -217,7 +217,7 @@ class CutLog:
 
     @property
     def stopped(self) -> bool:
-        """The job is paused, or a topic was replaced."""
+        """True if the job is paused, or a topic was replaced."""
         return self.paused or bool(self.replaced)
 
     @property
@@ -227,24 +227,25 @@ class CutLog:
 
     @property
     def is_level(self) -> bool:
-        """Every source task that has not ended has cut the newest batch."""
+        """True if every source task that has not ended has cut the newest batch."""
         return all(cuts.final or cuts.batch == self.newest_batch for cuts in self._tasks.values())
 
     @property
     def rests(self) -> int:
-        """The batch at which the job is paused, once every source task has come to it; 0: not yet, or it is not."""
+        """The batch at which the job is paused, once every source task has reached it; 0: not yet, or no such pause."""
         return self.newest_batch if self.paused and self.level and self.is_level else 0
 
     def admits(self, batch: int) -> bool:
-        """False if no cut of this batch can be valid now. A pause that levels lets those of the newest batch and of
-        earlier ones through, every other pause none.
+        """False if no cut of this batch can be valid now.
+
+        A pause that levels admits the newest batch and earlier ones; every other pause admits none.
         """
         if self.replaced:
             return False
         return not self.paused or (self.level and batch <= self.newest_batch)
 
     def read(self, offset: int, record: CutRecord) -> bool:
-        """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing."""
+        """Takes the record at `offset`; False if it is invalid, or was folded already, and changes nothing."""
         if offset < self.upto:
             return False
         if isinstance(record, Snapshot):
@@ -273,11 +274,11 @@ class CutLog:
 
     @property
     def snapshots(self) -> tuple[KnownSnapshot, ...]:
-        """The newest snapshots in the log that are known to be valid, in order."""
+        """The newest valid snapshots in the log, in order."""
         return self._snapshots.known
 
     def snapshot(self) -> CutsSnapshot:
-        """The state after all records below `upto`: a reader may start from it."""
+        """Returns the state after all records below `upto`, from which a reader may start."""
         return CutsSnapshot(
             upto=self.upto,
             tasks=dict(self._tasks),
@@ -308,7 +309,7 @@ class CutLog:
     def _adds(self, before: TaskCuts, cut: Cut) -> bool:
         """True if the ranges that the cut adds to the last one's are the task's next partitions.
 
-        The owner of a partition follows from its number alone, so no two tasks can take the same.
+        The number of a partition alone determines its owner, so no two tasks can take the same one.
         """
         added = cut.ranges[len(before.ranges) :]
         share = self._shares.get(cut.task)
@@ -335,12 +336,11 @@ class CutLog:
         return True
 
     def _drains(self, ends: Mapping[str, Mapping[int, int]]) -> bool:
-        """The local condition of a drain: an offset for every partition of every task.
+        """True if the drain has an offset for every partition of every task.
 
-        One that is missing, or that is none (librdkafka has answered -1001), would end a task before its records. An
-        end below what is cut is none of these: a task continues cutting while the ends are on their way, and has
-        reached that end. Whoever asks for the ends compares them with what was cut before
-        (services/controller/effects.py).
+        A missing or negative one (librdkafka has answered -1001) would end a task before its records. An end below the
+        last cut is allowed: a task continues to cut while the ends are on their way, and has reached that end. The
+        author of the ends compares them with earlier cuts (services/controller/ends.py).
         """
         return ends.keys() >= self._tasks.keys() and all(
             ends[task].get(one.partition, -1) >= 0 for task, cuts in self._tasks.items() for one in cuts.ranges
@@ -361,7 +361,7 @@ class CutLog:
         return True
 
     def _says_where(self, control: Control) -> bool:
-        """True if a resume says, of every source whose topic was replaced, where to continue."""
+        """True if a resume names a beginning for every source whose topic was replaced."""
         return all(
             name in control.beginnings
             and control.beginnings[name].topic_id not in ("", *self.known(name))
@@ -374,7 +374,7 @@ class CutLog:
         )
 
     def _begin(self, control: Control) -> None:
-        """The batches continue; a cut that was on its way when the topic was replaced no longer fits the last one."""
+        """Continues the batches; a cut that was on its way when the topic was replaced no longer fits the last one."""
         for name in self.replaced:
             beginning = control.beginnings[name]
             self._topics[name] = (*self.known(name), beginning.topic_id)
@@ -386,7 +386,7 @@ class CutLog:
         self.replaced.clear()
 
     def _where_they_stand(self, sources: Collection[str]) -> dict[str, dict[int, int]]:
-        """Ends at which a drain stops sources whose topics were replaced: later records of the old ones are gone."""
+        """Ends at which a drain stops sources whose topics were replaced: later records of the old topics are gone."""
         tasks = {task for name in sources for task in self._tasks_of(name)}
         return {task: {r.partition: r.stop for r in self._tasks[task].ranges} for task in tasks}
 
@@ -395,14 +395,14 @@ class CutLog:
 
 
 def _is_loaded(cuts: TaskCuts) -> bool:
-    """Meant for tables; of other sources only the end counts as such."""
+    """True if a table is loaded; for any other source, only its end counts."""
     return cuts.final or cuts.watermark >= LOADED_WATERMARK
 
 
 def _follows(before: TaskCuts, cut: Cut) -> bool:
-    """The local condition: the next batch, every partition from where the last cut ended, no step back in time.
+    """True if the cut is the next batch, each partition continues at the last cut's end, and time does not go back.
 
-    Partitions that the last cut did not have come behind the others.
+    Partitions that the last cut did not have come after the others.
     """
     return (
         not before.final

@@ -1,7 +1,7 @@
 """The log decides: the one rule by which proposals on a decided log count or do not.
 
-A proposal has a key, an id and `prev`; it is valid iff prev is the id of the last valid record of its key, plus the
-local condition of its type. An author acts only on what it reads back as valid. Source: PROTOCOL 0.1.
+A proposal has a key, an id and `prev`; it is valid iff prev is the id of the last valid record of its key, and the
+local condition of its type holds. An author acts only on records that it reads back as valid. Source: PROTOCOL 0.1.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class LastValid:
         self._last[key] = id
 
     def forget(self, over: Callable[[str], bool]) -> None:
-        """Keys of which no proposal is valid any more."""
+        """Forgets the keys that are over, of which no proposal is valid any more."""
         self._last = {key: id for key, id in self._last.items() if not over(key)}
 
 
 class Author:
-    """Numbers the proposals of one incarnation, so that it knows its own when it reads them back."""
+    """Numbers the proposals of one incarnation, so that it recognises its own when it reads them back."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,8 +1,8 @@
 """Units that may skip batches when a copy takes over: precision `gap`.
 
-Source: MECHANISMS A2 (gap recovery), docs/decisions/0102. A unit must send the same to others from every copy. So only
-a unit that sends nothing to others may leave anything out. One without state has nothing to catch up with; the entries
-of a table, and the rows at which code raises, must be known whole.
+Source: MECHANISMS A2 (gap recovery), docs/decisions/0102. Every copy of a unit must send the same frames to others, so
+only a unit without readers may skip batches. A unit without state has nothing to catch up with. The entries of a table,
+and the rows at which code raises, must be complete.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from holdfast.services.kernel.operators.kind import OperatorKind
 
 
 def asked(plan: Plan) -> bool:
-    """True if the job wants gap recovery."""
+    """True if the job asks for gap recovery."""
     return plan.settings.fault_tolerance.get("precision") == "gap"
 
 
 def skipping_units(plan: Plan) -> frozenset[str]:
-    """The units that skip what their predecessor has done since the newest marker."""
+    """Returns the units that skip the batches which their predecessor processed since the newest marker."""
     if not asked(plan):
         return frozenset()
     return frozenset(unit.name for unit in plan.units if not unit.host and not next(_against(plan, unit), ""))
 
 
 def replaying_units(plan: Plan) -> dict[str, str]:
-    """The others of a job that wants gap recovery, and why."""
+    """Returns the other units of a job that asks for gap recovery, and the reason why each replays."""
     if not asked(plan):
         return {}
     found = {unit.name: next(_against(plan, unit), "") for unit in plan.units if not unit.host}

@@ -1,8 +1,8 @@
-"""Complete global checkpoint of a job, by the progress that its units have published.
+"""Complete global checkpoint of a job, from the progress that its units have published.
 
-Source: MECHANISMS R1: every unit has a checkpoint for the same batch. A unit that has ended stays as it is, so its last
-marker stands for every later batch. A unit's statement about its markers is void if it was rolled back since, or if the
-checkpoint policy is another one since: under that the unit may have let them go.
+Source: MECHANISMS R1: every unit has a checkpoint for the same batch. A unit that has ended stays unchanged, so its
+last marker counts for every later batch. A unit's report about its markers is void if the unit was rolled back since,
+or the checkpoint policy changed since: under another policy the unit may have dropped them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from holdfast.schemas.progress import Progress
 
 
 def newest(progress: Mapping[str, Progress], lines: Mapping[str, int], since: int, above: int) -> int | None:
-    """The highest batch above `above` for which every unit has a valid marker; None: there is none.
+    """Returns the highest batch above `above` for which every unit has a valid marker; None if there is none.
 
     Args:
-        progress: the newest known, by unit. lines: on which each unit of the job is to be. since: of the policy.
+        progress: the newest known progress, by unit.
+        lines: the line on which each unit of the job is to be.
+        since: offset of the policy.
     """
     units = [_unit(progress.get(unit), line, since) for unit, line in lines.items()]
     live = [one for one in units if not one.ended]
@@ -28,6 +30,6 @@ def newest(progress: Mapping[str, Progress], lines: Mapping[str, int], since: in
 
 
 def _unit(known: Progress | None, line: int, since: int) -> Progress:
-    """Progress of a unit that counts."""
+    """Returns the progress of a unit, or an empty one if it does not count."""
     counts = known is not None and known.line == line and (known.since == since or known.ended)
     return known if known is not None and counts else Progress("", 0, 0)

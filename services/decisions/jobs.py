@@ -1,9 +1,8 @@
-"""Records of `jobs.plans` and `jobs.submit` that still count, so that a snapshot can be written, checked and started
+"""Records of `jobs.plans` and `jobs.submit` that still count, so that snapshots can be written, checked and started
 from.
 
-Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md. A snapshot holds the records that still count as they
-are, with their offsets and timestamps: a reader that begins with one is fed them, and needs no other way to learn of a
-job.
+Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md. A snapshot holds the records that still count unchanged,
+with their offsets and timestamps: a reader that begins with a snapshot is fed these, and needs no other source.
 """
 
 from __future__ import annotations
@@ -24,19 +23,21 @@ from holdfast.services.decisions.admitted import Admitted, decode
 from holdfast.services.decisions.past import Past
 
 EVERY, MANY = 200, 100
-"""Records of both logs between two snapshots, at least, and jobs from which on it is more: see `Pace`."""
+"""Least number of records of both logs between two snapshots, and number of jobs from which it grows: see `Pace`."""
 KEPT_OVER = 50
-"""Jobs that have ended or were rejected, the newest, of which plan, counts and reasons are kept, where no setting says
-how many."""
+"""Number of the newest ended or rejected jobs whose plan, counts and reasons are kept, if no setting states it."""
 KEPT_BYTES = 2 * 1024 * 1024
-"""Limit of the records of such jobs, so that snapshots stay small."""
+"""Largest total size of the records of such jobs, so that snapshots stay small."""
 _RETIRED = ""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """A generation. records: those of `jobs.plans` that count, by offset. units: of its plan. begins: offset in
-    `jobs.submit` from which on commands concern it; None: it stands by.
+    """A generation.
+
+    records: its records of `jobs.plans` that count, by offset.
+    units: names of the units of its plan.
+    begins: offset in `jobs.submit` from which commands concern it; None: it stands by.
     """
 
     job: str
@@ -54,8 +55,9 @@ class KnownJob:
 class Jobs:
     """Folds `jobs.plans`.
 
-    next: the first offset that is not folded. base: the snapshot with which the fold began; None: with the first record
-    of the log. snapshotted: `upto` and `submit`, added, of the newest snapshot that agrees.
+    next: the first offset that is not folded.
+    base: the snapshot with which the fold began; None: it began with the first record of the log.
+    snapshotted: sum of `upto` and `submit` of the newest snapshot that agrees.
     """
 
     def __init__(self, base: Snapshot | None = None) -> None:
@@ -74,7 +76,7 @@ class Jobs:
         return len(self._past)
 
     def read(self, offset: int, time_ms: int, value: bytes) -> Record | None:
-        """Takes the record at an offset; None: it was read before. Raises msgspec.DecodeError on what is no record."""
+        """Takes the record at an offset; None if it was read before. Raises msgspec.DecodeError on malformed bytes."""
         if offset < self.next:
             return None
         record = self._take(offset, time_ms, value)
@@ -92,7 +94,7 @@ class Jobs:
                     self._past.put(offset, key, None)
             return record
         before, kept = self._past.get(record.generation), Kept(offset, time_ms, value.decode())
-        if isinstance(before, KnownJob):  # what follows a plan: a skip, or its end
+        if isinstance(before, KnownJob):  # the record follows a plan: a skip, or its end
             known = replace(before, over=isinstance(record, Ended), records=(*before.records, kept))
             if isinstance(record, Plan):
                 known = replace(known, begins=_begins(record))
@@ -105,15 +107,18 @@ class Jobs:
         return record
 
     def known(self) -> dict[str, KnownJob]:
-        """The generations that count."""
+        """Returns the generations that count."""
         return _known(self._past.now())
 
     def records(self) -> list[Kept]:
-        """Records of `jobs.plans` that count, by offset."""
+        """Returns the records of `jobs.plans` that count, by offset."""
         return _records(self.known())
 
     def snapshot(self, submit: int, kept: tuple[Kept, ...], author: str, time_ms: int) -> Snapshot:
-        """After all that is folded. submit, kept: of `jobs.submit`."""
+        """Returns the snapshot after all folded records.
+
+        submit, kept: offset and kept commands of `jobs.submit`.
+        """
         return Snapshot(
             self.next,
             submit,
@@ -125,7 +130,7 @@ class Jobs:
         )
 
     def check(self, offset: int, snapshot: Snapshot) -> bool | None:
-        """True if the snapshot at this offset agrees with `jobs.plans`; None: that is too long ago."""
+        """True if the snapshot at this offset agrees with `jobs.plans`; None if it is too old to be checked."""
         if snapshot.upto > offset:
             return False
         then = self._past.as_of(snapshot.upto)
@@ -135,16 +140,17 @@ class Jobs:
         return (tuple(_records(_known(then))), retired) == (snapshot.decisions, snapshot.retired)
 
     def known_then(self, upto: int) -> tuple[dict[str, KnownJob], Retired]:
-        """Generations as of a snapshot that agrees."""
+        """Returns the generations as of a snapshot that agrees."""
         then = self._past.as_of(upto) or {}
         retired = then.get(_RETIRED, Retired())
         assert isinstance(retired, Retired)
         return _known(then), retired
 
     def to_retire(self, upto: int, most: int | None = None) -> Retired | None:
-        """Generations to let go, where half as many again are over as are kept; None: nothing yet.
+        """Returns the generations to retire, once half as many again are over as are kept; None: not yet.
 
-        upto: of `jobs.submit`, below which every job is decided. most: jobs that are over and kept; None: KEPT_OVER.
+        upto: offset of `jobs.submit` below which every job is decided.
+        most: number of jobs that are over and kept; None: KEPT_OVER.
         """
         known, most = self.known(), KEPT_OVER if most is None else most
         over = [g for g in sorted(known, key=_offset, reverse=True) if known[g].over and _offset(g) < upto]
@@ -159,20 +165,21 @@ class Jobs:
 
 
 class Submissions:
-    """Folds `jobs.submit` as far as it matters: which commands still concern a job, and which jobs are not decided.
+    """Folds the needed part of `jobs.submit`: commands that still concern a job, and jobs that are not decided.
 
-    next: the first offset that is not folded. since: below it only what `base` kept is known.
+    next: the first offset that is not folded.
+    since: offset below which only the kept records of `base` are known.
     """
 
     def __init__(self, base: Snapshot | None = None) -> None:
         self.next = self.since = 0 if base is None else base.submit
         self._decided_upto = 0 if base is None else base.upto
-        """Offset in `jobs.plans`: commands of jobs that were over by then are forgotten."""
+        """Offset in `jobs.plans`: commands of jobs that were over below it are forgotten."""
         self._jobs: dict[str, int] = {}
         self._commands: list[tuple[Kept, Command]] = [] if base is None else list(_parsed(base.commands))
 
     def read(self, offset: int, time_ms: int, value: bytes) -> None:
-        """Takes the record at an offset. What was read before changes nothing."""
+        """Takes the record at an offset; a record that was read before changes nothing."""
         if offset < self.next:
             return
         self.next = offset + 1
@@ -186,19 +193,20 @@ class Submissions:
             self._jobs[generation(offset, time_ms, value)] = offset
 
     def decided(self, known: Mapping[str, KnownJob], retired: Retired) -> int:
-        """Below it every job is decided, as far as was read."""
+        """Returns the offset below which every job is decided."""
         for g in [g for g in self._jobs if g in known or retired.has(g)]:
             if self._jobs[g] < self.since:
                 del self._jobs[g]
         return min((o for g, o in self._jobs.items() if g not in known and not retired.has(g)), default=self.next)
 
     def kept(self, upto: int, known: Mapping[str, KnownJob]) -> tuple[Kept, ...]:
-        """The commands below `upto` that still concern a job which runs; every job below is decided.
+        """Returns the commands below `upto` that still concern a running job; every job below is decided.
 
-        Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
-        drain, the last pause or resume before that, the last accept, the last command for each scheme, the last move or
-        drill and the last rollback, of a unit, and the last for each checkpoint policy. What lies behind a switch
-        replaces nothing before it: it may concern the next generation, as is not decided yet.
+        Of commands that replace each other, the one that counts is kept, in its shortest form: the first cancel, the
+        first drain, the last pause or resume before that, the last accept, the last command for each scheme, the last
+        move or drill and the last rollback of a unit, and the last for each checkpoint policy. A command after a switch
+        replaces none before
+        it: it may concern the next generation, which is not decided yet.
         """
         slots: dict[tuple[str, ...], Kept] = {}
         switched = set[str]()
@@ -221,7 +229,8 @@ class Submissions:
         return tuple(sorted(slots.values(), key=attrgetter("offset")))
 
     def check(self, snapshot: Snapshot, known: Mapping[str, KnownJob], retired: Retired) -> bool | None:
-        """True if the snapshot agrees with `jobs.submit`; None: so far was not read yet, or it is too long ago.
+        """True if the snapshot agrees with `jobs.submit`; None if it is not read that far yet, or the snapshot is too
+        old.
 
         known, retired: as of the snapshot.
         """
@@ -231,7 +240,7 @@ class Submissions:
         return not open_ and self.kept(snapshot.submit, known) == snapshot.commands
 
     def agreed(self, snapshot: Snapshot) -> None:
-        """Forgets what the snapshot leaves out."""
+        """Forgets the records that the snapshot leaves out."""
         self.since, self._decided_upto = snapshot.submit, snapshot.upto
         later = [one for one in self._commands if one[0].offset >= snapshot.submit]
         self._commands = [*_parsed(snapshot.commands), *later]
@@ -239,7 +248,7 @@ class Submissions:
 
 
 def plausible(snapshot: Snapshot, offset: int) -> bool:
-    """True if a snapshot found at an offset may be true, as far as can be seen without the records below it."""
+    """True if a snapshot found at an offset may be true, as far as can be checked without the records below it."""
     offsets = [one.offset for one in snapshot.decisions]
     asked = [one.offset for one in snapshot.commands]
     return (
@@ -274,13 +283,13 @@ def _parsed(kept: Iterable[Kept]) -> Iterator[tuple[Kept, Command]]:
         try:
             command = commands.decode(one.record.encode())
         except msgspec.DecodeError:
-            continue  # a forged snapshot: it is found to differ
+            continue  # a forged snapshot, which the check rejects
         if isinstance(command, Command):
             yield one, command
 
 
 def _concerned(offset: int, command: Command, known: Mapping[str, KnownJob]) -> str | None:
-    """The generation that a command concerns, if its job runs: as the controller finds it (commanding.py)."""
+    """Returns the generation that a command concerns, if its job runs: as the controller finds it (commanding.py)."""
     if command.command == "switch":
         one = known.get(command.generation)
         waits = one is not None and one.job == command.job and one.begins is None and not one.over
@@ -292,7 +301,7 @@ def _concerned(offset: int, command: Command, known: Mapping[str, KnownJob]) -> 
 
 
 def _counts(command: Command, units: Collection[str]) -> bool:
-    """True if a command that changes how a job runs can be answered with more than a refusal."""
+    """True if a command that changes a running job can be answered with more than a refusal."""
     match command.command:
         case "checkpoint" | "accept":
             return True
@@ -319,7 +328,7 @@ def _slot(command: Command) -> tuple[str, ...]:
 
 
 def _names_a_command(value: bytes) -> bool:
-    """A record with `command` that says nothing we know is no job."""
+    """True for a record with `command`, also an unknown one: it is no job."""
     try:
         record = msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Values by key, and what they were a little before: so a snapshot of that moment can still be compared."""
+"""Values by key with their recent history, so that a snapshot of an earlier moment can be compared."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 REMEMBERED = 1_000
-"""Values that can be taken back: a snapshot says how things stood a little before it is read."""
+"""Number of values that can be taken back: a snapshot states the values a little before it is read."""
 
 V = TypeVar("V")
 
 
 class Past(Generic[V]):
-    """Values by key. since: how they were below this offset is not known."""
+    """Values by key.
+
+    since: offset below which the values are not known.
+    """
 
     def __init__(self, values: Mapping[str, V] | Iterable[tuple[str, V]] = (), since: int = 0) -> None:
         self._values: dict[str, V] = dict(values)
@@ -30,7 +33,7 @@ class Past(Generic[V]):
         return len(self._values)
 
     def put(self, offset: int, key: str, value: V | None) -> None:
-        """From the record at this offset on; None: there is none any more."""
+        """Sets the value from the record at this offset on; None removes it."""
         self._before.append((offset, key, self._values.get(key)))
         if value is None:
             self._values.pop(key, None)
@@ -41,7 +44,7 @@ class Past(Generic[V]):
         return dict(self._values)
 
     def as_of(self, upto: int) -> dict[str, V] | None:
-        """After all records below `upto`; None: that is too long ago."""
+        """Returns the values after all records below `upto`; None if that is too long ago."""
         if upto < self.lowest:
             return None
         values: dict[str, V | None] = dict(self._values)

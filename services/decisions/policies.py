@@ -1,4 +1,4 @@
-"""Under which checkpoint policy the units of a job capture: as its plan says, or as `assignments` says since.
+"""Checkpoint policy of the units of a job: that of its plan, or the newer one in `assignments`.
 
 Source: JOBS "fault_tolerance", PROTOCOL 1 and 6.
 """
@@ -29,7 +29,7 @@ _DEFAULTS = CheckpointSettings().model_dump()
 
 
 def planned(plan: Plan) -> CheckpointPolicy:
-    """The policy of the job file, with defaults where it says nothing."""
+    """Returns the policy of the job file, with defaults for missing settings."""
     written: dict[str, Any] = plan.settings.fault_tolerance.get("checkpoint") or {}
     every = {**_DEFAULTS, **written}
     return CheckpointPolicy(
@@ -47,5 +47,5 @@ def planned(plan: Plan) -> CheckpointPolicy:
 
 
 def in_force(plan: Plan, assigned: Assigned) -> CheckpointPolicy:
-    """The policy in force, as far as `assignments` was read."""
+    """Returns the policy in force, as far as `assignments` was read."""
     return assigned.policy(job_key(plan.job, plan.generation)) or planned(plan)

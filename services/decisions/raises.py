@@ -1,4 +1,4 @@
-"""Fold of the cut log for users' code that raised: the leader of a unit, and the records of it that count.
+"""Fold of the cut log for users' code that raised: the leader of a unit, and its valid records.
 
 A leader announces itself in the cut log, and only its records count from there on: a former leader that was frozen with
 a record in hand, and wakes, changes nothing any more. Source: PROTOCOL 3.
@@ -19,8 +19,8 @@ class Raises:
     """Raises of one job.
 
     Args:
-        units: whose code may raise.
-        leads: their leadership where the fold begins.
+        units: names of the units whose code may raise.
+        leads: the leaders of units where the fold begins.
     """
 
     def __init__(self, units: Collection[str], leads: Mapping[str, Leading]) -> None:
@@ -29,15 +29,18 @@ class Raises:
 
     @property
     def leads(self) -> dict[str, Leading]:
-        """By unit. A copy."""
+        """The leaders by unit, as a copy."""
         return dict(self._leads)
 
     def of(self, unit: str) -> Leading | None:
-        """None before its first announcement."""
+        """Returns the leader of a unit; None before its first announcement."""
         return self._leads.get(unit)
 
     def read(self, record: Leads | Raised, newest: int) -> bool:
-        """Takes a record; whether it is valid. newest: the highest batch that any source task has cut."""
+        """Takes a record; True if it is valid.
+
+        newest: the highest batch that any source task has cut.
+        """
         before = self._leads.get(record.unit)
         if isinstance(record, Leads):
             valid = record.unit in self._units and (before is None or record.epoch >= before.epoch)
@@ -54,7 +57,7 @@ class Raises:
 
 
 def _well_formed(raised: TaskRaised) -> bool:
-    """Ranges in order, none empty, each with a reason or of several rows."""
+    """True if the ranges are in order, none is empty, and each has a reason or several rows."""
     end = 0
     for rows in raised.rows:
         if rows.start < end or rows.stop <= rows.start:
@@ -66,7 +69,7 @@ def _well_formed(raised: TaskRaised) -> bool:
 
 
 def may_raise(plan: Plan) -> frozenset[str]:
-    """The units with an operator whose rows are skipped where the code raises."""
+    """Returns the units with an operator that skips the rows at which its code raises."""
     skipping = {one.name for one in plan.operators if catalogue.KINDS[one.kind].skips(one.params)}
     return frozenset(unit.name for unit in plan.units if not unit.host and _has(unit, skipping))
 

@@ -1,7 +1,7 @@
-"""From the commit log of a Spark operator to the micro-batches that count, with their rows.
+"""Turns the commit log of a Spark operator into the valid micro-batches with their rows.
 
-Source: PROTOCOL 12: what the valid commits name is emitted, and nothing else; so a micro-batch that ran twice, a task
-that was retried, or a driver that woke too late cannot double or mix rows.
+Source: PROTOCOL 12: the rows that valid commits name are emitted, and no others; so a micro-batch that ran twice, a
+task that was retried, or a driver that woke too late cannot double or mix rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ class Recut:
     """Reads one partition in offset order.
 
     Args:
-        start: the first offset that no cut has taken; a cut ends just behind a valid commit.
-        first: where the plan says that Spark begins to read.
-        fits: looks into a payload before it is believed. refuse: called with what is no record, or does not fit.
+        start: the first offset that no cut has taken; a cut ends just after a valid commit.
+        first: the positions at which Spark begins to read, as in the plan.
+        fits: checks a payload before it is used.
+        refuse: called with values that are no records or do not fit.
     """
 
     def __init__(
@@ -40,16 +41,16 @@ class Recut:
 
     @property
     def position(self) -> int:
-        """Offset at which reading begins: the commit behind which the start lies, which says what a next one must
-        be.
+        """Offset at which reading begins: that of the last commit before the start, which the next commit must
+        follow.
         """
         return max(0, self._start - 1)
 
     def read(self, offset: int, value: bytes) -> MicroBatch | None:
-        """Takes a record; the micro-batch that it makes valid, if it does.
+        """Takes a record; returns the micro-batch that it makes valid, if it does.
 
         Raises:
-            StateCorrupted: the log does not hold what the cuts or commits name.
+            StateCorrupted: the log does not hold the records that cuts or commits name.
         """
         if self._reader is None:
             self._begin(offset, value)

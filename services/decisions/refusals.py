@@ -1,6 +1,6 @@
-"""Records that a reader refused, since they cannot be parsed or do not fit what is known: skipped, counted, reported.
+"""Records that a reader refused because they cannot be parsed or do not fit: skipped, counted, reported.
 
-Every reader of a topic of ours reports here, so that people see in `events` which record it was and why.
+Every reader of the cluster's topics reports here, so that people see in `events` which record it was and why.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.schemas.topics import Partition
 
 KIND = "record-refused"
 QUIET_MS = 10_000.0
-"""Least time between two events of one topic; those in between are reported as a number."""
+"""Least time between two events of one topic; refusals in between are reported as a number."""
 CAUSE_CHARACTERS = 300
 MOST_TOPICS = 32
 """Number of topics that a heartbeat names."""
@@ -22,7 +22,11 @@ MOST_TOPICS = 32
 
 @dataclass(slots=True)
 class _Topic:
-    """reported_ms: when the last event went out; unreported: records refused since."""
+    """Refusals of one topic.
+
+    reported_ms: time of the last event.
+    unreported: number of records refused since.
+    """
 
     reported_ms: float
     unreported: int = 0
@@ -33,7 +37,7 @@ class Refusals:
 
     Args:
         publish: publishes an event.
-        clock_ms: monotonic.
+        clock_ms: monotonic clock.
         time_ms: time of day.
     """
 
@@ -43,16 +47,16 @@ class Refusals:
         self._publish, self._clock_ms, self._time_ms = publish, clock_ms, time_ms
         self._topics: dict[str, _Topic] = {}
         self.counts: Counter[str] = Counter()
-        """Records refused by topic, each once, though several readers of the process refuse it."""
+        """Number of refused records by topic; a record counts once even if several readers refuse it."""
         self._furthest: dict[Partition, int] = {}
 
     def most(self) -> dict[str, int]:
-        """Records refused, of the topics with most of them. From any thread."""
+        """Returns the numbers of refused records of the topics with the most. Safe from any thread."""
         counts = dict(self.counts)
         return counts if len(counts) <= MOST_TOPICS else dict(Counter(counts).most_common(MOST_TOPICS))
 
     def refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
-        """Counts a record, and reports it unless another one of its topic was reported a moment ago."""
+        """Counts a record, and reports it unless another record of its topic was reported within QUIET_MS."""
         if offset > self._furthest.get(partition, -1):
             self._furthest[partition] = offset
             self.counts[partition.topic] += 1

@@ -1,8 +1,8 @@
-"""Snapshots of a decided log: when one is written, where a late reader begins, and up to where the log is trimmed.
+"""Snapshots of a decided log: the times at which one is written, the start of a late reader, and the target of a trim.
 
-Source: PROTOCOL 1: a snapshot `{upto, state}` states the state after all records below `upto`: a fact, so anybody may
-append it. A log is trimmed only to the `upto` of a snapshot that was read back and agreed with the log. One rule for
-`assignments`, `jobs.plans` and `jobs.submit`; docs/decisions/0055-decided-logs-are-trimmed.md.
+Source: PROTOCOL 1: a snapshot `{upto, state}` states the state after all records below `upto`. It is a fact, so any
+process may append it. A log is trimmed only to the `upto` of a snapshot that was read back and agreed with the log. One
+rule for `assignments`, `jobs.plans` and `jobs.submit`; docs/decisions/0055-decided-logs-are-trimmed.md.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from holdfast.schemas.topics import Partition
 MAX_BYTES = 8 * 1024 * 1024
 """A larger snapshot is not written: Kafka takes records of 16 MiB."""
 SAFE_S = 600.0
-"""A snapshot is trimmed to when it was read back so long ago: readers that began below it are done by then."""
+"""Time from reading a snapshot back to the trim to it: readers that began below it have finished by then."""
 TRIM_EVERY_US = 60_000_000
-"""Between two trims of one process."""
+"""Least time between two trims of one process."""
 
 
 class Upto(Protocol):
@@ -33,17 +33,17 @@ S = TypeVar("S", bound=Upto)
 
 
 def base_of(found: Sequence[tuple[int, S]], start: int, plausible: Callable[[S, int], bool]) -> S | None:
-    """The snapshot to begin with, of those found by offset where all records from `start` on are known.
+    """Returns the snapshot to begin with, of those found by offset if all records from `start` on are known.
 
-    The last but one, where there are two: the last is compared with what the records behind it give, so that a single
-    one that is forged or mistaken is found out.
+    It is the last but one if there are two: the last one is compared with the records before it, so that a single
+    forged or mistaken snapshot is detected.
     """
     usable = [snapshot for offset, snapshot in found if snapshot.upto >= start and plausible(snapshot, offset)]
     return usable[max(len(usable) - 2, 0)] if usable else None
 
 
 def oldest_of(found: Sequence[tuple[int, S]], start: int, plausible: Callable[[S, int], bool]) -> S | None:
-    """The one that the log was trimmed to: where a later one is not to be believed, reading begins with it."""
+    """Returns the snapshot that the log was trimmed to, with which reading begins if a later one is not trusted."""
     usable = [snapshot for offset, snapshot in found if snapshot.upto >= start and plausible(snapshot, offset)]
     return min(usable, key=lambda one: one.upto, default=None)
 
@@ -51,13 +51,13 @@ def oldest_of(found: Sequence[tuple[int, S]], start: int, plausible: Callable[[S
 class Pace:
     """Times at which one of several processes writes a snapshot.
 
-    Each waits for a few records more or less than the others, so one of them is usually first. A second one is
+    Each waits for a few records more or less than the others, so one of them is usually first. A second snapshot is
     harmless.
 
     Args:
         name: of the process.
-        every: records between two snapshots, at least.
-        many: with a larger state the more records, so that snapshots stay a small part of the log.
+        every: least number of records between two snapshots.
+        many: size of the state above which more records are waited for, so that snapshots stay a small part of the log.
     """
 
     def __init__(self, name: str, every: int, many: int) -> None:
@@ -69,8 +69,8 @@ class Pace:
         """True if a snapshot is to be written now; it counts as written until `withdraw`.
 
         Args:
-            read: records of the log so far.
-            snapshotted: as of the last snapshot that agrees.
+            read: number of records of the log so far.
+            snapshotted: that number at the last snapshot that agrees.
             size: of the state.
         """
         grown = read - max(snapshotted, self._asked)
@@ -80,15 +80,15 @@ class Pace:
         return True
 
     def withdraw(self) -> None:
-        """Makes it due again: it was not appended, as far as anybody knows."""
+        """Makes a snapshot due again, as the last one was, as far as is known, not appended."""
         self._asked = -1
 
 
 class Trims:
-    """Up to where one process trims a log. Times are microseconds, monotonic: no clock that is set trims anything.
+    """Offsets to which one process trims a log. Times are microseconds, monotonic: setting the clock trims nothing.
 
     Args:
-        safe_us: age of a snapshot, since it was read back, at which it is trimmed to; None: nothing is ever trimmed.
+        safe_us: time from reading a snapshot back to the trim to it; None: the log is never trimmed.
     """
 
     def __init__(self, safe_us: int | None) -> None:
@@ -98,15 +98,18 @@ class Trims:
         self._due_us = 0
 
     def agreed(self, upto: Mapping[Partition, int], now_us: int) -> None:
-        """A snapshot was read back that says what the log gives. upto: by partition, all below is in it."""
+        """Takes a snapshot that was read back and agrees with the log.
+
+        upto: by partition, the offset below which all records are in the snapshot.
+        """
         newest = self._agreed[-1][1] if self._agreed else {}
         if all(upto[partition] >= newest.get(partition, 0) for partition in upto) and upto != newest:
             self._agreed.append((now_us, upto))
 
     def due(self, now_us: int) -> Mapping[Partition, int] | None:
-        """Up to where to trim now, the second newest snapshot that is old enough; None: nowhere.
+        """Returns the offsets to trim to now, of the second newest snapshot that is old enough; None: no trim is due.
 
-        Two remain for late readers, who compare the last with the one before.
+        Two snapshots remain for late readers, which compare the last with the one before.
         """
         if self._safe_us is None or now_us < self._due_us:
             return None
@@ -119,5 +122,5 @@ class Trims:
         return old[-2]
 
     def withdraw(self) -> None:
-        """The trim was not carried out, as far as anybody knows: it is due again, later."""
+        """Makes the trim due again later, as it was, as far as is known, not carried out."""
         self._trimmed = {}

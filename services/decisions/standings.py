@@ -1,4 +1,5 @@
-"""The state of every unit, goal, policy and incident, folded so that a snapshot is written, checked and started from.
+"""The state of every unit, goal, policy and incident, folded so that snapshots can be written, checked and started
+from.
 
 Source: PROTOCOL 1 and 8. Reading, writing and trimming to snapshots: services/decisions/snapshots.py.
 """
@@ -32,12 +33,12 @@ from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.past import Past
 
 EVERY, MANY = 2_000, 500
-"""Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
+"""Least number of records between two snapshots, and number of units and goals from which it grows: see `Pace`."""
 
 Noted = PolicyStanding | CheckpointStanding | IncidentStanding | ReplicationStanding | OutageStanding
 State = Standing | GoalStanding | Noted | Retired | int
 _RETIRED, _FORMAT = "", " "
-"""The keys, beside those of units and jobs, of what is retired and of the format."""
+"""The keys, besides those of units and jobs, of the retired generations and of the format."""
 _APART = (_RETIRED, _FORMAT)
 
 
@@ -45,7 +46,8 @@ _APART = (_RETIRED, _FORMAT)
 class Standings:
     """The last valid change of each unit, the goal, policy and global checkpoint of each job, and their offsets.
 
-    next: the first offset that is not folded. since: the fold began there, with a snapshot; below it nothing is known.
+    next: the first offset that is not folded.
+    since: offset of the snapshot with which the fold began; records below it are not known.
     snapshotted: `upto` of the newest snapshot that agrees.
     """
 
@@ -57,7 +59,7 @@ class Standings:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Standings:
-        """The state in a snapshot."""
+        """Returns the state in a snapshot."""
         policies = (one.policy for one in snapshot.policies)
         checkpoints = (one.checkpoint for one in snapshot.checkpoints)
         assigned = Assigned(
@@ -84,7 +86,7 @@ class Standings:
         return len(self._past)
 
     def read(self, offset: int, record: Assignment) -> list[Change]:
-        """Takes the record at an offset; the changes in it that are valid. What was read before changes nothing."""
+        """Takes the record at an offset; returns its valid changes. A record that was read before changes nothing."""
         if offset < self.next:
             return []
         self.next = offset + 1
@@ -129,7 +131,9 @@ class Standings:
                 self._note(offset, key, CheckpointStanding(offset, now))
 
     def _read_goal(self, offset: int, goal: Goal) -> None:
-        """The first goal of a job counts until the first stop, which is final; none does of a retired generation."""
+        """Takes a goal: the first one of a job counts until the first stop, which is final; none of a retired
+        generation does.
+        """
         last = self.goal(goal.job_key)
         follows = last is None or (last.goal.kind != STOP and goal.kind == STOP)
         if goal.well_formed and follows and not self.retired(goal.generation):
@@ -143,20 +147,20 @@ class Standings:
                 self._past.put(offset, key, None)
 
     def retired(self, generation: str) -> bool:
-        """Nothing that is said of this generation counts any more: its end was decided."""
+        """True if the end of the generation was decided, so that its later records are invalid."""
         return self.assigned.retired.has(generation)
 
     def generations(self) -> set[str]:
-        """Generations of which anything is known here."""
+        """Returns the generations of which the state holds anything."""
         return {generation_of(key) for key in self._past if key not in _APART}
 
     def goal(self, job_key: str) -> GoalStanding | None:
-        """The goal for `<job>@<generation>`; None: nobody has said."""
+        """Returns the goal for `<job>@<generation>`; None if none is stated."""
         found = self._past.get(job_key)
         return found if isinstance(found, GoalStanding) else None
 
     def policy(self, job_key: str) -> CheckpointPolicy | None:
-        """The policy of `<job>@<generation>`; None: the plan's."""
+        """Returns the policy of `<job>@<generation>`; None if the policy of the plan is in force."""
         return self.assigned.policy(job_key)
 
     def of_unit(self, unit: str) -> Standing | None:
@@ -164,14 +168,14 @@ class Standings:
         return found if isinstance(found, Standing) else None
 
     def snapshot(self) -> Snapshot:
-        """After all that is folded."""
+        """Returns the snapshot after all folded records."""
         return _snapshot(self.next, self._past.now().values())
 
     def check(self, offset: int, snapshot: Snapshot) -> bool | None:
         """True if the snapshot at this offset, up to which all is folded, agrees with the log.
 
-        None for a snapshot of before all that is known here; a snapshot that speaks of what comes behind it does not
-        agree.
+        None for a snapshot that is older than the known history. A snapshot whose `upto` is above its own offset does
+        not agree.
         """
         agrees = self._agrees(snapshot) if snapshot.upto <= offset else False
         if agrees:
@@ -184,7 +188,7 @@ class Standings:
 
 
 def plausible(snapshot: Snapshot, offset: int) -> bool:
-    """True if a snapshot found at an offset may be true, as far as can be seen without the records below it."""
+    """True if a snapshot found at an offset may be true, as far as can be checked without the records below it."""
     keys = [one.change.unit for one in snapshot.units] + [one.goal.job_key for one in snapshot.goals]
     keys += [_policy_key(one.policy.job_key) for one in snapshot.policies]
     keys += [_checkpoint_key(one.checkpoint.job_key) for one in snapshot.checkpoints]
@@ -238,7 +242,7 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
 
 
 def _policy_key(job_key: str) -> str:
-    """Beside those of its units and of its goal."""
+    """The key of the policy, apart from those of the job's units and goal."""
     return f"{job_key}/"
 
 
@@ -255,5 +259,5 @@ def _replication_key(job_key: str) -> str:
 
 
 def _outage_key(unit_key: str) -> str:
-    """Beside that of the unit."""
+    """The key of the outage, apart from that of the unit."""
     return f"{unit_key}/"
