@@ -80,7 +80,7 @@ def _run(options: Options, results: Results) -> int:
 
 
 def _run_together(measures: list[Measure], run: str, options: Options, results: Results) -> None:
-    """In one cluster."""
+    """Runs measures in one cluster."""
     outside = Outside()
     with folder_of_its_own(say) as cluster:
         if workers := measures[0].workers:

@@ -1,4 +1,4 @@
-"""The one table of measures: what is measured, on which job, with which targets."""
+"""The only table of measures: their questions, jobs and targets."""
 
 from __future__ import annotations
 
@@ -63,9 +63,12 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """workers: of its cluster; 0: it starts it itself. alone: no other measure runs in its cluster.
+    """A measure.
 
-    standard: part of the default set. quick: and of the quick one.
+    workers: number of workers of its cluster; 0: the measure starts the cluster itself.
+    alone: true if no other measure runs in its cluster.
+    standard: true if it is part of the default set.
+    quick: true if it is part of the quick set too.
     """
 
     name: str

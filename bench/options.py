@@ -23,7 +23,7 @@ class Options:
 
 
 def parse(words: Sequence[str] | None = None) -> Options:
-    """Leaves with status 2 on what cannot be."""
+    """The options of a command line. Exits with status 2 on impossible ones."""
     parser = _parser()
     found = parser.parse_args(words)
     for name in found.measures:

@@ -17,7 +17,11 @@ from bench.rig.machine import machine, versions
 
 @dataclass(slots=True)
 class Results:
-    """By measure: the figures of each run. errors: of measures that failed or were refused."""
+    """Results of a run.
+
+    runs: figures of each run, by measure.
+    errors: errors of measures that failed or were refused.
+    """
 
     before: dict[str, float]
     runs: dict[str, list[Figures]] = field(default_factory=dict)

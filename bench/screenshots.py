@@ -146,7 +146,7 @@ class Cluster:
 
 
 def _shrink(path: Path) -> int:
-    """With fewer colours; its bytes."""
+    """Reduces the colours of a picture; returns its size in bytes."""
     made = io.BytesIO()
     with Image.open(path) as whole:
         whole.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(made, "PNG", optimize=True)

@@ -46,7 +46,7 @@ class State:
     upkeep_ms: float = 0.0
 
     def elapsed_ms(self, now_ms: float) -> float:
-        """Time that the next capture takes in; the first one on a new backup takes in everything."""
+        """Milliseconds covered by the next capture; the first capture on a new backup covers everything."""
         return math.inf if self.moving else now_ms - self.captured_ms
 
     def replay_ms(self, now_ms: float) -> float:
@@ -61,7 +61,7 @@ class State:
         return self.unit.costs.capture_ms(self.elapsed_ms(now_ms))
 
     def paste_ms(self, now_ms: float) -> float:
-        """Time to paste the message that waits, or else the next one."""
+        """Milliseconds to paste the waiting messages, or else the next one."""
         if self.pending:
             return sum(message.left_ms for message in self.pending)
         return self.unit.costs.paste_ms(self.elapsed_ms(now_ms))
@@ -80,7 +80,10 @@ class State:
 
 
 class Seen:
-    """A unit as one worker sees it now. Implements UnitView. leads: the unit runs there, else its image."""
+    """A unit in one worker's view. Implements UnitView.
+
+    leads: true if the unit runs on the worker, false for an image.
+    """
 
     interval_ms, every_batches, merge_ms = 500, 10, 0.0
     swept_ms = 0.0

@@ -67,8 +67,11 @@ _err = console(stderr=True)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """At one time after the failure: workers that have come, queries that are available, relative latencies.
+    """State at one time after the failure.
 
+    arrived: number of new workers.
+    available: available queries.
+    relative: relative latency by query.
     healthy: relative latency of the query that has not failed; None: not measured.
     """
 
@@ -93,7 +96,7 @@ class Host:
             )  # fmt: skip
 
     def look(self) -> None:
-        """Raises MeasureFailed if it has ended."""
+        """Raises MeasureFailed if the host has ended."""
         if self._parent.poll() is not None:
             raise MeasureFailed(f"{self.name} has ended: {self._log.read_text().strip()[-500:]}")
 
@@ -159,7 +162,7 @@ class Incident:
         return bool(queries) and all(one.available and one.before_ms is not None for one in queries)
 
     def _arrange(self) -> None:
-        """Source and parsers on the workers that will live, nothing else."""
+        """Moves the source and parsers, and no other units, to the workers that will survive."""
         asked_s = -MOVED_S
 
         def arranged() -> bool:
@@ -174,7 +177,9 @@ class Incident:
         self._until(arranged, "units are not where they are wanted")
 
     def _misplaced(self) -> dict[str, str]:
-        """Units that are to move, and where to: into the place of one that is there wrongly, or into a free one."""
+        """The worker to which each misplaced unit must move: in exchange for a misplaced unit there, or to a free
+        place.
+        """
         leaders, living = self._leaders(), self._living()
         lost = sorted(name for name in self._pids() if name not in living)
         shared = [unit for unit in leaders if unit.startswith(("posts", "parser"))]
@@ -193,7 +198,7 @@ class Incident:
     # -- the failure --------------------------------------------------------------------------------------------------
 
     def strike(self, every_s: float) -> None:
-        """Kills eight; a worker comes every so many seconds, none before all that fits is available."""
+        """Kills eight workers; a new one comes every `every_s` seconds, once all queries that fit are available."""
         victims = {name: pid for name, pid in self._pids().items() if name not in self._living()}
         hosts, self._hosts = self._hosts, {}
         self._struck_ms = now_ms()
@@ -215,7 +220,7 @@ class Incident:
         return 0.0 if self._struck_ms is None else (now_ms() - self._struck_ms) / 1000
 
     def watch_until(self, after_s: float) -> None:
-        """So long after the failure."""
+        """Watches until `after_s` seconds after the failure."""
         self._watch(after_s - self._after_s())
 
     def inexact(self) -> int:

@@ -1,4 +1,4 @@
-"""A headless Chromium, for screenshots and for tests of the console: it is told what to do by its DevTools protocol."""
+"""A headless Chromium, for screenshots and for tests of the console, controlled by its DevTools protocol."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
 
     def dark(self, on: bool) -> None:
-        """Sets the colours that the reader's system asks for."""
+        """Sets the colour scheme of the reader's system."""
         feature = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
@@ -112,7 +112,7 @@ class Browser:
         return found["result"].get("value")
 
     def until(self, script: str, what: str, timeout_s: float = ANSWER_S) -> None:
-        """Raises TimeoutError if the expression does not become true."""
+        """Waits until the expression is true. Raises TimeoutError."""
         deadline_s = time.monotonic() + timeout_s
         while not self.value(script):
             if time.monotonic() > deadline_s:
@@ -131,7 +131,7 @@ class Browser:
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
     def key(self, name: str) -> None:
-        """A key of the keyboard, such as Tab, Enter or ArrowDown."""
+        """Presses a key of the keyboard, such as Tab, Enter or ArrowDown."""
         code = KEYS[name]
         text = {"text": "\r"} if name == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
@@ -139,12 +139,15 @@ class Browser:
                       **(text if kind == "keyDown" else {}))  # fmt: skip
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """whole: also what lies below the window."""
+        """Writes a screenshot.
+
+        whole: true to include the part of the page below the window.
+        """
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(data))
 
     def trace(self, seconds: float) -> None:
-        """Traces what the browser does for so long, as its own tools for developers do."""
+        """Traces the browser's work for a time in seconds, as its developer tools do."""
         self._trace, self._complete = [], False
         self.call("Tracing.start", categories="toplevel,devtools.timeline,__metadata", transferMode="ReportEvents")
         time.sleep(seconds)

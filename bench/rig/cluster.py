@@ -1,4 +1,4 @@
-"""A cluster to be measured, in a data directory of its own, and what a client does with it."""
+"""A cluster to be measured, in a data directory of its own, with the actions of a client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ TimeOf = Callable[[int], int]
 
 
 class BenchCluster:
-    """Not started until `start`. say: shows a person what is being done."""
+    """A cluster, not started until `start`.
+
+    say: shows the current step to a person.
+    """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.folder, self.say = folder, say
@@ -50,7 +53,10 @@ class BenchCluster:
         self._log: Log | None = None
 
     def start(self, workers: int, variables: Mapping[str, str] = MappingProxyType({})) -> None:
-        """variables: of its environment, over ours. Raises MeasureFailed."""
+        """Starts the cluster. Raises MeasureFailed.
+
+        variables: variables of its environment, which replace the defaults.
+        """
         run_command("up", "--detach", "--workers", str(workers), "--data-dir", str(self.folder), variables=variables)
         cluster = self.files.cluster()
         assert cluster is not None
@@ -77,7 +83,7 @@ class BenchCluster:
         return KafkaAppender(Cluster(self.bootstrap_servers), f"bench-{name}", LINGER_MS)
 
     def door(self) -> Door:
-        """The cluster as it is now, for what commands do."""
+        """The present cluster, as commands reach it."""
         where = Whereabouts(self.folder, "", self.topics.prefix, True)
         return Door(self.log, self.topics, self.log.topics(), where)
 
@@ -126,7 +132,7 @@ class BenchCluster:
             followed.close()
 
     def submit(self, job: Template, topic: str, **settings: object) -> Followed:
-        """Raises Refused, or MeasureFailed."""
+        """Submits a job; returns it once it is admitted. Raises Refused, or MeasureFailed."""
         text = job.substitute({"tasks": 1, "name": topic} | settings, topic=topic)
         spec = load(jobs.unprotected(text), "bench.yaml")
         reader = KafkaReader(Cluster(self.bootstrap_servers), "bench-job", WAIT_MS, LEAST_BYTES)
@@ -150,7 +156,7 @@ class BenchCluster:
 
 @contextmanager
 def folder_of_its_own(say: Callable[[str], None]) -> Iterator[BenchCluster]:
-    """A cluster that is down, and its data gone, at the end, however that comes."""
+    """A cluster that is stopped, with its data deleted, at the end of the context in any case."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
     cluster = BenchCluster(folder, say)
     try:

@@ -17,7 +17,7 @@ class Passing(PythonOperator):
 
 
 class Asking(PythonOperator):
-    """The same, of code that awaits answers, which come at once."""
+    """The operator with code that awaits answers, which come at once."""
 
     output = {"user": "string", "amount": "int"}  # noqa: RUF012
 

@@ -15,7 +15,11 @@ WAIT_S = 60.0
 
 
 class ConsoleProcess:
-    """url: with the token. folder: its data directory, where the token lies."""
+    """A console in a process of its own.
+
+    url: address with the token.
+    folder: its data directory, with the token.
+    """
 
     def __init__(self, folder: Path, kafka: str) -> None:
         command = [sys.executable, "-m", "holdfast.services.cli", "console", "--kafka", kafka, "--port", "0", "--json"]

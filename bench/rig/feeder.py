@@ -54,7 +54,7 @@ class Feeder:
             self._held.clear()
 
     def stop(self) -> None:
-        """Raises what went wrong while it fed."""
+        """Stops the feeder. Raises the error of its thread."""
         self._over.set()
         self._thread.join()
         if self._error is not None:

@@ -1,4 +1,4 @@
-"""A job, followed by what it publishes: admission, status, progress, events."""
+"""A job, followed by its published records: admission, status, progress, events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEADLINE_S = 300.0
 
 
 class MeasureFailed(Exception):
-    """A measure cannot continue: what happened."""
+    """A measure cannot continue; the message names the cause."""
 
 
 class Refused(MeasureFailed):
@@ -46,7 +46,7 @@ class Followed:
     """Reads on whenever it is asked to wait; raises MeasureFailed once the job has failed."""
 
     def __init__(self, log: Log, reader: Reader, topics: ClusterTopics, job: str) -> None:
-        """Before the job is submitted."""
+        """Begins to follow; make this object before the job is submitted."""
         self._log, self._topics, self._job = log, topics, job
         self._reader = reader
         shared = [Partition(name, 0) for name in (topics.plans, topics.status, topics.events)]
@@ -103,7 +103,7 @@ class Followed:
         self.until(lambda: self.state == "running", "the job does not run")
 
     def await_records(self, records: int) -> None:
-        """Until so many are taken in, and the sinks have done the batches that hold them."""
+        """Waits until this number of records is read, and the sinks have processed their batches."""
         self._goal = None
         self.until(lambda: self._done(records), f"{records:,} records are not through")
 
@@ -128,7 +128,7 @@ class Followed:
             self.read(min(left, 0.1))
 
     def read(self, timeout_s: float) -> None:
-        """Reads what has come. Raises MeasureFailed."""
+        """Reads new records. Raises MeasureFailed."""
         for chunk in self._reader.poll(timeout_s):
             for message in chunk.messages:
                 self._take(chunk.partition.topic, message)

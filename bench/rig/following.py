@@ -35,4 +35,4 @@ class Following(ABC):
 
     @abstractmethod
     def _turn(self) -> None:
-        """Polls the reader, and takes what came."""
+        """Polls the reader, and handles the new records."""

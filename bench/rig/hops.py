@@ -42,7 +42,7 @@ def split(appended_ms: Sequence[float], cuts: Sequence[CutAt], stages: Mapping[s
 def _records(
     appended_ms: Sequence[float], cuts: Sequence[CutAt], stages: Sequence[Times], seen: Times
 ) -> Iterator[list[float]]:
-    """For each record its times, from the append to the reader."""
+    """Times of each record, from the append to the reader."""
     for cut in cuts:
         if all(cut.batch in times for times in (*stages, seen)):
             behind = [cut.time_ms, *(times[cut.batch] for times in stages), seen[cut.batch]]
@@ -54,7 +54,7 @@ def _hops(times: Sequence[float]) -> list[float]:
 
 
 def batch_delays(appended_ms: Sequence[float], cuts: Sequence[CutAt], done: Times) -> list[float]:
-    """From the append of each batch's first record until the batch was done."""
+    """Milliseconds from the append of each batch's first record until the batch was processed."""
     return [
         done[cut.batch] - appended_ms[cut.start]
         for cut in cuts

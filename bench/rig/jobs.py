@@ -227,8 +227,9 @@ fault_tolerance:
 
 
 def merging(sources: int) -> Template:
-    """Sources that merge two and two down to one aggregate, a unit each, half of which may have a replica that
-    processes."""
+    """Sources that merge in pairs down to one aggregate, a unit each; half of the units may have a replica that
+    processes.
+    """
     names, degrees = ["events"], [sources]
     while degrees[-1] > 2:
         degrees.append(degrees[-1] // 2)
@@ -265,7 +266,7 @@ def within(job: Template, latency_ms: int) -> Template:
 
 
 def unprotected(text: str) -> str:
-    """A job file whose units have no standby unless it says so: a bench measures protection where it is named."""
+    """The job file with no standby for units unless it sets one: a bench measures protection only where it is named."""
     return text if "fault_tolerance:" in text else f"{text}\nfault_tolerance: {{default: {{scheme: none}}}}\n"
 
 

@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def cpu_s(pid: int, *, children: bool = False) -> float:
-    """CPU seconds of a process so far, 0 if it is gone; with those of its children that have ended, if asked."""
+    """CPU seconds of a process so far, 0 if it has ended; with `children`, also those of its ended children."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -55,7 +55,7 @@ def cpu_s(pid: int, *, children: bool = False) -> float:
 
 
 def rss_mib(pid: int) -> float:
-    """Resident memory; 0 if the process is gone."""
+    """Resident memory in MiB; 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
     except OSError:
@@ -74,7 +74,11 @@ class Outside:
         self._own = trees_cpu_s([os.getpid()])
 
     def cores(self, roots: Iterable[int] = ()) -> dict[str, float]:
-        """other: used by others. stolen: kept from this machine by its host."""
+        """Cores used outside the measured processes.
+
+        other: used by other processes.
+        stolen: taken from this machine by its host.
+        """
         took = max(time.monotonic() - self._began, 1e-3)
         busy, stolen = _machine_cpu_s()
         own = trees_cpu_s([os.getpid(), *roots]) - self._own
@@ -100,7 +104,7 @@ def _machine_cpu_s() -> tuple[float, float]:
 
 
 def trees_cpu_s(roots: Iterable[int]) -> float:
-    """CPU seconds of these processes and all that descends from them."""
+    """CPU seconds of these processes and all their descendants."""
     return sum(cpu_s(pid, children=True) for pid in trees(roots))
 
 
@@ -131,7 +135,7 @@ def _installed(distribution: str) -> str:
 
 
 def _commit() -> str:
-    """Commit of the checkout that this runs from; empty outside one."""
+    """Commit of this program's checkout; empty outside one."""
     command = ["git", "-C", str(INFRA), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -40,7 +40,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
 
 
 def between(ordered: Sequence[float]) -> tuple[float, float]:
-    """The narrowest pair of order statistics that holds the median of what they are drawn from with SURE."""
+    """The narrowest pair of order statistics that contains the median of their distribution with probability SURE."""
     n = len(ordered)
     outside, low = 0.0, -1
     for k in range(n // 2):

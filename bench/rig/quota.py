@@ -1,7 +1,7 @@
-"""A share of a CPU for each worker of a cluster that is measured: a control group each, kept while workers restart.
+"""A share of a CPU for each worker of a measured cluster: a control group each, kept while workers restart.
 
-Five small workers so fit two cores, and none takes what another lacks. Control groups are those of version 2 where the
-cpu controller is there, else those of version 1.
+So five small workers fit on two cores, and none takes another's share. Control groups are those of version 2 where the
+cpu controller is available, else those of version 1.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LOOK_S = 0.05
 
 
 class Quotas:
-    """From entering to leaving, whatever runs as one of these workers has the share.
+    """Within its context, each process of one of these workers has the share.
 
     Args:
-        workers: process number by name, asked again and again: a worker that was killed comes back as another process.
-        share: of one CPU.
+        workers: process number by name, asked repeatedly: a killed worker returns as another process.
+        share: share of one CPU.
     """
 
     def __init__(self, workers: Callable[[], Mapping[str, int]], share: float, root: Path = ROOT) -> None:
@@ -38,7 +38,7 @@ class Quotas:
         self._thread = threading.Thread(target=self._run, name="quotas", daemon=True)
 
     def __enter__(self) -> Quotas:
-        """Raises MeasureFailed: no control group can be made here."""
+        """Makes the control groups. Raises MeasureFailed if none can be made here."""
         try:
             self._folder.mkdir()
             if self._version_2:
@@ -133,7 +133,7 @@ def _text(file: Path) -> str:
 
 
 def _try(work: Callable[[], object]) -> None:
-    """A process may have ended, a group may be gone."""
+    """Makes a call; ignores its OSError, because a process may have ended, or a group may be deleted."""
     try:
         work()
     except OSError:

@@ -1,4 +1,4 @@
-"""A bench that continues where it was stopped: what it made lies in a file, a line of JSON each."""
+"""A bench that resumes an interrupted run: its outcomes are in a file, one line of JSON each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ T = TypeVar("T")
 
 
 class Record(Generic[T]):
-    """made: in the order of the file.
+    """The outcomes of a bench.
+
+    made: outcomes in the order of the file.
 
     Args:
-        restart: forget what was made before.
+        restart: true to drop former outcomes.
     """
 
     def __init__(self, path: Path, kind: type[T], *, restart: bool) -> None:

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """records: preloaded for throughput. state_keys: of a large state. seconds: of each steady state. kills: a kind.
-    rounds: of what is compared. history: records of a long log. beside: other stream processors in the same run,
-    where a measure does not do so anyway; they are brought by network.
+    """Scale of the measures.
+
+    records: records preloaded for throughput.
+    state_keys: keys of a large state.
+    seconds: duration of each steady state.
+    kills: kills of each kind.
+    rounds: rounds of each comparison.
+    history: records of a long log.
+    beside: true to run other stream processors in the same run, where a measure does not do so anyway; they are
+        downloaded.
     """
 
     records: int = 2_000_000

@@ -112,7 +112,7 @@ class Staged:
         )
 
     def _report(self, at: int) -> None:
-        """Heartbeats of one worker, and the progress of what it leads, until the end."""
+        """Sends heartbeats of one worker, and progress of the units that it leads, until the end."""
         keys = [unit_key(self.plan.job, GENERATION, unit) for unit in self._units]
         leads = set(keys[at::WORKERS])
         here = [*keys[at::WORKERS], *keys[(at - 1) % WORKERS :: WORKERS]]

@@ -1,4 +1,4 @@
-"""Keeps what comes on some partitions, with the time at which it was seen."""
+"""Keeps the records of some partitions, with the times at which they were read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S = 0.1
 
 @dataclass(slots=True)
 class Kept:
-    """A record and when it was seen."""
+    """A record and the time at which it was read."""
 
     message: Message
     seen_ms: float
@@ -62,7 +62,7 @@ class SeldomReader:
 
 
 class PromptReader(SeldomReader):
-    """Fetches at once: what is to be counted may be trimmed half a second later."""
+    """A reader that fetches at once, because the records to be counted may be trimmed half a second later."""
 
     settings = {"fetch.wait.max.ms": 10}  # noqa: RUF012
 

@@ -66,7 +66,7 @@ def _killed(made: Crowd, key: str) -> Recovered:
 
 
 def values(found: Recovered) -> Values:
-    """Backups by number: what was expected of each, and what it took."""
+    """Values of a recovery: for each backup, by number, its expected and its measured time."""
     groups = enumerate(found.replays_ms.items())
     return {
         "worker_ms": found.worker_ms,
@@ -97,7 +97,9 @@ def groups(one: Values) -> list[tuple[float, float]]:
 
 
 def foretold(data: Data, peers: int) -> list[tuple[float, float]]:
-    """By kill: R_Qi just before it, and how long the last backup took. Both are the longest of its backups."""
+    """For each kill, R_Qi just before it, and the duration of the last backup. Both are the
+    maximum over its backups.
+    """
     return [(max(r for r, _ in some), max(ms for _, ms in some)) for some in _groups(data, peers)]
 
 
@@ -106,7 +108,9 @@ def _groups(data: Data, peers: int) -> list[list[tuple[float, float]]]:
 
 
 def error(both: Sequence[tuple[float, float]]) -> float:
-    """Mean error by the mean of what it took: that of a kill that foretold and took little says little."""
+    """Mean error as a share of the mean duration: the error of a kill with short expected and measured times means
+    little.
+    """
     return sum(abs(model - ms) for model, ms in both) / sum(ms for _, ms in both)
 
 

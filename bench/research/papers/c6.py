@@ -42,7 +42,7 @@ def _key(policy: str, number: int) -> str:
 
 
 def _measure_recovery(keys: Sequence[str], keep: Keep) -> None:
-    """The policies take turns, on one job."""
+    """Measures the policies in turn, on one job."""
     with crowd(_setting(MINMAX), "three", say) as made:
         for key in sorted(keys, key=lambda one: int(one.split()[1])):
             made.policy(key.split()[0], "min_interval_ms", LEAST_MS)
@@ -123,7 +123,10 @@ def _measure_waits(keys: Sequence[str], keep: Keep) -> None:
 
 
 def _waits(delays_ms: Sequence[float]) -> Values:
-    """spike_ms: the 99th percentile above the median."""
+    """Percentiles of the waits.
+
+    spike_ms: the 99th percentile less the median.
+    """
     usual_ms = median(delays_ms)
     found = {f"p{share}_ms": percentile(delays_ms, share / 100) for share in (50, 90, 95, 99)}
     return {**found, "spike_ms": found["p99_ms"] - usual_ms, "results": float(len(delays_ms))}

@@ -1,4 +1,4 @@
-"""The command ./scripts/figures: measures what is missing, then draws the page of all that is there."""
+"""The command ./scripts/figures: measures missing points, then draws the page of all measured points."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def measure(figures: Sequence[Figure], kept: Kept, points: int | None = None) -> None:
-    """The points that are missing, so many of each figure; None: all.
+    """Measures missing points, at most `points` of each figure; None: all.
 
     Raises:
-        MeasureFailed: what was measured before it is kept.
+        MeasureFailed: a measurement failed; earlier points are kept.
     """
     where, what = _machine(), _versions()
     columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -65,7 +65,7 @@ def measure(figures: Sequence[Figure], kept: Kept, points: int | None = None) ->
 
 
 def check(folder: Path, kept: Kept) -> int:
-    """0 if the page and the pictures are those of the data; else 1, and what differs is printed."""
+    """Returns 0 if the page and the pictures match the data; else prints the differences and returns 1."""
     found = differences(folder, FIGURES, {figure.tag: kept.read(figure) for figure in FIGURES})
     for line in found:
         _err.print(line, markup=False, soft_wrap=True)

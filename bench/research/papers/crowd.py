@@ -56,7 +56,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """share: of a CPU, for each worker. checkpoint: of the job, as in its file."""
+    """Setting of a crowd.
+
+    share: share of a CPU for each worker.
+    checkpoint: checkpoint settings of the job, as in its file.
+    """
 
     pieces: Sequence[Piece]
     workers: int
@@ -123,8 +127,8 @@ class Recovered:
 
     @property
     def replays_ms(self) -> dict[str, float]:
-        """R_Qij as it was, by backup: from its first unit's work until its last unit is as far as it was. A backup
-        takes its units in turns, so one's activation is another's replay.
+        """R_Qij as measured, by backup: from the activation of its first unit until its last unit is restored. A backup
+        works on its units in turns, so the activation of one unit is part of another's replay.
         """
         found = {}
         for backup in sorted(set(self.backups)):
@@ -135,7 +139,7 @@ class Recovered:
 
     @property
     def worker_ms(self) -> float:
-        """From the kill until the last unit has repeated what its leader had processed."""
+        """Milliseconds from the kill until the last unit has repeated the former leader's progress."""
         return max(sum(phases.get(name, 0.0) for name in PHASES) for phases in self.phases_ms)
 
     def longest_ms(self, phase: str) -> float:
@@ -143,7 +147,10 @@ class Recovered:
 
 
 class Crowd:
-    """While the job runs. arrived: by topic, (arrived ms, time of the newest record), in order."""
+    """A running job with many units.
+
+    arrived: by topic, (arrival in ms, time of the newest record), in order.
+    """
 
     def __init__(
         self,
@@ -176,7 +183,7 @@ class Crowd:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self) -> None:
-        """Reads what has come. Raises MeasureFailed if the job has failed."""
+        """Reads new records. Raises MeasureFailed if the job has failed."""
         for chunk in self._results.poll(LOOK_S):
             if chunk.messages:
                 newest = self._rows(chunk.messages[-1].value() or b"").sent
@@ -222,7 +229,7 @@ class Crowd:
         return self.view.units(self._job.plan)
 
     def gather(self, worker: str) -> None:
-        """All units on one worker. A move may be refused while that worker is only coming up: it is asked for again."""
+        """Moves all units to one worker. A move may be refused while that worker is starting: it is then repeated."""
         self.until(self._settled, "not every worker answers")
         asked_s = -ASK_S
 
@@ -251,8 +258,8 @@ class Crowd:
             self._command(Command("scheme", self._job.plan.job, unit=unit, scheme=scheme))
 
     def again(self) -> str:
-        """After a kill: all units on one worker, which is returned, their standbys on all the others. Meanwhile nothing
-        is fed: two copies of each unit on a worker that has a share of a CPU might never catch up.
+        """After a kill, moves all units to one worker, which is returned, with their standbys on all others. Nothing is
+        fed meanwhile: two copies of each unit on a worker with a share of a CPU might never catch up.
         """
         self.until(self._settled, "not protected after a kill")
         if len(set(self.leaders().values())) > 1:
@@ -337,7 +344,7 @@ def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[C
 
 
 def begin(cluster: BenchCluster, setting: Setting) -> None:
-    """Its workers have room for all units, and as many standbys."""
+    """Starts a cluster whose workers have room for all units, and as many standbys."""
     cluster.start(setting.workers, {**QUIET, "HOLDFAST_SLOTS": str(2 * len(setting.pieces))})
 
 
@@ -360,8 +367,8 @@ def crowded(cluster: BenchCluster, setting: Setting, name: str) -> Iterator[Crow
 
 
 class Turns:
-    """To which unit each record goes, and with which key: each unit gets all of its own keys, however many units there
-    are. In each round a unit gets as many records as its rate is a multiple of the least.
+    """Assigns a unit and a key to each record: each unit gets all of its own keys, whatever the number of units. In
+    each round a unit gets as many records as its rate is a multiple of the least.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -379,7 +386,7 @@ class Turns:
 
 
 def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) -> Feeder:
-    """Feeder of all, in one thread."""
+    """A feeder of all units, in one thread."""
     turns = Turns(pieces)
 
     def record(index: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Plots as SVG. The same data give the same bytes, so a page changes only where a figure has."""
+"""Plots as SVG. Equal data give equal bytes, so a page changes only where a figure has changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def svg(plots: Sequence[Plot]) -> str:
-    """Picture with the plots one below the other."""
+    """Picture with the plots in one column."""
     with matplotlib.rc_context(_STYLE):
         canvas = Canvas(figsize=(WIDTH, HEIGHT * len(plots)), layout="constrained")
         grid = canvas.subplots(len(plots), 1, squeeze=False)

@@ -25,7 +25,7 @@ class Ground(Enum):
 
 
 class Verdict(Enum):
-    """By `verdict`."""
+    """Results of `verdict`."""
 
     REPRODUCED = "reproduced"
     IN_SHAPE = "reproduced in shape"
@@ -35,13 +35,12 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule.
+    """A rule for a figure.
 
-    what: that must hold.
-    found: the figure it was held against.
-    shape: it says how the curves lie. The others say by how much: where only such a rule fails, the figure is
-        reproduced in
-        shape.
+    what: the rule.
+    found: the measured value.
+    shape: true for a rule on the shape of the curves. The other rules hold sizes: if only such rules fail, the figure
+        is reproduced in shape.
     """
 
     what: str

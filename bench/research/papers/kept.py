@@ -14,7 +14,10 @@ from bench.research.papers.figure import Figure, Values
 
 
 class Measured(msgspec.Struct, omit_defaults=True):
-    """Measurements of one figure. machine, versions: where and with what its last point was measured."""
+    """Measurements of one figure.
+
+    machine, versions: machine and software versions of its last point.
+    """
 
     tag: str
     points: dict[str, Values] = {}

@@ -64,7 +64,7 @@ def summed(found: Sequence[Look], changes_ms: Sequence[int], promise_ms: float) 
 
 
 def _used(kind: str, found: Sequence[Look]) -> float:
-    """By the secondary, as a share of what an active one would have used: both grow with the load."""
+    """Use by the secondary, as a share of that of an active one: both grow with the load."""
     mine, active = (sum(look.load * getattr(used, kind) for look, used in pairs) for pairs in _both(found))
     return mine / active if active else 0.0
 

@@ -98,7 +98,7 @@ class Operated:
 
 @contextmanager
 def operated(kind: str, params: Mapping[str, Any], inputs: Sequence[Fields]) -> Iterator[Operated]:
-    """Its images are gone at the end."""
+    """An operator under test; its images are deleted at the end of the context."""
     with TemporaryDirectory(prefix="holdfast-operated-") as folder:
         found = Operated(kind, params, inputs, Path(folder))
         try:

@@ -48,7 +48,11 @@ Records = Mapping[str, list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """text: the job file. identity: the fields of a result row that make it the same row."""
+    """A job.
+
+    text: the job file.
+    identity: fields that identify a result row.
+    """
 
     text: str
     query: str
@@ -134,7 +138,7 @@ def _traffic() -> Records:
 
 @contextmanager
 def without(units: Collection[str]) -> Iterator[None]:
-    """While it is open these units take in nothing, so that they put out nothing but punctuation."""
+    """In its context these units get empty inputs, so that they send only punctuation."""
     true = Unit.process
 
     def process(self: Unit, batch: int, sources: Any, frames: Any, raised: Any = None) -> Produced:

@@ -1,4 +1,4 @@
-"""P7 to P9 on the model: recovery of one worker and of all fifteen by technique, and what checkpoints cost."""
+"""P7 to P9 on the model: recovery of one worker and of all fifteen by technique, and the cost of checkpoints."""
 
 from __future__ import annotations
 

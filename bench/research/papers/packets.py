@@ -21,10 +21,10 @@ FIRST = datetime(2013, 3, 23, tzinfo=UTC)
 
 @cache
 def rates(seconds: int, mean_per_s: float) -> tuple[float, ...]:
-    """Records a second, one for each second, with this mean.
+    """Records a second, one value for each second, with this mean.
 
     Raises:
-        MeasureFailed: the recording is not there; it says where it is looked for.
+        MeasureFailed: the recording is missing; the message names its place.
     """
     counts = Counter(at for at in _slices() if 0 <= at < seconds)
     total = sum(counts.values())

@@ -19,13 +19,13 @@ shape fails; it is the reason. Rules about the shape are marked.
 
 
 def page(figures: Sequence[Figure], measured: Mapping[str, Measured]) -> str:
-    """In Markdown. The figures are SVG files beside it."""
+    """The page in Markdown, with figures in SVG files beside it."""
     sections = [_section(figure, measured[figure.tag]) for figure in figures]
     return "\n".join([HEAD, *_table(figures, measured), "", *sections])
 
 
 def judged(figure: Figure, found: Measured) -> tuple[Verdict, Sequence[Check]]:
-    """A figure whose points are not all there is open."""
+    """Verdict and checks of a figure, which is open while points are missing."""
     if not figure.complete(found.points):
         return Verdict.OPEN, ()
     checks = figure.checks(found.points)

@@ -1,4 +1,4 @@
-"""Q5 on the model: how queries come back after a correlated failure, one by one or all at once."""
+"""Q5 on the model: the return of queries after a correlated failure, one by one or all together."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _line(data: Data, key: str, figure: str) -> Series:
 
 
 def stairs(data: Data, key: str) -> tuple[int, ...]:
-    """The numbers of available queries, one after the other."""
+    """The successive numbers of available queries."""
     found = (data[key].get(f"stair_{number}") for number in range(len(READS) + 1))
     return tuple(int(n) for n in found if n is not None)
 

@@ -1,4 +1,4 @@
-"""Q5 on real workers: availability over time, as the queries come back one by one and all at once."""
+"""Q5 on real workers: availability over time while queries return one by one or all together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ TIMES = tuple(range(0, EVERY_S * (LOST + 1), STEP_S))
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """tasks: of each operator. share: of a CPU, for each worker once the job runs."""
+    """Size of a run.
+
+    tasks: number of tasks of each operator.
+    share: share of a CPU for each worker once the job runs.
+    """
 
     tasks: int
     share: float

@@ -15,7 +15,10 @@ def shown(value: float) -> str:
 
 
 def at_most(what: str, value: float, bound: float, *, shape: bool = False) -> Check:
-    """what: names the value; the bound is added."""
+    """Check that a value is at most a bound.
+
+    what: name of the value, to which the bound is added.
+    """
     return Check(f"{what} <= {shown(bound)}", shown(round(value, 3)), value <= bound, shape)
 
 
@@ -29,7 +32,7 @@ def within(what: str, value: float, low: float, high: float, *, shape: bool = Fa
 
 
 def below(low: Series, high: Series, share: float = 0.8) -> Check:
-    """At the x that both have, the one lies below the other, at this share of them at least."""
+    """Check that one series is below another at this share of their common x, at least."""
     other = dict(high.points)
     both = [(y, other[x]) for x, y in low.points if x in other]
     holds = [a < b for a, b in both]
@@ -48,7 +51,7 @@ def flat(series: Series, by: float) -> Check:
 
 
 def rises(series: Series, factor: float) -> Check:
-    """The last value is at least so many times the first one, and the values go up with x on the whole."""
+    """Check that the last value is at least `factor` times the first one, and that the values grow with x overall."""
     (_, first), (_, last) = series.points[0], series.points[-1]
     ratio = last / first if first > 0 else float("inf")
     holds = ratio >= factor and trend(series) > 0

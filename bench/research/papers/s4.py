@@ -1,4 +1,4 @@
-"""S4: sweeping checkpoints against those by timers: what they hold, and how long they suspend a unit. On the model."""
+"""S4 on the model: sweeping checkpoints compared with checkpoints by timers: kept state, and suspension of a unit."""
 
 from __future__ import annotations
 

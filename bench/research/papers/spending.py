@@ -1,4 +1,4 @@
-"""Operators whose load and whose cost of a capture are chosen: each passes its rows on, however much it spends."""
+"""Operators with a chosen load and a chosen cost of a capture; each passes its rows on."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _checkpoints(
 
 
 def _frames(operator: Operated, keys: np.ndarray, now_us: int) -> list[pl.DataFrame]:
-    """A join gets the same keys on both sides."""
+    """Frames with these keys, one for each input; both sides of a join get equal keys."""
     columns = {"k": keys, "y": keys, TIME: np.full(len(keys), now_us)}
     return [pl.DataFrame({name: columns[name] for name in schema}, schema=schema) for schema in operator.schemas]
 
@@ -147,7 +147,7 @@ def estimated(data: Data, kind: str, cost: str = "capture_ms") -> tuple[list[flo
 
 
 def missed(data: Data, kind: str, cost: str) -> float:
-    """Mean error of the estimate, as a share of what was measured."""
+    """Mean error of the estimate, as a share of the measured value."""
     measured_ms = (data[_key(kind, interval)][cost] for interval in INTERVALS_S)
     return fmean(abs(e - ms) / ms for (_, e), ms in zip(estimated(data, kind, cost)[1], measured_ms, strict=True))
 

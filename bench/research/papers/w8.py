@@ -31,7 +31,7 @@ def units() -> list[Unit]:
 
 
 def modelled(line: str, seconds: int = SECONDS) -> tuple[Values, Values]:
-    """By second, of all workers: the mean of R, ms; the longest that a tuple had to wait, ms."""
+    """By second, over all workers: the mean of R in ms, and the longest wait of a tuple in ms."""
     servers, all_units = names(SERVERS), units()
     policy = POLICIES.get(line, POLICIES[MINMAX])
     chosen = whole(all_units, servers) if line == WHOLE else all_units
@@ -56,7 +56,7 @@ def lagging(seconds: int = SECONDS) -> Values:
 
 
 def unhindered(seconds: int = SECONDS) -> Values:
-    """Without checkpoints, by second: how long a tuple has to wait for those before it, at most, ms."""
+    """The longest wait of a tuple without checkpoints, by second, in ms."""
     own = added([unit.load for unit in of(units(), names(SERVERS)[0])])
     found, backlog_ms = Values(), 0.0
     for second in range(seconds):
@@ -137,7 +137,7 @@ def _plots_latency(data: Data) -> list[Plot]:
 
 
 def _checks_latency(data: Data) -> list[Check]:
-    """While the load rises: later bursts above the CPU's capacity make tuples wait under any policy."""
+    """Checks while the load rises: later bursts above the CPU's capacity make tuples wait under any policy."""
     spikes = {key: _spike(values) for key, values in data.items()}
     adds = [data[OURS][at] - ms for at, ms in data[WITHOUT].items() if float(at) <= RAMP_S]
     return [

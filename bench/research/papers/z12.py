@@ -1,6 +1,6 @@
-"""Z12 and Z13 on a real cluster: of rises of the machine's load, those that are declared, and what is declared besides.
+"""Z12 and Z13 on a real cluster: the share of the machine's load rises that are declared, and other declarations.
 
-Every detector is shown the same recording.
+Every detector gets the same recording.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def _mean_ms(delays: Sequence[tuple[float, float]]) -> float:
 
 
 def alone(line: str, share: float, seed: int, seconds: float = SECONDS) -> Values:
-    """Values of one unit; its machine and the other one have transient loads of their own. loaded: of batches that come
-    while
-    the machine of its primary has one.
+    """Values of one unit; its machine and the other one have transient loads of their own.
+
+    loaded: values of batches that arrive while the primary's machine has a load.
     """
     chance = random.Random(seed)
     machines = [

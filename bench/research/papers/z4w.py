@@ -54,7 +54,7 @@ def _key(line: str, number: int) -> str:
 
 
 def _measure(keys: Sequence[str], keep: Keep) -> None:
-    """A job for each point. Schemes take turns, so that a slow hour meets all of them."""
+    """Measures a job for each point. Schemes take turns, so that a slow hour affects all of them."""
     with folder_of_its_own(say) as cluster:
         cluster.start(WORKERS, {"HOLDFAST_GRACE": GRACE, "HOLDFAST_BALANCE_CALM_S": "0"})
         for key in sorted(keys, key=lambda one: one.partition(", ")[2]):

@@ -47,7 +47,7 @@ def _sent(cluster: BenchCluster, name: str, variant: Variant, load: Load) -> Val
 
 
 def _line(data: Data, variant: str) -> Series:
-    """In thousands."""
+    """Series of a variant, in thousands."""
     points = [(float(rate), data[_key(variant, rate)]) for rate in RATES_PER_S]
     entries = 0 if variant == NONE else 1
     return Series(

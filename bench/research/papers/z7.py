@@ -97,7 +97,7 @@ class _Chain:
 
 @contextmanager
 def _chain(point: Point) -> Iterator[_Chain]:
-    """In a cluster of its own."""
+    """A chain in a cluster of its own."""
     name = f"recovery-{point.key.replace(' ', '-')}"
     with folder_of_its_own(say) as cluster:
         variables = {"HOLDFAST_EXIT_NOTICES": "false", "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(point.heartbeat_ms)}

@@ -42,8 +42,8 @@ def _key(rate_per_s: int, away_s: int, number: int) -> str:
 
 
 def _measure(keys: Sequence[str], keep: Keep) -> None:
-    """Measures one job. Points come in random order, so that no rate has the job while it is young, or a slow hour
-    alone.
+    """Measures one job. Points come in random order, so that neither the job's youth nor a slow hour affects a single
+    rate.
     """
     ordered = list(keys)
     random.Random(len(ordered)).shuffle(ordered)
@@ -110,7 +110,7 @@ def _plots_times(data: Data) -> list[Plot]:
 
 
 def rise(points: Sequence[tuple[float, float]]) -> float:
-    """By the line nearest to all repetitions: how much it rises from the lowest rate to the highest, over the mean."""
+    """Rise of the line nearest to all repetitions, from the lowest rate to the highest, over the mean."""
     return slope(points) * (RATES_PER_S[-1] - RATES_PER_S[0]) / fmean(y for _, y in points)
 
 
