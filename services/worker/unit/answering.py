@@ -1,7 +1,7 @@
-"""Answers that users' code awaits, at one copy: the leader asks, the cut log decides, and every copy reads.
+"""The answers that users' code awaits, at one copy: the leader asks, the cut log decides, and every copy reads the
+decision.
 
-Source: PROTOCOL 3, decision 0225. What to do next is decided in core/answering.py. A unit without such code does
-nothing here.
+Source: PROTOCOL 3, decision 0225. core/answering.py decides the next step. A unit without such code does nothing here.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ from holdfast.services.worker.unit.processing import Processing
 
 PART_BYTES = 384 * 1024
 MOST_BYTES = MOST_PARTS * PART_BYTES
-"""Largest answer of a task for a batch."""
+"""Most bytes of a task's answer for a batch."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A task of the batch that waits. questions: as far as they are answered; None: nobody has asked yet."""
+    """A task of the batch that waits.
+
+    Attributes:
+        questions: the calls with their answers so far; None before the first call.
+    """
 
     task: TaskLayout
     rows: pl.DataFrame
@@ -54,7 +58,7 @@ class _Asked:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The `ask` of its operator."""
+        """The setting `ask` of its operator."""
         found: Mapping[str, Any] = self.task.operator.params["ask"]
         return found
 
@@ -68,7 +72,7 @@ class _Waiting:
 
 
 class Answering:
-    """Answers of one copy's tasks, from a restored image on. stir: called when there is news."""
+    """The answers of one copy's tasks, from a restored image on. `stir` is called after an outcome."""
 
     def __init__(
         self, job: JobView, layout: UnitLayout, processing: Processing, around: HostServices, stir: Callable[[], None]
@@ -84,7 +88,7 @@ class Answering:
     # -- what the copy asks -------------------------------------------------------------------------------------------
 
     def ready(self, batch: int) -> bool:
-        """True if the batch, which is here, has all of its answers."""
+        """True if the batch, whose input is here, has all of its answers."""
         if not self._tasks:
             return True
         self._take()
@@ -92,18 +96,18 @@ class Answering:
         return all(name in known for name in self._of_batch(batch).asked)
 
     def known(self, batch: int) -> Mapping[str, Answer]:
-        """Answers of a batch that is ready, by task."""
+        """The answers of a ready batch, by task."""
         return self._answers.of(batch) if self._tasks else {}
 
     @property
     def deciding(self) -> bool:
-        """An answer is to come, of this copy or of another one."""
+        """True if an answer by any copy is awaited."""
         known = self._answers.of(self._waiting.batch)
         return self._waiting.batch > self._processing.batch and any(name not in known for name in self._waiting.asked)
 
     @property
     def waits(self) -> str:
-        """The answers that do not come; or empty."""
+        """A text about answers that do not arrive; empty if none is late."""
         batch, late = self._waiting.batch, (one for one in self._waiting.asked.values() if one.failures)
         return "; ".join(
             f"{one.task.name} awaits answers to batch {batch}, asked {plural(one.failures, 'time')}: {one.why}"
@@ -113,11 +117,11 @@ class Answering:
     # -- what happens to it -------------------------------------------------------------------------------------------
 
     def place(self, flags: Flags) -> None:
-        """Does from now on what these flags say."""
+        """Applies these flags from now on."""
         self._flags = flags
 
     def due_ms(self, now_ms: float) -> float:
-        """The time at which there is something to do."""
+        """The time of the next step."""
         if not self._tasks:
             return math.inf
         self._take()
@@ -129,7 +133,7 @@ class Answering:
         return min((one.again_ms for _, one in steps if one.failures and not one.busy), default=math.inf)
 
     def look(self, now_ms: float) -> None:
-        """Does all that can be done now. Raises InvalidRecord, and what loading the code raises."""
+        """Takes all steps that are due. Raises InvalidRecord, and the errors of loading the code."""
         if self._failed:
             raise self._failed[0]
         for one in self._lacking():
@@ -139,7 +143,7 @@ class Answering:
     # -- what it does -------------------------------------------------------------------------------------------------
 
     def _take(self) -> None:
-        """Takes in the records that were read of the cut log."""
+        """Applies the records that were read from the cut log."""
         leads = self._flags.commit and self._flags.process
         if leads != self._led:
             self._led, self._heard, self._announced, self._waiting = leads, False, None, _Waiting()
@@ -151,7 +155,7 @@ class Answering:
         self._answers.forget(self._processing.batch)
 
     def _of_batch(self, batch: int) -> _Waiting:
-        """The rows of a batch that is here, by task that gets some."""
+        """The rows of a batch that is here, by task with rows."""
         if self._waiting.batch != batch:
             found = self._intake.inputs.held(batch)
             fed = {name: found[name, 0] for name in self._tasks}
@@ -204,7 +208,7 @@ class Answering:
             self._propose(one)
 
     def _questions(self, one: _Asked, batch: int) -> Questions:
-        """Called beside the loop, where loading the code blocks nobody."""
+        """The calls of a task. Runs beside the loop, because loading the code may block."""
         if one.questions is None:
             code, shape = prepared(one.task.operator, one.task.input_fields[0])
             one.questions = Questions(
@@ -219,7 +223,7 @@ class Answering:
         return one.questions
 
     def _outcome(self, one: _Asked, outcome: Any) -> None:
-        """Called in the loop with what the calls gave."""
+        """Applies the outcome of the calls, in the loop."""
         one.busy = False
         self._stir()
         if isinstance(outcome, HoldfastError) and not isinstance(outcome, Retriable):
@@ -236,7 +240,7 @@ class Answering:
             self._around.happened(event)
 
     def _propose(self, one: _Asked) -> None:
-        """Raises InvalidRecord for an answer that is too large."""
+        """Proposes the answer. Raises InvalidRecord if it is too large."""
         assert one.questions is not None
         data = answers.encode(one.questions.answer(RowCodec(stream_schema(one.task.operator.fields))))
         if len(data) > MOST_BYTES:
@@ -252,7 +256,8 @@ class Answering:
             self._append(record, one)
 
     def _append(self, record: Answered, one: _Asked | None = None) -> None:
-        """Again, under another id, if Kafka may have lost it: of two answers the log counts the first whole one."""
+        """Appends a record, and again under another id if Kafka may have lost it. Of two answers, the log counts the
+        first complete one."""
 
         def appended(error: Exception | None, _: int) -> None:
             if error is None:

@@ -1,4 +1,5 @@
-"""Calls of users' code that awaits answers, beside the loop of the worker: bounded, timed out, each on its own."""
+"""Makes the calls of users' code that awaits answers, beside the loop of the worker: limited in number, each with a
+timeout."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ TICK_S = 1.0
 
 
 def ask(make: Callable[[], Questions], *, timeout_s: float, concurrency: int) -> tuple[Questions, str]:
-    """Makes each call that has no answer yet once; the questions, and why a call has failed, or empty. Blocks.
+    """Makes each call without an answer once. Returns the questions, and the reason of a failed call or an empty text.
+    Blocks.
 
-    Raises what `make` raises.
+    Raises the errors of `make`.
     """
     questions = make()
     try:
@@ -53,7 +55,7 @@ async def _ask(questions: Questions, timeout_s: float, concurrency: int) -> str:
 
 
 async def _tick() -> None:
-    """Code that keeps the loop to itself, by calls that block, counts as hanging."""
+    """Reports progress while the event loop runs, so that code which blocks the loop counts as hanging."""
     while True:
         further()
         await asyncio.sleep(TICK_S)

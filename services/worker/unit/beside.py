@@ -1,4 +1,4 @@
-"""Work of a copy beside the loop: its image is restored, its isolated code loaded.
+"""Work of a copy beside the loop: restoring its image, and loading its isolated code.
 
 Source: PROTOCOL 6.
 """
@@ -31,9 +31,9 @@ _log = get_logger()
 
 
 def load(layout: UnitLayout, code: IsolatedCode) -> list[tuple[str, str]]:
-    """Loads every operator and runs a warm-up batch through it. Returns kinds and details of what a person should know.
+    """Loads every operator and runs a warm-up batch through it. Returns kinds and details of events for people.
 
-    The warm-up saves time and nothing else: what an unexpected error says of it is returned, and no reason to stop.
+    The warm-up only saves time, so an unexpected error in it is returned and does not stop the copy.
     """
     found = [("code-changed", _CHANGED.format(module=one)) for one in changed(modules_of(layout))]
     try:
@@ -48,7 +48,7 @@ def load(layout: UnitLayout, code: IsolatedCode) -> list[tuple[str, str]]:
 
 
 def modules_of(layout: UnitLayout) -> set[str]:
-    """Modules of users' code in a unit."""
+    """The modules of users' code in a unit."""
     tasks = (task.operator for task in layout.tasks if task.operator.kind == "python")
     return {str(operator.params.get("python", "")).partition(":")[0] for operator in tasks}
 
@@ -56,7 +56,7 @@ def modules_of(layout: UnitLayout) -> set[str]:
 def restoring(
     job: JobView, layout: UnitLayout, around: HostServices, image: Image, code: IsolatedCode
 ) -> Callable[[], Rebuilt]:
-    """A call that rebuilds the image, once the copy's code runs."""
+    """A call that starts the copy's code and rebuilds the image."""
     name = layout.unit.name
     partition = Partition(job.topics.checkpoints, layout.unit.partition)
     line, back = job.line(name)
@@ -78,7 +78,7 @@ def restoring(
 
 
 def begun(job: JobView, layout: UnitLayout, around: HostServices, stood_by: Rebuilt) -> Callable[[], Rebuilt]:
-    """A call that brings the image of a copy that stood by to the batch behind which its job begins."""
+    """A call that brings the image of a standby generation to the batch behind which its job begins."""
     partition = Partition(job.topics.checkpoints, layout.unit.partition)
     cuts = Partition(job.topics.cuts, 0) if layout.unit.name in job.reading_units else None
 
@@ -94,7 +94,7 @@ def begun(job: JobView, layout: UnitLayout, around: HostServices, stood_by: Rebu
 
 
 def code_of(job: JobView, layout: UnitLayout, around: HostServices) -> IsolatedCode:
-    """The processes of the copy's code, none of which runs yet."""
+    """The processes of the copy's code; none runs yet."""
     cut_log = Partition(job.topics.cuts, 0)
     records = lambda batch: records_of(around.log, job.plan, cut_log, batch)  # noqa: E731
     return IsolatedCode(layout, around.isolation, lambda: around.doing.cold, records)

@@ -1,7 +1,7 @@
-"""The checkpoint work of one copy, which it does when a policy says so. See policy_view.py for what policies see.
+"""The checkpoint work of one copy, done when a policy says so (policy_view.py holds the view of the policies).
 
-Source: PROTOCOL 6 and 7. The scheduler decides when, the checkpointer writes and applies, the trimmer frees what nobody
-needs any more.
+Source: PROTOCOL 6 and 7. The scheduler decides the time, the checkpointer writes and applies, the trimmer frees data
+that no copy needs.
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ from holdfast.services.worker.unit.trimmer import Trimmer
 from holdfast.services.worker.unit.view import CopyView
 
 HELD_MS = 1.0
-"""Longest time for which the end of another unit's capture may go unnoticed by a unit whose batches wait for it."""
+"""Longest delay before a unit whose batches wait for another unit's capture notices its end."""
 AGAIN_MS = 5.0
-"""Time after which a policy that lets a run wait is asked again."""
+"""Time after which a policy that delays a run is asked again."""
 
 
 class CheckpointListener(Protocol):
     """A copy whose checkpoint log is read."""
 
     def acked(self, marker: Marker, kind: Kind) -> None:
-        """Its own marker was read back as valid."""
+        """Reports that the copy's own marker was read back as valid."""
 
     def marked(self, marker: Marker) -> None:
-        """A marker that it has reached is valid, whoever wrote it."""
+        """Reports a valid marker, of any copy, that the copy has reached."""
 
     def jumped(self, marker: Marker) -> None:
-        """Its state is as of another copy's marker, which is ahead."""
+        """Reports that the state is now as of another copy's marker, which is ahead."""
 
 
 class Checkpoints:
-    """Checkpoints of one copy.
+    """The checkpoints of one copy.
 
-    marker: the last valid one that the copy has reached.
-    holding: records kept for global checkpoints.
-    still: no batch since the last sweep brought rows or changed the state.
+    Attributes:
+        marker: last valid marker that the copy has reached.
+        holding: records kept for global checkpoints.
+        still: True if no batch since the last sweep brought rows or changed the state.
     """
 
     def __init__(
@@ -87,26 +88,27 @@ class Checkpoints:
 
     @property
     def finished(self) -> bool:
-        """The last marker is that of the end, and the unit goes back to no earlier one."""
+        """True if the last marker is the final one and the unit cannot roll back to an earlier one."""
         return self.marker is not None and self.marker.ended and self.holding.over(self.marker)
 
     # -- what it does -------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, value: bytes) -> None:
-        """Takes a record of the unit's checkpoint log."""
+        """Reads a record of the unit's checkpoint log."""
         if (error := self.checkpointer.read(offset, value)) is not None:
             self._refusals.refuse(self.partition, offset, error, self._job_name)
 
     def batch_done(self, still: bool) -> None:
-        """still: the batch brought no rows and changed nothing."""
+        """Notes a finished batch; `still` is True if it brought no rows and changed nothing."""
         self.still = self.still and still
 
     def placed(self, now_ms: float) -> None:
-        """`commit` has come or gone. A copy that takes over has batches to catch up with, and the last marker."""
+        """Restarts the intervals after `commit` has changed. A copy that takes over first catches up, and has the last
+        marker."""
         self.swept_ms = self.captured_ms = now_ms
 
     def due_ms(self, seen: CopyView) -> float:
-        """The time at which a run is to begin, or a piece of one to be written."""
+        """The time at which a run is due, or a piece of a run to write."""
         if self.checkpointer.writer.working:
             return seen.now_ms
         if not seen.commits or not self.checkpointer.resting or seen.undecided:
@@ -114,7 +116,7 @@ class Checkpoints:
         return seen.now_ms + self._scheduler.wait_ms(self._key, seen.now_ms)
 
     def begin(self, seen: CopyView, moment: Callable[[], Moment]) -> None:
-        """Begins a run if a policy says so and none is under way. moment: a marker's statements as of its batch."""
+        """Begins a run if a policy says so and none is under way. `moment` returns the content of its marker."""
         if not self.checkpointer.resting or seen.undecided:
             return
         kind = self._scheduler.capture(self._key, seen.now_ms)
@@ -129,12 +131,12 @@ class Checkpoints:
         self.still = self.still or kind is Kind.SWEEP
 
     def next_batch_ms(self, seen: CopyView) -> float:
-        """The time of the next batch: a policy may hold it back for a capture, if there can be one."""
+        """The time of the next batch. A policy may hold the batch back for a capture."""
         captures = seen.commits and not seen.undecided
         return seen.now_ms + HELD_MS if captures and self._scheduler.holds(self._key, seen.now_ms) else seen.now_ms
 
     def apply_due_ms(self, seen: CopyView) -> float:
-        """The time at which a piece of another copy's run is to be applied."""
+        """The time at which a piece of another copy's run is due."""
         if not self.checkpointer.applier.waiting or seen.undecided:
             return math.inf
         if not self.checkpointer.applies(seen.batch, suspended=seen.suspended):

@@ -1,4 +1,4 @@
-"""The shell of one copy of a unit: carries out what its lifecycle decides.
+"""The shell of one copy of a unit, which carries out the actions of its lifecycle.
 
 Source: PROTOCOL 5, 8 and 9.
 """
@@ -36,7 +36,7 @@ from holdfast.services.worker.unit.takeover import Takeover
 
 MAX_REBUILDS = 20
 PATIENT_MS = 1_000
-"""A call that waited for so long without an answer says that Kafka is away, and nothing about the copy."""
+"""Time without an answer after which a failed call shows that Kafka is away, and no fault of the copy."""
 MISSING_MS = 10_000.0
 """Time between two messages of a copy that waits for frames that Kafka has lost."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
@@ -78,7 +78,7 @@ class UnitCopy:
         self._handle(lifecycle.Placed(epoch, flags))
 
     def follow(self, plan_of: Callable[[str], Plan | None]) -> None:
-        """Takes the plan of its job as it is now: one that stood by may begin. plan_of: by generation."""
+        """Updates the plan of its job; a job that stood by may begin. `plan_of` takes a generation."""
         self._job.plan = plan_of(self._job.plan.generation) or self._job.plan
         if self._rebuilt is not None and not self._job.plan.stands_by:
             self._restored(self._rebuilt)
@@ -101,10 +101,8 @@ class UnitCopy:
                 self._guard(lambda: running.offer(self._job.passed_over(chunk)))
 
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
-        """Inputs and image no longer fit together: rebuild, but not for ever; as long as it takes if unanswered.
-
-        First, is the user's topic the same?
-        """
+        """Rebuilds the copy, because inputs and image no longer match; fails after MAX_REBUILDS, unanswered calls not
+        counted. A user's topic that lost a position may have been replaced, which is checked first."""
         if partition is not None and self.running is not None and self.running.doubts(partition, cause):
             return
         self._rebuilds += not unanswered
@@ -116,7 +114,7 @@ class UnitCopy:
 
     @property
     def next_deadline(self) -> float:
-        """The time of the next turn unless something comes or is answered before, in milliseconds of the clock."""
+        """The clock time of the next turn unless an event comes before."""
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return math.inf
@@ -124,7 +122,7 @@ class UnitCopy:
         return turn_ms if turn_ms < return_ms else return_ms
 
     def step(self, now_ms: float) -> bool:
-        """Takes a turn, which does nothing before something is due; true if a batch was processed."""
+        """Takes a turn if one is due. True if a batch was processed."""
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False
@@ -167,7 +165,7 @@ class UnitCopy:
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def _handle(self, event: lifecycle.Event) -> None:
-        """An event that the table does not list ends the copy, with its story as the cause."""
+        """Carries out the actions for an event. An event missing in the table ends the copy with its story."""
         try:
             actions = self.core.handle(event)
         except lifecycle.Unlisted as error:
@@ -176,7 +174,7 @@ class UnitCopy:
             self._guard(partial(_DO[action], self))
 
     def _deploy(self) -> None:
-        """Loads every operator and runs a warm-up batch through it: a cold first batch costs 0.4 to 1.9 s."""
+        """Loads every operator and runs a warm-up batch through it: a cold first batch takes 0.4 to 1.9 s."""
         began_ms = self._around.clock_ms()
 
         def deployed(found: list[tuple[str, str]]) -> None:
@@ -188,7 +186,7 @@ class UnitCopy:
         self._run(partial(load, self._layout, self._code), deployed, "loading")
 
     def _restore(self) -> None:
-        self._attempt += 1  # of two restores the later one counts
+        self._attempt += 1  # only the latest restore counts
         image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
         self._restored_from_ms = self._around.clock_ms()
         self._run(restoring(self._job, self._layout, self._around, image, self._code), self._restored, "restoring")
@@ -220,12 +218,12 @@ class UnitCopy:
         self._receive()
 
     def _receive(self) -> None:
-        """Reads the inputs if the flags say so; they count from where the image stands."""
+        """Reads the inputs from the image's positions if the flags say so."""
         assert self.running is not None
         self._receiving.place(self.running, self.core.flags.receive)
 
     def _outputs(self) -> None:
-        """With commit: holds the transactional id. Without: is connected, so that it could."""
+        """With commit, takes the transactional id; without, only connects."""
         self._opening.place(self.core.epoch, self.core.flags.commit, lambda: self._handle(lifecycle.Opened()))
 
     def _deliver(self) -> None:
@@ -275,7 +273,7 @@ class UnitCopy:
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
     def _run(self, call: Callable[[], Any], done: Callable[[Any], None], what: str) -> None:
-        """Beside the loop; an outcome that comes after the copy was rebuilt or closed is dropped."""
+        """Runs a call beside the loop; its outcome is dropped if the copy was rebuilt or closed meanwhile."""
         attempt = self._attempt
 
         def finish(outcome: Any) -> None:
@@ -296,7 +294,7 @@ class UnitCopy:
             return None
 
     def _failed(self, error: Exception, delivering: bool = False) -> None:
-        """Each error asks for its own reaction. Raises those that end the process, and are no copy's own trouble."""
+        """Reacts to an error. Raises errors that end the process."""
         asked = reaction(error, delivering=delivering)
         if asked is Reaction.END_PROCESS:
             raise error
@@ -314,7 +312,7 @@ class UnitCopy:
             self._handle(_SAID[asked](str(error)))
 
     def _faulted(self, cause: str) -> None:
-        """Recovery has the unit tried again elsewhere: docs/failures.md."""
+        """Ends the copy; recovery tries the unit elsewhere (docs/failures.md)."""
         self._handle(lifecycle.Faulted(cause, self._reached()))
 
     def _delivery_failed(self, error: Exception) -> None:

@@ -1,7 +1,6 @@
-"""Cuts at one copy: the leader proposes them, and every copy that processes waits for the records that they name.
+"""The cuts of one copy: the leader proposes cuts, and every copy that processes waits for the records in them.
 
-The leader also trims the log of cuts, and looks whether the users' topics keep what may have to be read again.
-
+The leader also trims the cut log, and checks that the users' topics keep records that a recovery may read again.
 Source: PROTOCOL 3.
 """
 
@@ -22,13 +21,13 @@ from holdfast.services.worker.unit.view import CopyView
 
 
 class Cuts:
-    """Cuts of one copy.
+    """The cuts of one copy.
 
     Args:
-        unit: of the copy.
-        acked: the marker up to which its inputs may be trimmed.
+        unit: unit of the copy.
+        acked: returns the marker up to which its inputs may be trimmed.
         edges: counts of its inputs.
-        leads: true if the copy does, and its outputs are open; asked beside the turns, too.
+        leads: returns True if the copy leads with open outputs; may be called between turns.
     """
 
     def __init__(
@@ -49,28 +48,27 @@ class Cuts:
         )
 
     def taken(self) -> list[tuple[str, str, dict[int, int], int | None]]:
-        """Progress on each users' topic, from any thread: source, topic, the offset behind the last record processed by
-        partition, and the number of records that retention may delete too soon; None: nobody watches.
-        """
+        """Progress on each users' topic, from any thread: source, topic, next offset by partition, and the number of
+        records that retention may delete too soon; None if retention is not watched."""
         at_risk = self.retention.records()
         return [(*one, at_risk.get(one[0])) for one in self._intake.cutter.done()]
 
     def ask_due_ms(self, seen: CopyView) -> float:
-        """The time to ask for records that are cut and do not come."""
+        """The time to check for records of a cut that do not arrive."""
         return self._missing.next_deadline if self._waits(seen) else math.inf
 
     def ask(self, seen: CopyView) -> None:
-        """Asks for them."""
+        """Checks for records of a cut that do not arrive."""
         if self._waits(seen):
             batch = seen.batch + 1
             self._missing.look(batch, lambda: self._intake.lacking(batch, seen.commits), seen.now_ms)
 
     def due_ms(self, seen: CopyView) -> float:
-        """The time at which a cut is due, as of the last turn's proposals."""
+        """The time at which a cut is due, as of the last proposals."""
         return seen.now_ms + self._intake.cutter.wait_ms if seen.flags.commit else math.inf
 
     def propose(self, seen: CopyView) -> None:
-        """Proposes what is due, also while the outputs are being opened: the cut log decides, not they."""
+        """Proposes due cuts, even while the outputs are being opened, because only the cut log decides."""
         if seen.flags.commit:
             self._job.check_dead_letters()
             self._intake.cutter.propose(seen.now_ms)

@@ -1,4 +1,4 @@
-"""Inputs of a copy: the users' records that its source tasks cut, and the frames of other units.
+"""The inputs of a copy: records of users that its source tasks cut, and frames of other units.
 
 Source: PROTOCOL 3, 4 and 5.
 """
@@ -28,11 +28,12 @@ _NOTHING: Set[Partition] = frozenset()
 
 
 class Intake:
-    """Intake of one copy, from a restored image on.
+    """The inputs of one copy, from a restored image on.
 
     Args:
-        refuse: called with partition, offset and cause of a record that is no frame.
-        gaps: by partition's name, the offset up to which frames are known to be lost. leads: true if the copy does.
+        refuse: called with partition, offset and cause of a record that is not a frame.
+        gaps: offset up to which frames are known to be lost, by partition name.
+        leads: returns True if the copy leads.
     """
 
     def __init__(
@@ -67,9 +68,10 @@ class Intake:
     # -- where it reads -----------------------------------------------------------------------------------------------
 
     def positions(self) -> dict[Partition, int]:
-        """Frames and the user's records, from where the marker says.
+        """The offsets of frames and of users' records, as of the marker.
 
-        Two sources of one topic may stand apart: their partition is read from the lower one; each drops what it has.
+        Two sources of one topic may have different positions: their partition is read from the lower one, and each
+        source drops records that it has.
         """
         positions = self.inputs.offsets()
         for partition, feeds in self._fed.items():
@@ -77,10 +79,8 @@ class Intake:
         return positions
 
     def rewired(self) -> tuple[Set[Partition], dict[Partition, int]]:
-        """The users' partitions that are no longer to be read, and those that are, from where, since the last call.
-
-        And those of other units that are to be read again from an earlier place.
-        """
+        """Changes since the last call: the users' partitions that must no longer be read, and partitions to read from
+        other offsets, including those of other units to be read again from an earlier one."""
         again = self.inputs.rewind()
         if not self.cutter.rewired:
             return _NOTHING, again
@@ -100,11 +100,11 @@ class Intake:
 
     @property
     def doubtful(self) -> bool:
-        """True while it is not known that a topic is the same, or where it begins."""
+        """True while a topic may have been replaced, or the beginning of a partition is unknown."""
         return bool(self._doubted or self._beginnings)
 
     def doubts(self, partition: Partition, cause: str) -> bool:
-        """A position of a user's topic is gone: whether it is to be seen first that the topic is the same."""
+        """Handles a lost position of a user's topic. True if the copy must first check that the topic is the same."""
         if partition not in self._fed or self.cutter.is_read(partition.topic, ""):
             return False
         self._doubted[partition] = (cause, self._around.topics.asked + 1)
@@ -113,7 +113,8 @@ class Intake:
         return True
 
     def settle_doubts(self, now_ms: float) -> None:
-        """Once the topic is known to be the same, its records are gone. Raises StateCorrupted: it has lost its tail."""
+        """Handles topics that are found to be the same: their records are gone. Raises StateCorrupted if a topic has
+        lost its end."""
         for partition, (cause, offsets) in list(self._beginnings.items()):
             if offsets is not None:
                 del self._beginnings[partition]
@@ -130,7 +131,7 @@ class Intake:
     # -- records that are gone ----------------------------------------------------------------------------------------
 
     def _ask_beginning(self, partition: Partition, cause: str) -> None:
-        """Asks Kafka, beside the loop, where the partition begins."""
+        """Requests the first offset of the partition, beside the loop."""
 
         def answered(offsets: dict[Partition, int] | Exception) -> None:
             self._answers += 1
@@ -140,9 +141,10 @@ class Intake:
         self._around.asks.run(lambda: self._around.log.offsets([partition], "start"), answered)
 
     def _lose(self, partition: Partition, cause: str, offsets: dict[Partition, int] | Exception) -> None:
-        """Reads on where the partition begins; the leader cuts what lies before as lost, or ends the job.
+        """Continues at the first offset of the partition; the leader cuts the records before it as lost, or ends the
+        job.
 
-        Raises StateCorrupted if it does not begin behind what was read.
+        Raises StateCorrupted if the partition does not begin behind the records that were read.
         """
         if isinstance(offsets, Exception):
             self._ask_beginning(partition, cause)
@@ -155,7 +157,7 @@ class Intake:
     # -- what comes ---------------------------------------------------------------------------------------------------
 
     def offer(self, chunk: Chunk, batch: int) -> bool:
-        """Takes frames, cuts or records; True if that may change what there is to do. batch: the last one done."""
+        """Adds frames, cuts or records. True if the next turn may have more work. `batch` is the last one done."""
         if chunk.partition in self.inputs:
             # What comes before the last writer's frame changes nothing.
             frames = ((message.offset(), message.value() or b"") for message in chunk.messages)
@@ -177,16 +179,16 @@ class Intake:
         return True
 
     def ready(self, batch: int) -> bool:
-        """True if all that the batch needs is here."""
+        """True if all input of the batch is here."""
         if not self.cutter.caught_up:
             return False
         return walk.ready(batch, self.feeds, self.inputs)
 
     def lacking(self, batch: int, leads: bool) -> dict[Partition, int]:
-        """Up to where the batch is cut and its records are not here.
+        """End offsets of the batch's cut whose records are not here, by partition.
 
-        Raises what ends the wait for records that are gone: a copy that leads is the only one that could have them,
-        another one may find a newer checkpoint.
+        Raises an error if records are gone for good: Unreachable at the leader, which alone could have them;
+        StateCorrupted elsewhere, because another copy may find a newer checkpoint.
         """
         for feed in self.feeds.values():
             if cause := feed.gone(batch):
@@ -196,22 +198,22 @@ class Intake:
 
     @property
     def answers(self) -> tuple[int, bool]:
-        """Number of Kafka's answers about beginnings of partitions; true if a feed is to be read from elsewhere."""
+        """The number of Kafka's answers about first offsets; and True if a feed must be read from another offset."""
         return self._answers, self.cutter.rewired
 
     @property
     def keeps_out(self) -> bool:
-        """Records wait at the door of a feed: see Feed.keeps_out."""
+        """True if a feed holds records back; see Feed.keeps_out."""
         return any(feed.keeps_out for feed in self.feeds.values())
 
     @property
     def uncut(self) -> bool:
-        """Records are here that no cut names yet."""
+        """True if records without a cut are here."""
         return any(feed.records for feed in self.feeds.values())
 
     @property
     def ending(self) -> bool:
-        """The end of an input is here, or done."""
+        """True if the end of an input is here or done."""
         return self.inputs.ending or any(feed.ending for feed in self.feeds.values())
 
     def skip(self, marker: Marker) -> None:
@@ -221,7 +223,7 @@ class Intake:
         self._see(marker.seen)
 
     def seen(self) -> dict[str, int]:
-        """By unit above, the highest epoch under which frames were sent that came here: see schemas/checkpoints.py."""
+        """The highest epoch of received frames, by upstream unit; see schemas/checkpoints.py."""
         for partition, writers in self.inputs.seen().items() if self._job.retains_at_sources else ():
             units = self._job.senders.get(partition, {})
             for number, epoch in writers.items():
@@ -234,12 +236,13 @@ class Intake:
     # -- flow ---------------------------------------------------------------------------------------------------------
 
     def hold(self, batch: int, suspended: bool) -> None:
-        """Stops fetching what waits for something else; never a partition on which this unit itself waits.
+        """Stops fetching partitions with a large backlog, except partitions that this unit waits for.
 
-        A suspended copy holds nothing: another unit may read the same here, and its own leader wait for that unit.
+        A suspended copy holds nothing, because another unit may read the same partition here and its own leader may
+        wait for that unit.
 
         Args:
-            batch: the next one.
+            batch: the next batch.
         """
         if suspended:
             self.let_go()
@@ -258,11 +261,9 @@ class Intake:
                 self._hold_one(partition, much and not waited_for, few or waited_for)
 
     def overfed(self) -> set[Partition]:
-        """Inputs that a suspended copy beside a busy input need not be offered any more.
+        """Inputs that are too busy for a suspended copy.
 
-        Nearly all of their records would be dropped again with the next checkpoint. Measured: a source's records took
-        1.7 us
-        each.
+        The next checkpoint would drop nearly all of their records. Measured: 1.7 us for each record of a source.
         """
         most = self._job.rhythm.max_records
         busy = {one for one, feeds in self._fed.items() if any(feed.backlog(one.index) > most for feed in feeds)}
@@ -274,7 +275,7 @@ class Intake:
 
     @property
     def urgent(self) -> bool:
-        """A copy that processes nothing needs a turn, too: it may have read how code raised, or has others to read."""
+        """True if a copy that processes nothing needs a turn: code may have raised, or its inputs must change."""
         return self._raises or self.cutter.rewired or self.doubtful or bool(self.overfed())
 
     def _hold_one(self, partition: Partition, full: bool, drained: bool) -> None:
@@ -286,14 +287,14 @@ class Intake:
             self._around.data.hold(self, partition, False)
 
     def let_go(self) -> None:
-        """Lets its inputs go: others may read the same, and would wait for it."""
+        """Releases its held inputs, because other subscribers may wait for them."""
         for partition in self._held:
             self._around.data.hold(self, partition, False)
         self._held.clear()
 
 
 def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:
-    """Whom each partition of the users' topics feeds: two sources of a unit may read the same topic."""
+    """The feeds of each partition of the users' topics. Two sources of a unit may read the same topic."""
     fed: dict[Partition, list[Feed]] = {}
     for feed in feeds:
         assert feed.task.source is not None
@@ -303,7 +304,7 @@ def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:
 
 
 def _lives(fed: Mapping[Partition, list[Feed]]) -> dict[Partition, tuple[int, ...]]:
-    """Number of beginnings of each feed of a partition: a feed that has begun again must be given it from where it is
-    now.
+    """The `lives` of each feed of a partition. A feed whose number has changed must be read from its present
+    position.
     """
     return {partition: tuple(feed.lives for feed in feeds) for partition, feeds in fed.items()}

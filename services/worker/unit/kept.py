@@ -1,7 +1,6 @@
-"""Outputs that a copy has made and may not put out: its frames while `send` is off, its sink rows while `commit` is
-off.
+"""Outputs that a copy has made and must keep: frames while `send` is off, sink rows while `commit` is off.
 
-Source: PROTOCOL 6, the keep rule: everything above the last valid marker is kept, and goes first when the flag is set.
+Source: PROTOCOL 6, the keep rule: everything above the last valid marker is kept, and sent first when the flag is set.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from holdfast.services.kernel.dataflow.unit import Sent
 from holdfast.services.worker.sinks.portions import Batch
 
 MAX_KEPT_BATCHES = 4096
-"""A copy with so much waits for the next marker: at 100 batches/s, ten times the longest way to one."""
+"""Most batches kept before the copy waits for the next marker: at 100 batches/s, ten times the longest time to a
+marker."""
 
 
 @dataclass(slots=True)
 class KeptOutputs:
-    """By batch, ascending."""
+    """Kept outputs by batch, ascending."""
 
     sent: deque[tuple[int, Sequence[Sent]]] = field(default_factory=deque)
     rows: deque[Batch] = field(default_factory=deque)
@@ -29,7 +29,7 @@ class KeptOutputs:
         return len(self.sent) >= MAX_KEPT_BATCHES or len(self.rows) >= MAX_KEPT_BATCHES
 
     def forget(self, batch: int) -> None:
-        """A valid marker for `batch` says that all up to it is out."""
+        """Drops outputs up to `batch`, which a valid marker confirms as sent."""
         while self.sent and self.sent[0][0] <= batch:
             self.sent.popleft()
         while self.rows and self.rows[0].number <= batch:

@@ -1,4 +1,5 @@
-"""The outputs of one copy: prepared while it does not commit, opened when it does, closed when it is over.
+"""Opens the outputs of one copy: prepares them while the copy does not commit, opens them when it does, closes them at
+its end.
 
 Source: PROTOCOL 8 and 9.
 """
@@ -22,16 +23,17 @@ from holdfast.services.worker.sinks.staged_files import StagedFiles
 
 
 class Opening:
-    """Opening of one copy's outputs.
+    """The outputs of one copy.
 
-    delivery: None while the outputs are closed.
-    refusals: of all its deliveries.
+    Attributes:
+        delivery: the delivery; None while the outputs are closed.
+        refusals: refusals of all its deliveries.
 
     Args:
-        done: the batch that the copy has reached.
+        done: returns the last batch of the copy.
         failed: called with the error, once for each delivery.
         happened: called with kind and detail of an event.
-        spent: by the copy so far.
+        spent: costs of the copy so far.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Opening:
         self._portion, self.refusals = Portion(), Refusals(written(layout, job.topics))
 
     def place(self, epoch: int, commit: bool, opened: Callable[[], None]) -> None:
-        """With commit: holds the transactional id, and says when. Without: is connected, so that it could."""
+        """With commit, takes the transactional id and calls `opened`; without, only connects."""
         if not self._unit.delivers:
             return
         if not commit:
@@ -75,7 +77,7 @@ class Opening:
             self.delivery.open(done)
 
     def close(self) -> None:
-        """Drops the transactional producer."""
+        """Closes the transactional producer."""
         self._holds = False
         if self.delivery is not None:
             self.delivery.close()
@@ -123,12 +125,12 @@ def tentative_sinks(layout: UnitLayout) -> dict[str, OperatorPlan]:
 
 
 def written(layout: UnitLayout, topics: JobTopics) -> list[str]:
-    """Topics that the unit's transactions write."""
+    """The topics that the unit's transactions write."""
     sinks = {topic for task in layout.tasks if (topic := task.operator.written_topic)}
     return [*sorted(sinks), topics.delivered, topics.dead_letters]
 
 
 def commit_interval_ms(layout: UnitLayout) -> int:
-    """Between two transactions: the smallest of the unit's queries; 0 where rows do not wait."""
+    """The time between two transactions: the smallest interval of the unit's queries; 0 if rows do not wait."""
     sinks = (task.operator for task in layout.tasks if task.operator.kind == "sink")
     return min((int(sink.params.get("commit_interval_ms") or 0) for sink in sinks), default=0)

@@ -1,4 +1,4 @@
-"""Frames on their way out: encoded, appended, and counted until the broker has acknowledged them.
+"""Outgoing frames: encoded, appended, and counted until the broker has acknowledged them.
 
 Source: PROTOCOL 2 and 6 (a marker for b follows the acknowledgement of every frame <= b).
 """
@@ -20,12 +20,17 @@ from holdfast.services.worker.core.spent import Spent
 
 
 class Outbox:
-    """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy, and
-    is no record: `failed` is called.
-    retained: counts them; None: the job has no bound. format: in which they are written.
+    """Sends the frames of one copy.
 
-    done: how many batches were acknowledged as a whole so far. activating: the next frame is the first since `send` is
-    on, and its way to the broker and back is timed.
+    Attributes:
+        epoch: epoch in the frames.
+        error: first failed delivery, which ends the copy; `failed` is called.
+        retained: counts bytes for readers; None if the job has no bound.
+        done: number of batches that were acknowledged completely.
+        activating: True if the next frame is the first since `send` is on; its acknowledgement is timed.
+
+    Args:
+        format: returns the format of the frames.
     """
 
     def __init__(
@@ -51,19 +56,19 @@ class Outbox:
         self.failed: Callable[[], None] = lambda: None
 
     def send(self, batch: int, sent: Sequence[Sent]) -> None:
-        """Appends every frame of a batch: one, or several parts, to each target partition."""
+        """Appends every frame of a batch: one frame, or several parts, to each target partition."""
         for partition, frame in self._frames.encode(batch, sent, self.epoch, self._format()):
             self.append(batch, partition, frame)
             if self.retained is not None:
                 self.retained.sent(batch, partition, len(frame))
 
     def send_tentative(self, batch: int, sent: Sequence[Sent]) -> None:
-        """The same, flagged, and counted nowhere: one that is lost is sent by the stable line in any case."""
+        """Appends tentative frames. They are not counted, because the stable batch repeats a lost one."""
         for partition, frame in self._frames.encode(batch, sent, self.epoch, self._format(), FLAG_TENTATIVE):
             self._appender.append(partition, frame)
 
     def append(self, batch: int, partition: Partition, value: bytes, key: bytes | None = None) -> None:
-        """Appends one record that must be acknowledged before a marker for `batch`."""
+        """Appends a record that must be acknowledged before a marker for `batch`."""
         self._unacknowledged[batch] = self._unacknowledged.get(batch, 0) + 1
         self._spent.sent_bytes += len(value)
         done = self._timed(batch) if self.activating else lambda error, _: self._acknowledge(batch, error)
@@ -84,7 +89,7 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Batches with records that are not acknowledged."""
+        """The number of batches with unacknowledged records."""
         return len(self._unacknowledged)
 
     def _acknowledge(self, batch: int, error: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""Outputs of a copy: frames to other units, rows and dead letters to the users' topics; and what it keeps back.
+"""The outputs of a copy: frames to other units, rows and dead letters to the users' topics; and outputs that it keeps.
 
 Source: PROTOCOL 2, 6 (the keep rule) and 9.
 """
@@ -31,18 +31,19 @@ MAX_UNACKNOWLEDGED_BATCHES = 64
 
 
 class Outputs:
-    """Outputs of one copy. Frames wait here while `send` is off, rows while the outputs are not open; both while they
-    are held.
+    """The outputs of one copy. Frames wait here while `send` is off, rows while the outputs are not open, both while
+    held.
 
     Args:
-        marker: with which the copy begins.
-        epoch: goes with frames.
-        spent: by the copy so far.
+        marker: marker from which the copy begins.
+        epoch: epoch in the frames.
+        spent: costs of the copy so far.
         failed: called when a frame could not be delivered.
 
-    sent: the last batch of which frames have left.
-    outbox: of the frames.
-    delivery: of the rows.
+    Attributes:
+        sent: last batch with frames sent.
+        outbox: sends frames.
+        delivery: delivers rows.
     """
 
     def __init__(
@@ -79,9 +80,11 @@ class Outputs:
         self.sent = 0
 
     def take(self, batch: int, produced: Produced, dead: Sequence[DeadLetter], send: bool, skipped: int = 0) -> None:
-        """Sends and delivers what a batch has produced, or keeps it. dead: all the dead letters of the batch.
+        """Sends and delivers the output of a batch, or keeps it.
 
-        skipped: records that the unit has skipped so far.
+        Args:
+            dead: all dead letters of the batch.
+            skipped: number of records that the unit has skipped so far.
         """
         if send and not self._held:
             self._send(batch, produced.sent)
@@ -90,17 +93,17 @@ class Outputs:
         self.delivery.deliver(Batch(batch, produced.sinks, dead, skipped, passed=produced.passed))
 
     def adopt(self, marker: Marker | None) -> None:
-        """Takes over from the last valid marker the bytes that another copy sent up to it."""
+        """Sets the retained bytes up to the last valid marker to the counts in it, because another copy sent them."""
         if self.outbox.retained is not None and marker is not None:
             self.outbox.retained.adopt(marker.b, marker.kept)
 
     @property
     def retained(self) -> dict[str, int]:
-        """Bytes of frames that readers have not acknowledged, by readers; empty where the job has no bound."""
+        """Bytes of frames that readers have not acknowledged, by readers; empty if the job has no bound."""
         return {} if self.outbox.retained is None else self.outbox.retained.kept(self._progress)
 
     def send_kept(self, marker: Marker | None) -> None:
-        """`send` is on: what was kept since the last valid marker goes first."""
+        """Sends the frames kept since the last valid marker, after `send` was set."""
         self.outbox.activating = True
         self.adopt(marker)
         self._send_kept()
@@ -110,14 +113,14 @@ class Outputs:
             self._send(*self._kept.sent.popleft())
 
     def send_tentative(self, ahead: Ahead, sent: Sequence[Sent]) -> None:
-        """Frames and rows that no marker waits for, and that count only for those who ask for tentative results."""
+        """Sends frames and rows that no marker waits for and that only readers of tentative results use."""
         if self.takes_tentative:
             self.outbox.send_tentative(ahead.number, sent)
             self.delivery.deliver_tentative(ahead)
 
     @property
     def takes_tentative(self) -> bool:
-        """Rows that are made on a fork can leave."""
+        """True if rows from a fork can be sent."""
         return self.open and not self.delivery.ahead.full
 
     def _send(self, batch: int, sent: Sequence[Sent]) -> None:
@@ -125,11 +128,11 @@ class Outputs:
         self.sent = batch if sent else self.sent
 
     def hold(self) -> None:
-        """Nothing leaves until `let_out`."""
+        """Holds all output until `let_out`."""
         self._held = True
 
     def let_out(self, send: bool) -> None:
-        """Lets out what was held, frames if `send` is on. Raises StateCorrupted: see `deliver_by`."""
+        """Sends held output; frames only if `send` is on. Raises StateCorrupted as `deliver_by` does."""
         self._held = False
         if send:
             self.outbox.activating = True
@@ -139,19 +142,20 @@ class Outputs:
             self.deliver_by(*opened)
 
     def keep_rows(self) -> None:
-        """The outputs are gone: rows that are not known to be committed wait until they are open again."""
+        """Keeps rows that are not known to be committed until the outputs are open again."""
         self._opened = None
         self._kept.rows.extendleft(reversed(self.delivery.leftovers()))
         self.delivery = self._closed
 
     def deliver_by(self, delivery: Delivery, known: int) -> None:
-        """Delivers what was kept, at once, then all that follows; what is delivered already goes nowhere.
+        """Delivers kept rows at once, then all later rows; rows that are delivered already are skipped.
 
         Args:
-            known: the delivered position that a valid marker names.
+            known: delivered position in a valid marker.
 
         Raises:
-            StateCorrupted: the position lies before it. Its log has lost its tail, and rows would be delivered again.
+            StateCorrupted: the delivered position is before `known`, so its log has lost its end and rows would be
+                delivered twice.
         """
         if self._held:
             self._opened = delivery, known
@@ -163,17 +167,17 @@ class Outputs:
         self._kept.rows.clear()
 
     def forget(self, batch: int) -> None:
-        """A valid marker for `batch` says that all up to it is out."""
+        """Drops outputs up to `batch`, which a valid marker confirms as sent."""
         self._kept.forget(batch)
 
     @property
     def open(self) -> bool:
-        """Nothing is held, and rows can be delivered, or there never are any."""
+        """True if nothing is held and rows can be delivered, or the unit has no rows."""
         return not self._held and self.delivery.takes_rows
 
     @property
     def full(self) -> bool:
-        """So much is on its way that no further batch is to be processed."""
+        """True if so much output is unconfirmed that no further batch should be processed."""
         return self.delivery.full or self._kept.full or self.outbox.waiting >= MAX_UNACKNOWLEDGED_BATCHES
 
     def acknowledged(self, processed: int) -> int:
@@ -182,7 +186,7 @@ class Outputs:
 
     @property
     def answers(self) -> tuple[int, int]:
-        """Grows whenever something that has left is acknowledged or committed."""
+        """Counters that grow with each acknowledgement or commit."""
         return self.outbox.done, self.delivery.transactions
 
     def look_at_frames(self, now_ms: float) -> None:
@@ -191,7 +195,7 @@ class Outputs:
             raise StateCorrupted(f"a frame could not be delivered: {self.outbox.error}")
 
     def look(self, now_ms: float) -> None:
-        """Looks whether a topic that was gone is back, and delivers, if it is time to."""
+        """Checks for a missing topic, and delivers rows that are due."""
         self.delivery.look_again(now_ms)
         self.delivery.look(now_ms)
 

@@ -1,4 +1,4 @@
-"""The view of a copy that the checkpoint policies have. Each value is looked up when it is read."""
+"""The view that checkpoint policies have of a copy. Each value is computed when it is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.services.worker.unit.checkpoints import Checkpoints
 
 
 class CopyAtWork(Protocol):
-    """A copy with an image, asked between its turns, too, as policies look at all units of a worker."""
+    """A copy with an image. Its values are also read between its turns, because policies read all units of a worker."""
 
     @property
     def batch(self) -> int: ...
@@ -31,7 +31,7 @@ class CopyAtWork(Protocol):
 
 
 class PolicyView:
-    """Implements UnitView, which says what each value means."""
+    """Implements UnitView, which defines each value."""
 
     def __init__(
         self, of: CopyAtWork, checkpoints: Checkpoints, job: JobView, layout: UnitLayout, spent: Spent
@@ -180,7 +180,7 @@ class PolicyView:
 
     @property
     def recovery_ms(self) -> float:
-        """This copy's part of R_u: schemas/costs.py."""
+        """This copy's part of R_u; see schemas/costs.py."""
         if self.leads:
             return self._protection.replay_ms
         mean_ms = self._spent.apply_ms / self._spent.applies if self._spent.applies else 0.0

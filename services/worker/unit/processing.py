@@ -1,4 +1,4 @@
-"""Does the batches of a copy: what came in goes through the unit's operators, what comes out goes to the outputs.
+"""Processes the batches of a copy: input passes through the unit's operators, and results go to the outputs.
 
 Source: PROTOCOL 3 and 4.
 """
@@ -32,18 +32,18 @@ from holdfast.services.worker.unit.showing import Showing
 
 MIB = 1024 * 1024
 DROPPED = "dropped/"
-"""Begins the names of counts of rows dropped as late; the name of kernel/plans/late_counts.py follows."""
+"""Prefix of the names of counts of rows dropped as late; the name of kernel/plans/late_counts.py follows."""
 
 
 class AnswersOf(Protocol):
-    """Answers that users' code awaits."""
+    """The answers that users' code awaits."""
 
     def ready(self, batch: int) -> bool: ...
     def known(self, batch: int) -> Mapping[str, Answer]: ...
 
 
 class NoAnswers:
-    """Answers of code that awaits none."""
+    """The answers for code that awaits none."""
 
     def ready(self, batch: int) -> bool:
         return True
@@ -53,18 +53,19 @@ class NoAnswers:
 
 
 class Processing:
-    """Processing of one copy, from a restored image on.
+    """The processing of one copy, from a restored image on.
 
     Args:
-        marker: that of the image; None: the image is empty.
-        spent: by the copy so far.
-        job: says how large its state may become, and whether its batches are traced.
-        build: makes the tasks.
+        marker: marker of the image; None for an empty image.
+        spent: costs of the copy so far.
+        job: the job, for the limit of the state and for spans.
+        build: creates the tasks.
 
-    batch: the last one done.
-    counts: of records and rows up to that batch, as markers hold them.
-    answers: that users' code awaits.
-    held: the batch behind it, in which users' code raised, and when it began; it is done once the cut log says where.
+    Attributes:
+        batch: last batch done.
+        counts: counts of records and rows up to that batch, as in markers.
+        answers: answers that users' code awaits.
+        held: next batch, in which users' code raised, with its start; it is finished when the cut log decides.
     """
 
     def __init__(
@@ -95,17 +96,18 @@ class Processing:
 
     @property
     def ready(self) -> bool:
-        """The next batch is here, with what users' code awaits for it, and its outputs have room."""
+        """True if the next batch is here with its answers, and its outputs have room."""
         if self.ended or not self.intake.ready(self.batch + 1) or self.outputs.full or self.held is not None:
             return False
         return self.answers.ready(self.batch + 1)
 
     def do_next(self, send: bool, raised: Mapping[str, TaskRaised] | None = None) -> bool:
-        """Does the next batch, which is ready; True if it brought rows, made any, or changed the state.
+        """Processes the next batch, which is ready. True if it brought rows, made any, or changed the state.
 
         Args:
-            raised: where users' code raises in the batch, by task; None: the cut log does not say. Then the batch is
-                held if the code raises.
+            raised: rows at which users' code raises in the batch, by task; None if the cut log has no decision. Then
+                the
+                batch is held if the code raises.
 
         Raises TooLarge, Divergence.
         """
@@ -122,11 +124,11 @@ class Processing:
         return self._done(batch, walked, began_ns, send)
 
     def forked(self, store: ForkedStore, build: Build) -> Unit:
-        """The same tasks as of the last batch done, over a fork of its state. build: makes them."""
+        """The tasks as of the last batch done, over a fork of its state. `build` creates them."""
         return Unit(self._layout, store, self.watermarks, build)
 
     def pass_over(self) -> int:
-        """Takes the next batch, which is ready, and does nothing with it; how many records it brought."""
+        """Skips the next batch, which is ready. Returns the number of its records."""
         self.batch += 1
         edges, skipped = pass_over(self.batch, self.intake.feeds, self.intake.inputs), 0
         sources = {feed.task.operator.name for feed in self.intake.feeds.values()}
@@ -139,14 +141,14 @@ class Processing:
         return skipped
 
     def let_go(self, send: bool) -> bool:
-        """The batch that is held is done; returns what `do_next` does."""
+        """Finishes the held batch. Returns the result of `do_next`."""
         assert self.held is not None
         (walked, began_ns), self.held = self.held, None
         return self._done(self.batch + 1, walked, began_ns, send)
 
     @property
     def raised(self) -> dict[str, TaskRaised]:
-        """Rows at which users' code raised in the batch that is held, by task."""
+        """Rows at which users' code raised in the held batch, by task."""
         return {} if self.held is None else self.held[0].produced.raised
 
     def _done(self, batch: int, walked: Walked, began_ns: int, send: bool) -> bool:
@@ -160,7 +162,8 @@ class Processing:
         return bool(walked.rows or walked.dead or self.store.changed)
 
     def _check_size(self) -> None:
-        """By the mean size of an entry, known since the first checkpoint: no batch is slower for it."""
+        """Raises TooLarge if the state exceeds its limit. The size is estimated from the mean size of an entry, so it
+        costs no time; it is known from the first checkpoint on."""
         if self._limit_mb is None:
             return
         size = self._spent.entry.of(self.store.keys)
@@ -192,7 +195,7 @@ class Processing:
             edges.put(sink.task.operator.name, sink.rows.height)
 
     def jump(self, marker: Marker) -> None:
-        """The state is now as of another copy's marker, which is ahead: the batch after that is the next."""
+        """Continues behind another copy's marker, which is ahead and which the state has reached."""
         self.batch = marker.b
         self.counts |= without_edges(marker.counts)
         self._leap = widest([self._leap, marker.leap])
@@ -203,11 +206,11 @@ class Processing:
         self.outputs.adopt(marker)
 
     def moment(self, raised: int, holds: tuple[bool, int | None]) -> Moment:
-        """A marker's statements about the unit as of its batch.
+        """The content of a marker as of the last batch.
 
         Args:
-            raised: the last batch in which its code raised.
-            holds: see Moment.
+            raised: last batch in which its code raised.
+            holds: as in Moment.
         """
         return Moment(
             batch=self.batch,
@@ -226,7 +229,7 @@ class Processing:
 
     @property
     def watermarks(self) -> dict[str, int]:
-        """Watermarks of each task's inputs, after the last batch done."""
+        """The watermarks of each task's inputs, after the last batch done."""
         return self._watermarks if self._unit is None else self._unit.watermarks
 
     @property
@@ -235,7 +238,7 @@ class Processing:
 
     @property
     def ended(self) -> bool:
-        """The end of all its inputs is processed."""
+        """True if the end of all inputs is processed."""
         return self._over and self.held is None
 
     def _is_over(self) -> bool:
@@ -248,5 +251,5 @@ class Processing:
 
     @property
     def late_dropped(self) -> dict[str, int]:
-        """Rows that were dropped as late up to its batch, by the name under which they are counted."""
+        """The numbers of rows dropped as late up to its batch, by the name under which they are counted."""
         return {name.removeprefix(DROPPED): n for name, n in self.counts.items() if name.startswith(DROPPED)}

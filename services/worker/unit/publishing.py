@@ -1,4 +1,4 @@
-"""Publication of a copy's progress. Source: PROTOCOL 1, `<job>.<g>.progress`."""
+"""Publishes a copy's progress. Source: PROTOCOL 1, `<job>.<g>.progress`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from holdfast.services.worker.unit.steps import Steps
 from holdfast.services.worker.unit.view import CopyView
 
 PROGRESS_MS, SELDOM_PROGRESS_MS = 100.0, 300.0
-"""Least time between two publications, and while batches are far apart: every worker reads what each one publishes. The
-first is counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request. After
-the second the next batch is published as soon as it is done: sources measure by that how long it took.
-"""
+"""Least time between two publications, and the value while batches are far apart; every worker reads every publication.
+All copies of a worker count the first from the same moment, so their publications share a request to Kafka. After the
+second, the next batch is published when it is done, because sources measure its time by that."""
 
 
 class ProgressPublisher:
-    """Progress of one copy, published only when it is new and its time has come.
+    """Publishes the progress of one copy when it is new and its time has come.
 
     Args:
-        unit: its name.
+        unit: name of the unit.
 
-    steps: are timed from one publication to the next.
+    Attributes:
+        steps: longest steps since the last publication.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ProgressPublisher:
         self._arrival, self._over, self._rests = (0, 0), False, 0
 
     def due_ms(self, seen: CopyView) -> float:
-        """The time to publish: never without `commit`, or once all that the copy has done is published."""
+        """The time to publish; math.inf without `commit`, or if all progress is published."""
         if not seen.commits:
             return math.inf
         if self._cutter.log.rests > self._rests:
-            return seen.now_ms  # somebody waits for the checkpoints of all units
+            return seen.now_ms  # a savepoint or an update waits for the checkpoints of all units
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
         published &= self._arrival[0] >= self._cutter.arrived()[0]
         return math.inf if published else self._next_ms
@@ -70,18 +70,18 @@ class ProgressPublisher:
         return self._last_ms + (SELDOM_PROGRESS_MS if done_now else 2 * SELDOM_PROGRESS_MS)
 
     def look(self, seen: CopyView) -> None:
-        """Publishes if that is due."""
+        """Publishes if it is due."""
         if seen.now_ms >= self.due_ms(seen):
             self.publish(seen.now_ms)
         self._looked = self._processing.batch
 
     def swept(self, marker: Marker, now_ms: float) -> None:
-        """Publishes a sweep, whose marker is valid: at once, or with the next batch while batches are far apart."""
+        """Publishes a sweep with a valid marker: at once, or with the next batch while batches are far apart."""
         if marker.ended or not self._job.spacing.seldom:
             self.publish(now_ms)
 
     def publish(self, now_ms: float) -> None:
-        """Publishes what the leader has done."""
+        """Publishes the progress of the leader."""
         progress = self.progress()
         self._last_ms, self._batch, self._kept = now_ms, progress.processed, self._outputs.retained
         self._arrival, self._rests = (progress.arrived, progress.arrived_ms), progress.rests
@@ -90,9 +90,8 @@ class ProgressPublisher:
         self.steps.restart()
 
     def publish_end(self) -> None:
-        """Publishes once, if it is so, that the unit has ended, with `commit` or without: the author of the last marker
-        may have lost it, or died, before it read the marker back, and the leader now has nothing left to do.
-        """
+        """Publishes once that the unit has ended, with or without `commit`. The author of the last marker may have lost
+        commit or died before it read the marker back, and the leader then has nothing left to do."""
         marker = self._checkpoints.marker
         if marker is None or not marker.ended or self._over:
             return
@@ -100,7 +99,7 @@ class ProgressPublisher:
         self._append(self.progress())
 
     def progress(self) -> Progress:
-        """Progress as of the last batch done."""
+        """The progress as of the last batch done."""
         done, marker, holding = self._processing, self._checkpoints.marker, self._checkpoints.holding
         arrived, arrived_ms = self._cutter.arrived()
         acked = holding.acked(marker)
@@ -133,17 +132,14 @@ class ProgressPublisher:
         )
 
     def _needed(self, marker: Marker) -> tuple[Position, ...]:
-        """Positions from which a copy that begins with the marker reads on: its inputs and, with source tasks, the cut
-        log.
-        """
+        """The positions at which a copy that begins with the marker continues: of its inputs and, with source tasks, of
+        the cut log."""
         cuts = () if marker.cuts is None else (Position(self._cut_log, 0, marker.cuts.upto),)
         return (*marker.positions, *cuts)
 
     def _newest(self, marker: Marker) -> tuple[Position, ...]:
-        """Positions from which it reads on, if intermediate topics are trimmed to that, and nothing lies before that
-        was sent
-        under a change that was not read here.
-        """
+        """The marker's positions, if data topics may be trimmed to them: only sources retain, and everything before
+        them was sent under changes that were read here."""
         known = self._job.only_sources_retain and self._job.knows(marker.seen)
         return tuple(marker.positions) if known else ()
 

@@ -1,6 +1,6 @@
-"""Users' code that raises, at one copy: the rows that are skipped are those that the cut log says.
+"""Users' code that raises, at one copy: the cut log decides which rows are skipped.
 
-Source: PROTOCOL 3. What to do next is decided in core/raising.py. A unit whose code cannot raise does nothing here.
+Source: PROTOCOL 3. core/raising.py decides the next step. A unit whose code cannot raise does nothing here.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _HINT = "run the same versions of the code and its libraries everywhere, and sub
 
 
 class Raising:
-    """Raising of one copy's code, from a restored image on.
+    """Errors of one copy's code, from a restored image on.
 
     Args:
-        marker: that of the image.
-        log: the unit's checkpoint log.
-        stir: called when there is news.
+        marker: marker of the image.
+        log: checkpoint log of the unit.
+        stir: called after an outcome.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Raising:
     # -- what the copy asks -------------------------------------------------------------------------------------------
 
     def known(self, batch: int) -> Mapping[str, TaskRaised] | None:
-        """Rows at which code raises in the next batch, as the cut log says; None: it says nothing."""
+        """Rows at which code raises in the next batch, by the cut log; None if it has no decision."""
         if not self._on:
             return None
         self._take()
@@ -81,13 +81,13 @@ class Raising:
 
     @property
     def waits(self) -> bool:
-        """For what the cut log says."""
+        """True if the copy waits for a decision of the cut log."""
         return self._holds or self._processing.held is not None
 
     # -- what happens to it -------------------------------------------------------------------------------------------
 
     def place(self, epoch: int, flags: Flags) -> None:
-        """Does from now on what these flags say."""
+        """Applies these flags from now on."""
         if flags.commit != self._flags.commit:
             self._announced, self._proposed = None, False
         self._flags, self._epoch = flags, epoch
@@ -95,13 +95,13 @@ class Raising:
             self._hold()
 
     def batch_done(self) -> None:
-        """A batch is done, as the cut log says."""
+        """Notes a batch that was done as the cut log decided."""
         self._done = self._processing.batch
         if self._on and self._records.get(self._done) is not None:
             self._followed, self._records[self._done] = self._done, None
 
     def reached(self, marker: Marker) -> None:
-        """A valid marker that the copy has reached, or from which it continues, whoever wrote it."""
+        """Notes a valid marker, of any copy, that the copy has reached or continues from."""
         if not self._on:
             return
         self._take()
@@ -112,18 +112,17 @@ class Raising:
         self._base, self._followed = max(self._base, marker.b), max(self._followed, marker.raised)
 
     def due_ms(self, now_ms: float) -> float:
-        """The time at which there is something to do."""
+        """The time of the next step."""
         return now_ms if self._on and next_step(self._view())[0] is not Step.WAIT else math.inf
 
     def look(self) -> bool | None:
-        """Does what can be done now, up to the end of the batch that was held; returns what `Processing.let_go` does.
-
-        Returns None if no batch has ended: then nothing more is to do.
+        """Takes the steps that are due, up to the end of a held batch. Returns the result of `Processing.let_go`, or
+        None if no batch has ended; then no step is left.
 
         Raises:
-            StateCorrupted: the copy did a batch otherwise than the cut log says.
-            Divergence: and some of that has left, or is in a checkpoint.
-            TooManyDeadLetters: a batch has more of them than a record can say.
+            StateCorrupted: the copy did a batch otherwise than the cut log decided.
+            Divergence: in addition, some of its output was sent or is in a checkpoint.
+            TooManyDeadLetters: a batch has more of them than a record can hold.
         """
         while self._on and (found := next_step(self._view()))[0] is not Step.WAIT:
             if found[0] is Step.CONTINUE:
@@ -160,12 +159,12 @@ class Raising:
 
     @property
     def _out(self) -> int:
-        """The last batch of which rows were delivered, or frames are in a reader's checkpoint."""
+        """The last batch with delivered rows, or with frames in a reader's checkpoint."""
         durable = (self._job.progress[reader].durable for reader in self._readers if reader in self._job.progress)
         return max(self._outputs.delivery.delivered, *durable, 0)
 
     def _take(self) -> None:
-        """Takes in the records that were read of the cut log."""
+        """Applies the records that were read from the cut log."""
         for record in self._cutter.raised:
             if record.batch <= self._base:
                 self._check(self._base, self._followed, [record.batch])
@@ -176,7 +175,8 @@ class Raising:
         self._cutter.raised.clear()
 
     def _check(self, marked: int, raised: int, known: list[int]) -> None:
-        """marked: the batch of a marker, and raised what it says. known: earlier batches in which code raised."""
+        """Compares a marker with decisions of the cut log. `marked` is the marker's batch, `raised` its field; `known`
+        are earlier batches in which code raised."""
         if lacking := [batch for batch in known if batch > raised]:
             self._wrong = (
                 f"the checkpoint at batch {marked} was written as if no code had raised in batch {lacking[0]}, and the "
@@ -212,7 +212,7 @@ class Raising:
         self._append(Raised(self._unit, batch, self._announced, tasks))
 
     def _append(self, record: Leads | Raised) -> None:
-        """Again if Kafka may have lost it: of two records about a batch the log counts one."""
+        """Appends a record, and again if Kafka may have lost it. Of two records about a batch, the log counts one."""
         data = cuts.encode(record)
         if len(data) > MAX_RECORD_BYTES:
             raise TooManyDeadLetters(

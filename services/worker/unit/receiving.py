@@ -1,4 +1,4 @@
-"""Inputs of a copy that the worker's data reader reads: all, none, or all but those that are too busy for a standby.
+"""Selects the inputs of a copy that the data reader reads: all, none, or all except those too busy for a standby.
 
 Source: PROTOCOL 5 and 8.
 """
@@ -14,14 +14,17 @@ from holdfast.services.worker.host.surroundings import Subscriber, Subscriptions
 from holdfast.services.worker.unit.running import Running
 
 RETURN_MS = 10_000
-"""For so long a suspended copy stays away from an input that was too busy for it."""
+"""Time for which a suspended copy stays away from an input that was too busy for it."""
 
 
 class Receiving:
-    """Inputs of one copy, which is the subscriber. return_ms: when to look whether it can go back to what it has left.
+    """The inputs of one copy, which is the subscriber.
 
     Args:
-        spent: by the copy so far.
+        spent: costs of the copy so far.
+
+    Attributes:
+        return_ms: time to check for a return to inputs that were left.
     """
 
     def __init__(
@@ -35,9 +38,9 @@ class Receiving:
         self.return_ms = math.inf
 
     def place(self, running: Running, receive: bool) -> None:
-        """Reads the inputs if the flags say so; they count from where the image stands. Else it connects to them.
+        """Reads the inputs from the image's positions if the flags say so; otherwise connects to them.
 
-        A topic that a consumer has never read costs it a request or two first (MECHANISMS H2, PROTOCOL 5).
+        A consumer needs a request or two before it can read a topic for the first time (MECHANISMS H2, PROTOCOL 5).
         """
         before, self._on = self._on, receive
         if before and not receive:
@@ -56,28 +59,29 @@ class Receiving:
             self._return(running)
 
     def answered(self, partition: Partition) -> None:
-        """An input has brought records, or its end."""
+        """Notes that an input has brought records, or its end."""
         if partition in self._silent:
             self._silent.discard(partition)
             if not self._silent:
                 self._spent.receive_ms = self._clock_ms() - self._began_ms
 
     def turned(self, running: Running, now_ms: float) -> None:
-        """After a turn: partitions may have joined, be of another topic, or be too busy."""
+        """Updates the inputs after a turn: partitions may have joined, changed their topic, or become too busy."""
         if self._on:
             self._rewire(running)
             if running.suspended and (overfed := running.intake.overfed()):
                 self._leave(overfed, now_ms)
 
     def look_back(self, running: Running, now_ms: float) -> None:
-        """At `return_ms`: returns, unless it still holds what it left with. Then no checkpoint has come since."""
+        """Returns to the inputs at `return_ms`, unless the copy still holds their records, because no checkpoint has
+        come since."""
         if running.intake.overfed():
             self.return_ms = now_ms + RETURN_MS
         else:
             self._return(running)
 
     def close(self) -> None:
-        """The copy reads nothing any more."""
+        """Ends all subscriptions of the copy."""
         self._data.remove(self._subscriber)
         self._data.disconnect(self._subscriber)
         self._silent.clear()
@@ -93,14 +97,14 @@ class Receiving:
             self._data.add(self._subscriber, {p: at for p, at in joined.items() if p not in self._left})
 
     def _leave(self, overfed: set[Partition], now_ms: float) -> None:
-        """A suspended copy stops reading them: it resumes from the newest marker, or after a while."""
+        """Stops reading busy inputs. A suspended copy returns to them with the newest marker, or after a while."""
         if leaving := overfed - self._left:
             self._data.remove(self._subscriber, leaving)
             self._left |= leaving
             self.return_ms = now_ms + RETURN_MS
 
     def _return(self, running: Running) -> None:
-        """To the inputs that it left."""
+        """Reads the inputs again that the copy left."""
         positions = running.intake.positions()
         back = {partition: positions[partition] for partition in self._left & positions.keys()}
         self._data.add(self._subscriber, back)

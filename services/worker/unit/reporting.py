@@ -1,7 +1,6 @@
-"""Reports of a copy in heartbeats: its progress in each, its costs in some.
+"""Reports of a copy in heartbeats: its progress in every heartbeat, its costs in some.
 
-Source: PROTOCOL 5; MECHANISMS C5, A3 and P1. The meaning of each value is in schemas/heartbeats.py and
-schemas/costs.py.
+Source: PROTOCOL 5; MECHANISMS C5, A3 and P1. schemas/heartbeats.py and schemas/costs.py define each value.
 """
 
 from __future__ import annotations
@@ -19,9 +18,12 @@ from holdfast.services.worker.unit.running import Running
 def state_of(
     unit: str, core: Lifecycle, running: Running | None, stands: str = "", ready: Rebuilt | None = None
 ) -> CopyState:
-    """running: None if the copy has no state now. stands: why no row is delivered; empty: some are, or none wait.
+    """The state of a copy, for a heartbeat.
 
-    ready: the state of a copy whose job stands by.
+    Args:
+        running: the copy at work; None if it has no state now.
+        stands: reason why no row is delivered; empty if rows are delivered or none wait.
+        ready: state of a copy whose job stands by.
     """
     marker = None if running is None else running.marker
     return CopyState(
@@ -45,7 +47,7 @@ def state_of(
 
 
 def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, leads: bool) -> Costs:
-    """Costs for heartbeats, and for metrics; from any thread. leads: it commits for the unit."""
+    """The costs of a copy, for heartbeats and metrics; from any thread. `leads` is True if it commits for the unit."""
     keys = 0 if running is None else running.store.keys
     marker, edges = None if running is None else running.marker, spent.edges
     counts = {} if running is None or not leads else running.counts
@@ -96,7 +98,12 @@ def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, le
 def happened(
     time_ms: int, unit: tuple[str, str], epoch: int, batch: int, kind: str, detail: str, phases: dict[str, float] | None
 ) -> Event:
-    """An event of a copy. unit: its job, and its name there. batch: the last one it has done; -1: it has no state."""
+    """An event of a copy.
+
+    Args:
+        unit: job, and name of the unit in it.
+        batch: last batch done; -1 for a copy without state.
+    """
     job, name = unit
     return Event(
         time_ms=time_ms,

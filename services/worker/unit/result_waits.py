@@ -1,4 +1,4 @@
-"""Time from the arrival of records until their results, at a copy that delivers. Source: MECHANISMS R7."""
+"""Measures the time from the arrival of records until their results, at a copy that delivers. Source: MECHANISMS R7."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from holdfast.services.worker.unit.view import CopyView
 
 
 class ResultWaits:
-    """Waits for results at one copy, from a restored image on; it does nothing at a unit that delivers nothing.
-
-    began: the batch of the image.
-    """
+    """The waits for results at one copy, from a restored image on; does nothing in a unit that delivers nothing.
+    `began` is the batch of the image."""
 
     def __init__(
         self, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: HostServices, began: int
@@ -25,7 +23,7 @@ class ResultWaits:
         self._sources = job.cutting_units
 
     def look(self, seen: CopyView) -> None:
-        """After the other tasks of a turn. A batch is out once it is processed and its rows are committed."""
+        """Measures after the other tasks of a turn. A batch is out when it is processed and its rows are committed."""
         if self._latency is None:
             return
         if not seen.commits:

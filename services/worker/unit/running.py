@@ -1,6 +1,6 @@
-"""The turns of a copy that has its image: `Running._tasks` lists all that a copy does and when each task is due.
+"""The turns of a copy with an image: `Running._tasks` lists all tasks of a copy and when each is due.
 
-By its flags a copy processes, cuts, checkpoints and trims, or applies another's checkpoints. Source: PROTOCOL 3 to 8.
+By its flags a copy processes, cuts, checkpoints and trims, or applies another copy's runs. Source: PROTOCOL 3 to 8.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLICE_MS = 5.0
 
 
 class Running:
-    """A copy from a restored image on, that of batch `began`. Raises what ends it: StateCorrupted, Divergence, ..."""
+    """A copy from a restored image of batch `began` on. Raises the errors that end it, such as StateCorrupted."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Running:
     # -- its turns ----------------------------------------------------------------------------------------------------
 
     def _tasks(self) -> tuple[Task, ...]:
-        """All that a copy does, in the order of a turn."""
+        """All tasks of a copy, in the order of a turn."""
         checks, cuts = self.checkpoints, self.cuts
         return (
             Task("see whether a topic in doubt is the same", never, by_time(self.intake.settle_doubts)),
@@ -133,7 +133,7 @@ class Running:
         )
 
     def step(self, now_ms: float) -> bool:
-        """Takes a turn: does what can be done now; true if a batch was processed."""
+        """Takes a turn. True if a batch was processed."""
         self._worked, self._awaits_control = False, None
         with self._around.doing.traces.runs(self._key, self.batch + 1):
             self.turns.take(now_ms)
@@ -151,11 +151,11 @@ class Running:
     # -- what it reads ------------------------------------------------------------------------------------------------
 
     def control_positions(self) -> dict[Partition, int]:
-        """The unit's checkpoints and, with source tasks, the job's cuts."""
+        """The positions of the unit's checkpoint log and, for units that read it, of the job's cut log."""
         return {self.checkpoints.partition: self.checkpoints.next_offset} | self.intake.cutter.positions()
 
     def offer(self, chunk: Chunk) -> None:
-        """Takes a chunk of any partition that it reads."""
+        """Reads a chunk of any of its partitions."""
         self._awaits_control = None
         if chunk.partition == self.checkpoints.partition:
             with self.publisher.steps.step():
@@ -169,7 +169,7 @@ class Running:
             self.turns.stir()
 
     def doubts(self, partition: Partition, cause: str) -> bool:
-        """A position of a user's topic is gone: whether it is to be seen first that the topic is the same."""
+        """Handles a lost position of a user's topic. True if the copy must first check that the topic is the same."""
         if doubtful := self.intake.doubts(partition, cause):
             self.turns.stir()
         return doubtful
@@ -180,7 +180,7 @@ class Running:
     # -- flags --------------------------------------------------------------------------------------------------------
 
     def place(self, epoch: int, flags: Flags) -> None:
-        """Does from now on what these flags say."""
+        """Applies these flags from now on."""
         self._awaits_control = None
         self.turns.stir()
         before, self.flags = self.flags, flags
@@ -200,7 +200,7 @@ class Running:
             self.outputs.send_kept(self.marker)
 
     def deliver_by(self, delivery: Delivery) -> None:
-        """Its outputs are open. Raises StateCorrupted if their position lies before one that a valid marker names."""
+        """Opens its outputs. Raises StateCorrupted if their position is before that of a valid marker."""
         self.outputs.deliver_by(delivery, 0 if self.marker is None else self.marker.position)
         self.turns.stir()
 
@@ -224,24 +224,24 @@ class Running:
 
     @property
     def marker(self) -> Marker | None:
-        """The last valid marker that it has reached."""
+        """The last valid marker that the copy has reached."""
         return self.checkpoints.marker
 
     @property
     def suspended(self) -> bool:
-        """True if it processes nothing until its flags change."""
+        """True if the copy processes nothing until its flags change."""
         return not self.flags.process
 
     @property
     def waits(self) -> str:
-        """Message about the missing thing that it waits for; or empty."""
+        """A text about everything missing that the copy waits for; empty if nothing is missing."""
         cutter, full = self.intake.cutter, self.job.bound.waits if self.intake.feeds else ""
         found = (self.outputs.delivery.waits, cutter.waits, self._answering.waits, full) if self.flags.commit else ()
         return "; ".join(filter(None, found))
 
     @property
     def awaits_control(self) -> bool:
-        """A cut or a marker is on its way. Asked in each turn of the loop; looked at after news, and after a turn."""
+        """True if a cut or a marker is on its way. Computed after news and after a turn."""
         if self._awaits_control is None:
             follows = self._answering.deciding or (self.flags.process and not self.flags.commit and self.intake.uncut)
             cutter, writer = self.intake.cutter, self.checkpoints.checkpointer.writer
@@ -250,19 +250,19 @@ class Running:
 
     @property
     def out(self) -> int:
-        """The last batch of which all that it brings has left; 0 before its outputs are open."""
+        """The last batch whose output is completely sent; 0 before the outputs are open."""
         return self.outputs.acknowledged(self.batch) if self.outputs.open else 0
 
     @property
     def busy(self) -> bool:
-        """There is work that needs no input."""
+        """True if there is work that needs no input."""
         return self.checkpoints.checkpointer.writer.working or self.data_wait
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
     @property
     def data_wait(self) -> bool:
-        """A batch is ready to be processed."""
+        """True if a batch is ready to be processed."""
         return self.flags.process and self._processing.ready and not self._skipping.holds(self.commits)
 
     def _process_due(self, seen: CopyView) -> float:
@@ -289,7 +289,7 @@ class Running:
             self._batch_done(active)
 
     def _batch_done(self, active: bool) -> None:
-        """active: it brought rows, made any, or changed the state."""
+        """Notes a finished batch; `active`: it brought rows, made any, or changed the state."""
         self.checkpoints.batch_done(still=not active)
         if self.job.judged:
             self.job.read_progress(self.publisher.progress())
@@ -301,7 +301,7 @@ class Running:
 
     @property
     def undecided(self) -> bool:
-        """The state holds a batch that is not done, as code raised in it, or lacks some that are to be skipped."""
+        """True if the state holds an unfinished batch (code raised in it) or lacks batches that are to be skipped."""
         return self._processing.held is not None or self._skipping.holds(self.commits)
 
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
@@ -318,18 +318,18 @@ class Running:
                     writer.flushed(self.outputs.acknowledged(seen.batch))
 
     def moment(self) -> Moment:
-        """A marker's statements about it as of its batch."""
+        """The content of a marker as of the last batch."""
         return self._processing.moment(self.raising.followed, self.checkpoints.holding.at(self.batch))
 
     def acked(self, marker: Marker, kind: Kind) -> None:
-        """Its own marker was read back as valid. A refresh is published when it suits: nobody waits for it."""
+        """Handles its own valid marker. A refresh is published later, because nothing waits for it."""
         self._skipping.acked(marker)
         self.marked(marker)
         if kind is Kind.SWEEP and self.commits:
             self.publisher.swept(marker, self._around.clock_ms())
 
     def marked(self, marker: Marker) -> None:
-        """Forgets what lies at or below the marker: it can be read from the checkpoint log."""
+        """Drops data up to the marker, which the checkpoint log holds now."""
         self.outputs.forget(marker.b)
         self.intake.inputs.forget_hashes(marker.b)
         self.intake.cutter.forget(marker.b)
@@ -337,14 +337,14 @@ class Running:
         self.job.read_progress(self.publisher.progress())
 
     def jumped(self, marker: Marker) -> None:
-        """The state is as of another copy's marker, which is ahead: continue from there."""
+        """Continues behind another copy's marker, which the state has reached."""
         self._line.end()
         self._processing.jump(marker)
         self._skipping.reached(marker)
         self.marked(marker)
 
     def close(self) -> None:
-        """Others may read what it holds back, and its worker schedules no checkpoint of it any more."""
+        """Releases its held inputs and leaves the scheduler."""
         self._line.end()
         self.intake.let_go()
         self._around.checkpoints.leave(self._key)

@@ -1,6 +1,6 @@
-"""Reports of a copy on its newest batches while a copy of its unit is to show that it gives equal bytes.
+"""Digests of a copy's newest batches, reported while a copy of its unit must show that it gives equal bytes.
 
-Source: decision 0077. Recovery decides which batches are equal (services/recovery/core/unit/facts/proving.py).
+Source: decision 0077. Recovery compares them (services/recovery/core/unit/facts/proving.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.host.job import JobView
 
 NEWEST = 16
-"""Batches in a report: more than a worker does from one heartbeat to the next, most of the time."""
+"""Number of batches in a report; mostly more than a worker does between two heartbeats."""
 
 
 class Showing:
-    """Digests of one copy from a restored image on. newest: batches and their digests, for any thread."""
+    """The digests of one copy from a restored image on. `newest` holds batches and digests, for any thread."""
 
     def __init__(self, job: JobView, layout: UnitLayout, store: StateStore) -> None:
         self._assigned, self._key = job.assigned, job.key(layout.unit.name)
@@ -26,7 +26,7 @@ class Showing:
         self.newest: tuple[tuple[int, int], ...] = ()
 
     def begins(self) -> None:
-        """A batch does. It costs nothing as long as nobody has anything to show."""
+        """Prepares for a batch. It costs nothing unless a copy of the unit is unshown."""
         change = self._assigned.of(self._key)
         wanted = change is not None and bool(change.unshown)
         if wanted != self._on:
@@ -34,7 +34,7 @@ class Showing:
             self._store.watch(wanted)
 
     def done(self, batch: int, walked: Walked) -> None:
-        """The batch that began is done."""
+        """Adds the digest of the finished batch."""
         if self._on:
             found = digest(self._frames, batch, walked, self._store.written())
             self.newest = (*self.newest, (batch, found))[-NEWEST:]

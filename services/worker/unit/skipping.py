@@ -1,9 +1,10 @@
-"""Gap recovery at one copy: what its predecessor has done since the newest marker is skipped, and counted as lost.
+"""Gap recovery at one copy: batches that its predecessor has done since the newest marker are skipped and counted as
+lost.
 
-Source: MECHANISMS A2, docs/decisions/0102. The checkpoint log decides: a marker without changes takes the state from
-the batch of the newest marker to the last one that is skipped. No batch is done before that marker is valid, so that of
-two copies which skip, or of one that skips and a former leader's last checkpoint, one counts. Then the cut log gets the
-fact, for those who compute the job again.
+Source: MECHANISMS A2, docs/decisions/0102. The checkpoint log decides: a marker without changes moves the state from
+the batch of the newest marker to the last skipped batch. No batch is done before that marker is valid. So if two copies
+skip, or a former leader's last checkpoint arrives as well, only one of them counts. Then the gap is written to the cut
+log, for anyone who computes the job again.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from holdfast.services.worker.unit.view import CopyView
 
 SLICE_MS = 5.0
 MOST_BATCHES = 2_048
-"""No marker is further behind what its unit has done; progress that says so is not believed."""
+"""Most batches between a marker and the progress of its unit; progress beyond that is ignored as forged."""
 
 
 class Phase(Enum):
-    """Phases of the skipping."""
+    """Phases of a gap recovery."""
 
     DONE = "the copy does its batches"
     PASSING = "batches are taken and not done"
@@ -41,11 +42,11 @@ class Phase(Enum):
 
 
 class Skipping:
-    """Skipping by one copy, from a restored image on.
+    """The gap recovery of one copy, from a restored image on.
 
     Args:
-        moment: a marker's statements about the copy as of its batch.
-        stir: called when there is news.
+        moment: returns the content of a marker as of the copy's batch.
+        stir: called after an outcome.
     """
 
     def __init__(
@@ -69,13 +70,13 @@ class Skipping:
         self._lost = False
 
     def holds(self, commits: bool) -> bool:
-        """True if no batch is to be done now. commits: the copy leads, and its outputs are open."""
+        """True if no batch may be done now. `commits` is True if the copy leads with open outputs."""
         return self._phase is not Phase.DONE or (self._unnoted is not None and commits)
 
     # -- what happens to it -------------------------------------------------------------------------------------------
 
     def place(self, commit: bool, took_over: bool) -> None:
-        """The flags have changed. took_over: the copy leads the unit, as of now, and did nothing before."""
+        """Applies a change of flags. `took_over` is True if the copy begins to lead and processed nothing before."""
         if self._on and took_over and self._phase is Phase.DONE:
             self._phase, self._target = Phase.PASSING, None
         elif not commit and self._phase in (Phase.PASSING, Phase.MARKING):
@@ -84,18 +85,19 @@ class Skipping:
             self._phase, self._lost = Phase.DONE, self._lost or began
 
     def acked(self, marker: Marker) -> None:
-        """Its own marker is valid."""
+        """Notes that its own marker is valid."""
         if self._phase is Phase.MARKING and marker.gap is not None:
             self._note(marker.gap, then=Phase.DONE)
 
     def reached(self, marker: Marker) -> None:
-        """The state is as of another copy's marker. Whoever wrote it may die before the fact is noted."""
+        """Notes that the state is as of another copy's marker, whose author may have died before it wrote the gap to
+        the cut log."""
         self._unnoted = marker.gap
 
     # -- its part of a turn -------------------------------------------------------------------------------------------
 
     def due_ms(self, seen: CopyView) -> float:
-        """The time at which there is something to do."""
+        """The time of the next step."""
         if self._phase is Phase.DONE and self._unnoted is None and not self._lost:
             return math.inf
         if self._lost or self._beaten or (self._unnoted is not None and seen.commits):
@@ -106,9 +108,9 @@ class Skipping:
         return seen.now_ms if self._reached or self._intake.ready(self._processing.batch + 1) else math.inf
 
     def look(self, seen: CopyView) -> None:
-        """Takes batches and does nothing with them; behind the last one its marker follows.
+        """Skips batches, and begins the marker behind the last one.
 
-        Raises StateCorrupted if another copy's checkpoint came first: then that is where the copy begins.
+        Raises StateCorrupted if another copy's checkpoint came first; the copy then begins there.
         """
         if self.due_ms(seen) > seen.now_ms:
             return
@@ -131,7 +133,7 @@ class Skipping:
 
     @property
     def _beaten(self) -> bool:
-        """Another copy's run is valid, or the own one is not."""
+        """True if another copy's run is valid, or its own run is not."""
         if self._phase is Phase.MARKING:
             return self._checkpointer.writer.resting
         return self._phase is Phase.PASSING and bool(self._checkpointer.applier.waiting)
@@ -141,9 +143,10 @@ class Skipping:
         return self._target is None or self._processing.batch >= self._target
 
     def _begin(self) -> None:
-        """Up to what was delivered, and what the unit is known to have done.
+        """Sets the last batch to skip: the newest one that is delivered or known to be done.
 
-        Nothing under a policy whose global checkpoints a rollback may go back to: what was skipped would be in them.
+        Nothing is skipped under a policy with global checkpoints, because a rollback to one would include skipped
+        batches.
         """
         self._after, self._records = self._processing.batch, 0
         known = max(self._processing.outputs.delivery.delivered, self._job.processed(self._unit))
@@ -163,7 +166,7 @@ class Skipping:
         self._checkpointer.writer.begin(replace(self._moment(), gap=gap), Kind.SWEEP)
 
     def _note(self, gap: Gap, then: Phase) -> None:
-        """The fact; appended again if Kafka may have lost it. then: what follows."""
+        """Writes the gap to the cut log, again if Kafka may have lost it. `then` is the next phase."""
         self._phase, self._unnoted = Phase.NOTING, None
 
         def noted(error: Exception | None, _: int) -> None:

@@ -1,4 +1,4 @@
-"""For how long one piece of work kept a copy from everything else."""
+"""Measures for how long one piece of work delays everything else of a copy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 class Steps:
     """The longest step since the last `restart`: on the clock, and in CPU time of the loop's thread.
 
-    Where the CPUs are shared the first says how long a batch waited, the second how much of that was our doing.
+    On shared CPUs the first shows how long a batch waited, the second how much of that was this copy's work.
     """
 
     def __init__(self, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:
@@ -19,12 +19,12 @@ class Steps:
         self.longest_ms = self.longest_cpu_ms = 0.0
 
     def step(self) -> Step:
-        """Times what is done within, unless that raises."""
+        """Times a `with` block, unless it raises."""
         return Step(self, self._clock_ms, self._cpu_ms)
 
 
 class Step:
-    """A step. A class, for a generator would cost each turn of a copy twice as much."""
+    """A step. It is a class because a generator would double the cost in each turn of a copy."""
 
     __slots__ = ("_began_cpu_ms", "_began_ms", "_clock_ms", "_cpu_ms", "_steps")
 

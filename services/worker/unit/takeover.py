@@ -1,4 +1,4 @@
-"""Phases of a copy's takeover of its unit, in the worker's event `unit-active`.
+"""The phases of a copy's takeover, for the worker's event `unit-active`.
 
 Source: MECHANISMS section 1 (detection, activation or redeployment, replay) and P13, PROTOCOL 13.
 """
@@ -9,13 +9,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 GIVEN_UP_MS = 60_000.0
-"""A phase that has not ended so long after the copy had its state, while no batch waits, is left out, as when nobody
-can reach the batch that progress names."""
+"""Time after the copy got its state at which an unfinished phase is left out if no batch waits, for example because no
+copy can reach the batch in the published progress."""
 
 
 class TakeoverOwner(Protocol):
-    """A copy at work. began: the batch of the image that it began with. batch: the last one done. out: the last
-    batch of which all that it brings has left, rows committed and frames acknowledged.
+    """A copy at work.
+
+    Attributes:
+        began: batch of the image from which it began.
+        batch: last batch done.
+        out: last batch whose output is completely sent, with rows committed and frames acknowledged.
     """
 
     @property
@@ -29,17 +33,20 @@ class TakeoverOwner(Protocol):
 
 
 class Takeover:
-    """From the assignment that made the copy the leader to its first output. Times are milliseconds of one clock.
+    """A takeover, from the assignment that made the copy the leader to its first output. Times are clock milliseconds.
 
-    activation: until it works on the state it needs. replay: from there until it has done what the unit had processed
-    before, as far as anybody knows. first_output: from the assignment until the first batch that this copy does as the
-    leader is out. A batch may bring no row, as when a window is open: it is out once the copy could have delivered
-    one. Without input a batch comes after 4 s at the most.
-    recovered: from the assignment until all that it replays is out: by this copy or the one before it (MECHANISMS P13).
+    Phases:
+        activation: from the assignment until the copy works on the state it needs.
+        replay: from then until it has done every batch that the unit is known to have processed before.
+        first_output: from the assignment until the first batch by this leader is out. A batch without rows counts when
+            the
+            copy could have delivered rows. Without input a batch comes after at most 4 s.
+        recovered: from the assignment until all repeated batches are out, by this copy or the former one (MECHANISMS
+            P13).
 
     Args:
-        reached: the batch that the copy had done then; 0: it had no state.
-        before: the newest batch that the unit is known to have processed; asked until the copy works on its state.
+        reached: batch that the copy had done at the assignment; 0 without state.
+        before: returns the newest batch that the unit is known to have processed; called until the copy has its state.
     """
 
     def __init__(self, placed_ms: float, reached: int = 0, before: Callable[[], int] = lambda: 0) -> None:
@@ -49,11 +56,11 @@ class Takeover:
         self.phases: dict[str, float] = {}
 
     def again(self) -> Takeover:
-        """The copy lost its state on the way."""
+        """The takeover of a copy that has lost its state meanwhile."""
         return Takeover(self.placed_ms, before=lambda: self._target)
 
     def look(self, working: TakeoverOwner, now_ms: float) -> bool:
-        """In every turn in which it has its state; True once every phase is over."""
+        """Updates the phases; called in every turn with state. True when every phase has ended."""
         if self._running_ms is None:
             self._running_ms = now_ms
             self._target = max(self._target, self._before())

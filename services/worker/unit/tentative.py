@@ -1,7 +1,7 @@
-"""The line of one copy: it works at tentative batches while units above are out, on a fork of the state.
+"""The line of one copy: tentative batches on a fork of the state while upstream units are out.
 
-Nothing here touches what is stable: no marker, no count, no acknowledgement, no digest and no cost of the copy.
-Whatever goes wrong ends the line for this outage, and not the copy. Source: MECHANISMS P12, decision 0169.
+Nothing here changes stable results: no marker, count, acknowledgement, digest or cost of the copy. An error ends the
+line for this outage, and not the copy. Source: MECHANISMS P12, decision 0169.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.services.worker.unit.tentative_code import LineCode
 from holdfast.services.worker.unit.view import CopyView
 
 MAX_FORK_KEYS = 1_000_000
-"""Held by a fork; then the line ends for this outage."""
+"""Most keys of a fork; beyond that the line ends for this outage."""
 
 _log = get_logger()
 
@@ -51,11 +51,11 @@ class TentativeLine:
     # -- what happens to it -------------------------------------------------------------------------------------------
 
     def hears(self, partition: Partition) -> bool:
-        """True if each frame of the partition makes a turn due: for the line it may."""
+        """True if each frame of the partition may make a turn due for the line."""
         return self._state.state is not State.OFF and partition in self._intake.inputs
 
     def end(self) -> None:
-        """The fork is no view of the state any more, or nobody needs the line."""
+        """Ends the line, because its fork is out of date or the line is not needed."""
         self._drop_fork()
         self._code.close()
         self._intake.inputs.end_line()
@@ -72,7 +72,7 @@ class TentativeLine:
         return self._state.due_ms(line, seen.now_ms)
 
     def look(self, seen: CopyView) -> None:
-        """Does one batch at most: stable ones come first."""
+        """Does at most one batch, because stable batches go first."""
         if not self._able or (self._state.state is State.OFF and not self._out()):
             return
         match self._state.look(self._line_view(seen), seen.now_ms):
@@ -100,7 +100,7 @@ class TentativeLine:
         self._fork = self._unit = None
 
     def _out(self) -> str:
-        """The outages of units above, in words; empty: none is out, or the job has no tentative results."""
+        """The outages of upstream units, as text; empty if none is out, or the job has no tentative results."""
         if not self._able or self._job.assigned.format < formats.TENTATIVE:
             return ""
         out = self._job.assigned.out(self._job.job_key)
@@ -118,12 +118,12 @@ class TentativeLine:
         return LineView(self._leads(seen), self._out(), seen.batch, stands, ahead=next is not None, void=void)
 
     def _leads(self, seen: CopyView) -> bool:
-        """The copy may fork. Rows are final up to the position: a fork before it would make them tentative again."""
+        """True if the copy may fork. A fork before the delivered position would make final rows tentative again."""
         works = seen.commits and seen.flags.process and seen.flags.send and not seen.undecided
         return works and not self._processing.ended and seen.batch >= self._outputs.delivery.delivered
 
     def _writers(self) -> Mapping[Partition, Set[int]]:
-        """By partition, the writers that nobody waits for."""
+        """The writers that the line does not wait for, by partition."""
         out = frozenset(self._job.assigned.out(self._job.job_key))
         if out != self._absent[0]:
             units = silent(directly_above(self._job.layouts), self._job.forking, out)
@@ -134,7 +134,7 @@ class TentativeLine:
         return self._absent[1]
 
     def _process(self, stable: int) -> None:
-        """stable: the last batch that the copy itself has done."""
+        """Does the next batch of the line. `stable` is the last stable batch."""
         assert self._unit is not None
         assert self._fork is not None
         inputs, absent = self._intake.inputs, self._writers()

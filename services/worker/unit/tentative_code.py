@@ -1,7 +1,8 @@
-"""Users' code of a line: it has instances of its own, and where code is isolated processes of its own.
+"""Users' code of a line, with instances and, for isolated code, processes of its own.
 
-A process of the stable batches remembers what it has read of their state, so the line shares none. The line's are
-started beside the loop once a unit above is out, and ended with the line. Source: MECHANISMS P12, decision 0205.
+A process of the stable batches keeps values that it has read of their state, so the line shares none. The line's
+processes are started beside the loop when an upstream unit is out, and end with the line. Source: MECHANISMS P12,
+decision 0205.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from holdfast.services.worker.unit.beside import code_of
 
 
 class LineCode:
-    """The code of one copy's line. ready: all of it is loaded."""
+    """The code of one copy's line. `ready` is True if all of it is loaded."""
 
     def __init__(self, job: JobView, layout: UnitLayout, around: HostServices) -> None:
         self._job, self._layout, self._around = job, layout, around
@@ -29,7 +30,7 @@ class LineCode:
         self.ready = False
 
     def start(self, failed: Callable[[str], None]) -> None:
-        """Begins to load it. failed: called with the cause if it cannot be loaded."""
+        """Starts loading. `failed` is called with the cause if the code cannot be loaded."""
         self.close()
         code = self._code = code_of(self._job, self._layout, self._around)
         if not code.any:
@@ -47,7 +48,7 @@ class LineCode:
         self._around.restores.run(self._around.doing.traces.beside(key, LINE, code.start), done, key)
 
     def build(self, operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        """Builds one task: a catalogue.Build."""
+        """Builds one task; implements catalogue.Build."""
         assert self._code is not None
         return self._code.build(operator, inputs, tables)
 

@@ -1,4 +1,4 @@
-"""Trims what a unit has written and nobody needs any more: its output topics and its own checkpoint log.
+"""Trims data that a unit has written and no reader needs: its output topics and its own checkpoint log.
 
 Source: PROTOCOL 6 and 7, MECHANISMS S2 and H6.
 """
@@ -16,11 +16,12 @@ from holdfast.services.worker.host.surroundings import HostServices
 OUTPUT_MS = 500
 ANCHOR_MS = 5_000
 PATIENCE = 1.5
-"""A trim waits for a turn that comes anyway, as one does with each batch, until so many times as long are over."""
+"""Multiple of the interval for which a trim waits for a turn that comes anyway, with each batch."""
 
 
 class Trimmer:
-    """Trims for one copy. output_trimmed: since somebody last asked, it was or could be (which starts a sweep)."""
+    """Trims for one copy. `output_trimmed` is True if its output was, or could be, trimmed since it was set to False;
+    this starts a sweep."""
 
     def __init__(self, job: JobView, layout: UnitLayout, checkpoint: Partition, around: HostServices) -> None:
         self._job, self._checkpoint, self._around = job, checkpoint, around
@@ -37,7 +38,7 @@ class Trimmer:
         self.output_trimmed = False
 
     def trim(self, log: CheckpointLog, batch: int, now_ms: float) -> None:
-        """Does what is due. batch: the last one done."""
+        """Trims what is due. `batch` is the last one done."""
         if now_ms - self._output_ms >= OUTPUT_MS:
             self._output_ms = now_ms
             self._trim_outputs(batch)
@@ -46,16 +47,15 @@ class Trimmer:
             self._trim_checkpoints(log)
 
     def next_deadline(self, *, still: bool) -> float:
-        """The time at which something is due again, in milliseconds of the clock. still: the bytes to trim are not
-        worth a turn.
-        """
+        """The clock time at which a trim is due. `still` is True if the output to trim is not worth a turn."""
         anchor_ms = self._anchor_ms + ANCHOR_MS
         return anchor_ms if still else min(self._output_ms + PATIENCE * OUTPUT_MS, anchor_ms)
 
     def _trim_outputs(self, batch: int) -> None:
-        """To the minimum of what the readers have acknowledged, but not while one of them is switched.
+        """Trims to the minimum of the readers' acknowledgements, except while a reader is switched.
 
-        Its primary comes back to where it stopped; if that were gone, it would have to load a checkpoint.
+        A switched unit's primary returns to its former position. If that were trimmed, it would have to load a
+        checkpoint.
         """
         readers = self._job.readers
         upto = {p: self._unneeded(p, readers.get(p, ()), batch) for p in self._outputs}
@@ -74,7 +74,7 @@ class Trimmer:
         return consumed(partition, lines, job.progress, job.read(), batch)
 
     def _trim_checkpoints(self, log: CheckpointLog) -> None:
-        """First the anchor, and only once it was read back the trim."""
+        """Writes an anchor, and trims only when the anchor was read back."""
         if log.anchored > self._trimmed.get(self._checkpoint, 0):
             self._delete({self._checkpoint: log.anchored})
         anchor = log.anchor()
@@ -82,7 +82,9 @@ class Trimmer:
             self._around.appender.append(self._checkpoint, checkpoints.encode(anchor))
 
     def _delete(self, upto: dict[Partition, int]) -> None:
-        """Deletes by one request at a time: on a slow way to the broker they would only grow in number."""
+        """Deletes records with one request at a time, because on a slow connection more requests would only queue
+        up.
+        """
         self._trimmed |= upto
         self._wanted |= upto
         if not self._asking:
@@ -94,7 +96,7 @@ class Trimmer:
         self._around.restores.run(lambda: self._around.log.trim(upto), lambda outcome: self._asked(upto, outcome), lane)
 
     def _asked(self, upto: dict[Partition, int], outcome: object) -> None:
-        """The next trim repeats one that failed, also one to a position that does not exist."""
+        """Notes the outcome. The next trim repeats a failed one, even to a position that does not exist."""
         self._asking = False
         if isinstance(outcome, Exception):
             for partition in upto:

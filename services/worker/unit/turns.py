@@ -1,7 +1,7 @@
-"""Turns of a copy: the time of the next one, and its tasks, follow from one list.
+"""The turns of a copy: its tasks, and the time of the next turn, from one list.
 
-Source: PROTOCOL 5. A turn is due when the time of a task has come, or when there is news: a record was read, a flag
-was changed, or a value that the copy waits for is another one.
+Source: PROTOCOL 5. A turn is due when the time of a task has come or after news: a record was read, a flag was changed,
+or a watched value has changed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ Result = TypeVar("Result")
 
 
 class Task(NamedTuple):
-    """Something that a copy does in its turns.
+    """A task of a copy's turns.
 
-    due_ms: given the view, when the task is due unless news come first. Now or earlier: at once. math.inf: only news
-    make it due.
-    do: given the view, does what is due; nothing if nothing is.
-    changes: what it does may change the view.
+    Attributes:
+        due_ms: returns when the task is due without news, from the view; now or earlier for at once, math.inf for
+            never.
+        do: does the due work, from the view; nothing if nothing is due.
+        changes: True if the task may change the view.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Task(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """A value that others change. While `waits` is true a copy waits for the value to become another one."""
+    """A value that other code changes. While `waits` returns True, the copy waits for a change of the value."""
 
     name: str
     waits: Callable[[], bool]
@@ -42,11 +43,12 @@ class Turns:
     """The turns of one copy.
 
     Args:
-        tasks: in the order in which a turn does them.
-        watched: what makes a turn due when it changes from one turn to the next.
-        view: given the time of a turn, what its tasks are given.
+        tasks: tasks in the order of a turn.
+        watched: values whose change makes a turn due.
+        view: returns the view of the tasks, from the time of a turn.
 
-    next_deadline: when time alone makes a turn due, in milliseconds of the clock.
+    Attributes:
+        next_deadline: clock time of the next turn without news.
     """
 
     def __init__(
@@ -59,21 +61,21 @@ class Turns:
         self._awaited: list[tuple[Callable[[], object], object]] = []
 
     def stir(self) -> None:
-        """There is news: a turn is due at once."""
+        """Makes a turn due at once, after news."""
         self.next_deadline = -math.inf
 
     def due(self, now_ms: float) -> bool:
-        """True if a turn would find anything to do."""
+        """True if a turn would have work."""
         if now_ms >= self.next_deadline:
             return True
-        # of each copy in each turn of the loop: a generator would take twice as long
+        # runs for each copy in each turn of the loop: a generator would take twice as long
         for value, seen in self._awaited:  # noqa: SIM110
             if value() != seen:
                 return True
         return False
 
     def take(self, now_ms: float) -> None:
-        """Takes a turn: every task in its order. An error of a task ends the turn."""
+        """Takes a turn: runs every task in order. An error of a task ends the turn."""
         self.next_deadline = math.inf
         seen = self._view(now_ms)
         for do, changes in self._do:
@@ -82,7 +84,7 @@ class Turns:
                 seen = self._view(now_ms)
         self._awaited = [(one.value, one.value()) for one in self._watched if one.waits()]
         first_ms = self._first_due_ms(seen, now_ms)
-        if self.next_deadline == math.inf:  # nothing has stirred it meanwhile
+        if self.next_deadline == math.inf:  # no news came meanwhile
             self.next_deadline = first_ms
 
     def _first_due_ms(self, seen: Any, now_ms: float) -> float:
@@ -95,16 +97,16 @@ class Turns:
         return first_ms
 
     def agenda(self, now_ms: float) -> list[tuple[str, float]]:
-        """Every task and when it is due, for people and tests."""
+        """Every task and its due time, for people and tests."""
         seen = self._view(now_ms)
         return [(task.name, task.due_ms(seen)) for task in self._tasks]
 
 
 def by_time(call: Callable[[float], Result]) -> Callable[[CopyView], Result]:
-    """The call, for a task that needs nothing of the view but the time."""
+    """The call as a function of the view, for a task that needs only the time."""
     return lambda seen: call(seen.now_ms)
 
 
 def never(seen: object) -> float:
-    """The time of a task that only news make due."""
+    """The due time of a task that only news make due."""
     return math.inf

@@ -1,4 +1,4 @@
-"""The view of a copy that the parts of a turn are given."""
+"""The view of a copy for the tasks of a turn."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from holdfast.schemas.assignments import Flags
 
 
 class CopyView(NamedTuple):
-    """A copy as it stands: made once a turn, and once more behind each task that may change it."""
+    """The present state of a copy: created once a turn, and again after each task that may change it."""
 
     now_ms: float
     """Time of the turn, on the clock."""
     flags: Flags
     batch: int
-    """The last one done."""
+    """The last batch done."""
     commits: bool
     """True if the copy leads the unit, and its outputs are open."""
     undecided: bool
-    """The state holds a batch that is not done, as code raised in it, or lacks some that are to be skipped."""
+    """True if the state holds an unfinished batch, because code raised in it, or lacks batches that are to be
+    skipped.
+    """
     skips: bool
-    """No batch is to be done now, as some are skipped."""
+    """True if no batch may be done now, because some are being skipped."""
 
     @property
     def suspended(self) -> bool:
