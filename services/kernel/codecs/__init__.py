@@ -1,1 +1,1 @@
-"""Rows to bytes and back: records of users' topics, frames, keys."""
+"""Encoding and decoding of rows: records of users' topics, frames, keys."""

@@ -1,4 +1,4 @@
-"""The form of CSV text: its delimiter, its quote and the words that stand for null."""
+"""The form of CSV text: its delimiter, its quote and the words that mean null."""
 
 from __future__ import annotations
 

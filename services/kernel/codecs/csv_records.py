@@ -1,6 +1,6 @@
-"""CSV records to column values: one line a record, columns in the order of the fields, empty = null.
+"""Decoding of CSV records into column values: one line a record, columns in the order of the fields, empty = null.
 
-There is no header: a record that repeats the names is refused like any other that does not fit. Source: JOBS "format".
+There is no header: a record that repeats the names is refused like any record that does not fit. Source: JOBS "format".
 """
 
 from __future__ import annotations

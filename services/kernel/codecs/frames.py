@@ -1,4 +1,4 @@
-"""Frames: rows to bytes and back, so that equal rows give equal bytes.
+"""Encoding of rows as frames, and decoding: equal rows give equal bytes.
 
 Source: PROTOCOL 2 and 4 (frames normalised: nulls zeroed, offsets rebased, no dictionaries).
 """

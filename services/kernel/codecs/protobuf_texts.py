@@ -1,4 +1,4 @@
-"""Texts of Protobuf fields as decimals, dates and timestamps, as a sink writes them."""
+"""Reading of decimals, dates and timestamps from text fields of Protobuf, as a sink writes them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 OLDEST_US = -62_135_596_800_000_000
-"""0001-01-01: years have four digits."""
+"""The begin of 0001-01-01; NEWEST_US is the end of 9999: years have four digits."""
 NEWEST_US = 253_402_300_799_999_999
 US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _ZONED = pa.timestamp("us", "UTC")

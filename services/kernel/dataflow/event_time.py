@@ -1,6 +1,6 @@
-"""Event time that the job file computes from the fields of the record.
+"""The event time that a job file computes from the fields of the record.
 
-Source: JOBS "event_time", PROTOCOL 3. The value depends on the record alone.
+Source: JOBS "event_time", PROTOCOL 3. The value depends only on the record.
 """
 
 from __future__ import annotations

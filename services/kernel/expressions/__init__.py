@@ -1,1 +1,1 @@
-"""Expressions of a job file."""
+"""The expressions of a job file."""

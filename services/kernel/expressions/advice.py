@@ -24,7 +24,9 @@ _WINDOW = "window: {size_s: 3600}"
 
 
 class Rule(NamedTuple):
-    """A construct: a pattern in the text without its quoted texts, and the answer, with the groups of the match."""
+    """A construct: its pattern in the text without quoted texts, and its advice, filled with the groups of the
+    match.
+    """
 
     pattern: re.Pattern[str]
     answer: str
@@ -154,7 +156,7 @@ SYNTAX = (
 
 
 def _same(template: str) -> Advise:
-    """{0}, {1}: the arguments as they were written, `column` where there are fewer."""
+    """A function that fills arguments as written into the template: {0}, {1}; `column` for missing ones."""
     return lambda arguments: template.format(*(*(one.strip() for one in arguments), *["column"] * 4))
 
 
@@ -291,7 +293,7 @@ FUNCTIONS: Mapping[str, Advise] = {
     "dow": _same("write `EXTRACT(DOW FROM {0})`"),
     "as_value": _same("name the column as it is"),
 }
-"""Advice by the lower-case name of a function that is not there."""
+"""The advice for unsupported functions, by lower-case name."""
 
 KNOWN = tuple(BY_NAME)
 """The known functions, for "did you mean"."""
@@ -316,11 +318,11 @@ AGGREGATES: Mapping[str, Advise] = {
     "sumif": _same("write `sum(CASE WHEN {1} THEN {0} END)`"),
     "product": _same("write `sum(LN({0}))`, the logarithm of the product"),
 }
-"""Advice by the lower-case name of an aggregate that is not there."""
+"""The advice for unsupported aggregates, by lower-case name."""
 
 
 def without_texts(text: str) -> str:
-    """The text with its quoted texts emptied, so that words in them are no SQL."""
+    """The text with emptied quoted texts, so that words in them do not count as SQL."""
     return _QUOTED.sub("''", text)
 
 
@@ -358,13 +360,13 @@ def of_unknown_function(name: str) -> str:
 
 
 def calls_of(text: str) -> list[tuple[str, list[str]]]:
-    """Each call in the text, outermost first: the name and the arguments."""
+    """Yields each call in the text, outermost first: the name and the arguments."""
     blank = _QUOTED.sub(lambda found: "'" + "_" * (len(found[0]) - 2) + "'", text)
     return [(match[1], _arguments(text, blank, match.end())) for match in _CALL.finditer(blank)]
 
 
 def arguments_of(text: str, function: str) -> list[str]:
-    """Arguments between the brackets of the first call of the function."""
+    """The arguments in the brackets of the first call of the function."""
     return next((given for name, given in calls_of(text) if name.lower() == function.lower()), [])
 
 

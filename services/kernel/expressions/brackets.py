@@ -1,4 +1,4 @@
-"""Places of brackets and commas in a text, quoted texts apart."""
+"""Positions of brackets and commas in a text, outside quoted texts."""
 
 from __future__ import annotations
 

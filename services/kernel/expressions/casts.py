@@ -31,7 +31,7 @@ def _number(digits: pl.Expr) -> pl.Expr:
 
 
 def _local() -> pl.Expr:
-    """Microseconds without regard to the offset."""
+    """Microseconds, ignoring the offset."""
     day = _DAY.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")).to_physical()
     hours, minutes, seconds = map(_number, (_HOURS, _MINUTES, _SECONDS))
     micros = _number((_FRACTION + "000000").str.slice(0, 6))
@@ -102,7 +102,7 @@ _FROM: dict[str, tuple[str, ...]] = {
 
 @lru_cache(64)
 def cast(given: pl.DataType, wanted: pl.DataType) -> pl.Expr | None:
-    """Cast of a column to the wanted type; None: as polars does it."""
+    """The cast of a column to the wanted type; None if polars' own cast is right."""
     if isinstance(wanted, pl.Decimal):
         return _decimal(given, wanted)
     if given == pl.String:

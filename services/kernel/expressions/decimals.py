@@ -15,13 +15,13 @@ _LEFT, _RIGHT = pl.col("_left"), pl.col("_right")
 _INTEGER_DIGITS = 19
 _MOST = 10**MAX_PRECISION - 1
 _FAR = 1.5e38
-"""Below it a product of two integers has 128 bits."""
+"""Below this value a product of two integers fits into 128 bits."""
 _NEARLY = 1 - 1e-12
 """A quotient is compared as a float."""
 
 
 def fitting(operation: str, left: pl.DataType, right: pl.DataType, result: pl.DataType) -> pl.Expr | None:
-    """The operand `_left`, null where the result for it and `_right` does not fit; None: every result fits."""
+    """The operand `_left`, null if the result for it and `_right` does not fit; None if every result fits."""
     assert isinstance(result, pl.Decimal)
     (whole, scale), (others, other_scale) = (_digits(one) for one in (left, right))
     if operation in ("Plus", "Add", "Minus", "Sub"):
@@ -39,7 +39,9 @@ def fitting(operation: str, left: pl.DataType, right: pl.DataType, result: pl.Da
 
 
 def rounding(digits: int, kind: pl.Decimal) -> pl.Expr | None:
-    """The value `_value`, null where rounding to so many digits behind the point takes it beyond the type's digits."""
+    """The value `_value`, null if rounding to `digits` digits after the point exceeds the type's digits; None if it
+    never does.
+    """
     if kind.precision != MAX_PRECISION or digits >= kind.scale:
         return None
     most = _MOST - 5 * 10 ** (kind.scale - digits - 1)
@@ -63,7 +65,7 @@ def _digits(kind: pl.DataType) -> tuple[int, int]:
 
 
 def _units(value: pl.Expr, scale: int) -> pl.Expr:
-    """The value as a whole number of its last digit; null where that has too many digits."""
+    """The value as a whole number of its last digit; null if that number has too many digits."""
     return value.cast(pl.Decimal(MAX_PRECISION, scale), strict=False).to_physical()
 
 

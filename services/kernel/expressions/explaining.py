@@ -24,7 +24,7 @@ from holdfast.services.kernel.suggestions import suggest
 
 Node = Any
 Adapted = Callable[[pl.Expr, Mapping[str, pl.DataType]], pl.Expr]
-"""Makes an expression under our rules; raises PolarsError, or ValueError for what is refused."""
+"""A function that applies the rules to an expression; raises PolarsError, or ValueError for a refused expression."""
 
 _PARTS = ("BinaryExpr", "Function", "Cast", "Ternary", "AnonymousFunction", "Slice", "SortBy", "Filter")
 _UNSUPPORTED = re.compile(r"unsupported function '(\w+)'")
@@ -35,7 +35,7 @@ _INDEXED = re.compile(r"""((\w+|"[^"]+")\s*\[\s*([^\]']+?)\s*\])""")
 _CONCATENATED = re.compile(rf"{_TEXT} \+ {_TEXT}")
 """Polars' text of `a || b`."""
 _OWN_CALL = re.compile(rf"'{MARK}(\w+)'\.coalesce\(\[([^\[\]]*)\]\)")
-"""Polars' text of a function that is computed here."""
+"""The text in which polars shows a call of a function that is computed here."""
 _ANY_OF = re.compile(r"(?i)[=<>]\s*ANY\s*\(")
 _HUGE = re.compile(r"\b\d+(?:\.\d*)?[eE]\+?\d{3,}\b")
 _TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
@@ -89,7 +89,7 @@ def of_words(text: str, columns: Sequence[str]) -> str:
 
 
 def _members(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
-    """Texts in square brackets, as other dialects name the members of structs and the values of maps."""
+    """Mistakes with texts in square brackets, which other dialects use for members of structs and values of maps."""
     for shown, name, member in _IN_BRACKETS.findall(text):
         kind = schema.get(name.strip('"'))
         if not isinstance(kind, pl.Struct):
@@ -104,7 +104,9 @@ def _members(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
 
 
 def _items(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
-    """Square brackets behind a column that is no list, and columns in them that are no number."""
+    """Mistakes with square brackets after a column that is not a list, and with columns in them that are not
+    numbers.
+    """
     for shown, name, index in _INDEXED.findall(advice.without_texts(text)):
         kind, of_index = schema.get(name.strip('"')), schema.get(index.strip('"'))
         if isinstance(kind, pl.Struct):
@@ -171,7 +173,7 @@ def _mistakes_of_types(text: str, schema: Mapping[str, pl.DataType], adapted: Ad
 
 
 def _of_operators(text: str, schema: Mapping[str, pl.DataType], adapted: Adapted) -> list[str]:
-    """Mistakes of a text without calls."""
+    """The mistakes of a text without calls."""
     try:
         tree = json.loads(pl.sql_expr(prepared(text)).meta.serialize(format="json"))
     except (PolarsError, PanicException, RecursionError, ValueError):

@@ -35,7 +35,7 @@ _SPAN = pl.when(_FROM > 0).then(_MANY).otherwise((_MANY + _FROM.clip(-(2**62)) -
 _LIST, _ITEM = pl.col("_list"), pl.col("_item")
 _AT_PLACE = pl.when(_COUNT > 0).then(_COUNT - 1).when(_COUNT < 0).then(_COUNT.clip(-(2**62)))
 MOST_LETTERS = 1_000_000
-"""Limit of a text that LPAD and RPAD make."""
+"""The limit of a text made by LPAD and RPAD."""
 _EPOCH = _MOMENT.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
 
 
@@ -61,7 +61,7 @@ def _known(value: pl.Expr, *parts: pl.Expr) -> pl.Expr:
 
 
 NEAR = tree(pl.col("_index").clip(-(2**62)))
-"""Place in a list: at the least of 64 bits polars panics, in a batch of one row."""
+"""The position in a list, never the least 64-bit integer: at it polars panics in a batch of one row."""
 PADDED = tree(pl.when(_COUNT <= MOST_LETTERS).then(_COUNT.clip(0)))
 """The length for LPAD and RPAD: polars raises below 0, and a record could request more than the memory holds."""
 
@@ -109,7 +109,7 @@ def meant(node: Node) -> tuple[Node, dict[str, Node]] | None:
 
 
 def matched(template: Node, node: Node) -> dict[str, Node] | None:
-    """Nodes in place of the template's columns; None if the node is another."""
+    """The nodes in place of the template's columns; None if the node does not match."""
     if isinstance(template, dict):
         if isinstance(name := template.get("Column"), str):
             return {name: node}

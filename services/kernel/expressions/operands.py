@@ -23,7 +23,7 @@ _LOGICAL = ("And", "Or", "LogicalAnd", "LogicalOr")
 _SUMS, _DIFFERENCES = ("Plus", "Add"), ("Minus", "Sub")
 _PRODUCTS = ("Multiply", "Mul", "Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
 NULL_SAFE = ("EqValidity", "NotEqValidity")
-"""IS NOT DISTINCT FROM and IS DISTINCT FROM, for which a null is a value."""
+"""IS NOT DISTINCT FROM and IS DISTINCT FROM, which treat null as a value."""
 COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", *NULL_SAFE)
 
 
@@ -104,7 +104,7 @@ def check_function(function: Node, kinds: Sequence[pl.DataType]) -> None:
 
 
 def _names(function: Node) -> list[str]:
-    """Names of a function, from its family to itself."""
+    """The names of a function, from its family to itself."""
     if isinstance(function, dict) and len(function) == 1:
         ((name, own),) = function.items()
         return [name, *_names(own)]
@@ -149,7 +149,7 @@ def _go_together(operation: str, left: pl.DataType, right: pl.DataType, words: W
 
 
 def comparable(one: pl.DataType, other: pl.DataType) -> bool:
-    """True if values of the two types have an order, or equal each other, by SQL."""
+    """True if SQL can compare values of the two types."""
     if one.is_numeric() and other.is_numeric():
         return True
     if _is_time(one) and _is_time(other):

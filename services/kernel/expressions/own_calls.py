@@ -20,10 +20,10 @@ OWN = (
     "NAMED_STRUCT", "REGEXP_COUNT", "REGEXP_EXTRACT", "REGEXP_EXTRACT_ALL", "REPEAT", "SHA1", "SHA256", "TO_BASE64",
     "TO_HEX", "TO_TIMESTAMP", "TO_UTC_TIMESTAMP",
 )  # fmt: skip
-"""Functions that are computed here."""
+"""The functions that are computed here."""
 _NATIVE = ("POW", "CEILING", "TRUNCATE", "XOR", "CHAR_LENGTH", "CHARACTER_LENGTH", "SUBSTRING", "TRY_CAST",
            "DAYOFMONTH")  # fmt: skip
-"""Other names that polars knows."""
+"""Further names known to polars."""
 RENAMED: Mapping[str, str] = {
     name: one.name for name, one in BY_NAME.items() if name != one.name and name not in _NATIVE
 }
@@ -96,17 +96,17 @@ def _closing(tokens: list[str], opens: int) -> int | None:
 
 
 def _next(tokens: list[str], place: int) -> int | None:
-    """The place of the next token that is no space."""
+    """The position of the next token that is not a space."""
     return next((at for at in range(place + 1, len(tokens)) if tokens[at].strip()), None)
 
 
 def _before(tokens: list[str], place: int) -> int:
-    """The place of the token before that is no space; -1: there is none."""
+    """The position of the previous token that is not a space; -1: there is none."""
     return next((at for at in range(place - 1, -1, -1) if tokens[at].strip()), -1)
 
 
 def _zoned(tokens: list[str]) -> tuple[int, int] | None:
-    """The places of AT and of the zone of the first AT TIME ZONE."""
+    """The positions of AT and of the zone of the first AT TIME ZONE."""
     for place, token in enumerate(tokens):
         if token.upper() == "AT" and (time := _next(tokens, place)) and tokens[time].upper() == "TIME":
             zone = _next(tokens, time)
@@ -123,7 +123,7 @@ def _as_call(tokens: list[str], place: tuple[int, int]) -> list[str]:
 
 
 def _operand(tokens: list[str], end: int) -> int:
-    """Beginning of the operand that ends before a place: a column, a text with its type, or what is in brackets."""
+    """The begin of the operand that ends before a position: a column, a typed literal, or a bracketed expression."""
     at = _before(tokens, end)
     while at >= 0 and tokens[at] in (")", "]"):
         at = _opening(tokens, at)

@@ -25,7 +25,7 @@ WORDS = {
     "text": "a text", "int": "a whole number", "number": "a number", "bool": "true or false", "time": "a time",
     "timestamp": "a time", "date": "a date", "list": "a list",
 }  # fmt: skip
-"""Words for the argument that a parameter takes, by its kind."""
+"""The words for an argument, by the kind of its parameter."""
 _AS: dict[str, pl.DataType] = {
     "text": pl.String(), "int": pl.Int64(), "number": pl.Float64(), "timestamp": TIMESTAMP, "date": pl.Date(),
     "bool": pl.Boolean(),
@@ -54,7 +54,7 @@ def call_of(node: Node) -> Call | None:
 
 
 def written(node: Node) -> str | int | None:
-    """The text or the whole number that is written there."""
+    """The literal text or whole number of the node; None if it is neither."""
     literal = node.get("Literal") if isinstance(node, dict) else None
     if not isinstance(literal, dict):
         return None
@@ -115,7 +115,7 @@ def _argument(function: Function, parameter: Parameter, index: int, node: Node, 
 
 
 def suits(wanted: str, kind: pl.DataType) -> bool:
-    """True if a parameter of the kind takes values of the type."""
+    """True if a parameter of the kind accepts values of the type."""
     if wanted == "int":
         return kind.is_integer()
     if wanted == "number":

@@ -1,4 +1,4 @@
-"""Functions of times and dates, as expressions of their arguments. What is given as a date stays a date."""
+"""Functions of times and dates, as expressions of their arguments. A date stays a date."""
 
 from __future__ import annotations
 

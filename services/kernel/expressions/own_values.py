@@ -14,7 +14,7 @@ import xxhash
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
 
 MOST_BYTES = 1_000_000
-"""Limit of a text that REPEAT makes."""
+"""The limit of a text made by REPEAT."""
 _LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
 _PATH = re.compile(r"""\$(?:\.[A-Za-z_]\w*|\[\d+\]|\['[^'\\]+'\]|\["[^"\\]+"\])*""")
 _FAR = 2**31
@@ -129,7 +129,7 @@ def _slice(items: Typed, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def _geohash(latitude: pl.Expr, longitude: pl.Expr, letters: int = 9) -> pl.Expr:
-    """Bits of the longitude and of the latitude in turn, five a letter. Source: G. Niemeyer, geohash.org (2008)."""
+    """The bits of longitude and latitude alternately, five per letter. Source: G. Niemeyer, geohash.org (2008)."""
     if not 1 <= letters <= 12:
         raise Refused(f"asks GEOHASH for {letters} letters: it gives 1 to 12")
     sound = latitude.is_between(-90, 90) & longitude.is_between(-180, 180)

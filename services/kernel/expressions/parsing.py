@@ -23,7 +23,7 @@ from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.suggestions import suggest
 
 COMPILED = 256
-"""Expressions that are kept."""
+"""The number of cached expressions."""
 
 _LONG = 4_000
 """The number of letters of an expression's tree from which a search for repeated parts pays: it takes 0.1 ms a batch.
@@ -35,7 +35,7 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
 _MOVING = re.compile(r"(?i)\b(?:(random|rand|now|uuid)\s*\(|(current_(?:timestamp|date|time)|localtime(?:stamp)?)\b)")
 _SUBQUERY = re.compile(r"(?i)\(\s*select\b")
 _WORD = re.compile(r"(?:unsupported function|found) '(\w+)'")
-"""polars takes it for a word of SQL."""
+"""Matches an error of polars about a word that it reads as SQL."""
 _DECIMAL = re.compile(r"(?i)\b(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)")
 _CAST_TO = re.compile(r"(?i)(?:\bAS\s+|::\s*)([A-Za-z]\w*)")
 _TYPES = "write one of BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
@@ -162,7 +162,9 @@ def _rules_for(bare: str) -> explaining.Adapted:
 
 
 def _check_arguments(text: str) -> None:
-    """Polars panics at some functions without arguments and at some types, which writes to the terminal."""
+    """Refuses calls at which polars panics, which writes to the terminal: functions without arguments, and some
+    types.
+    """
     if (match := _DECIMAL.search(advice.without_texts(text))) and not 1 <= int(match[1]) <= 38:
         right = _DECIMAL.sub(lambda found: found[0].removesuffix(found[1]) + "38", text)
         raise ExpressionError(f"a decimal has 1 to 38 digits: write `{right}`")
@@ -191,7 +193,7 @@ def _alone(name: str) -> str:
 
 
 def _unknown_columns(text: str, names: list[str], schema: Mapping[str, pl.DataType]) -> list[str]:
-    """A word of SQL that polars took for a column is answered as SQL."""
+    """The mistakes of unknown columns. A word of SQL that polars reads as a column is explained as SQL."""
     said = advice.of_syntax(text, list(schema))
     if said and any(name.upper() in said for name in names if name.isupper()):
         return [said]
@@ -199,7 +201,7 @@ def _unknown_columns(text: str, names: list[str], schema: Mapping[str, pl.DataTy
 
 
 def computing(columns: Sequence[pl.Expr]) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """Function that adds these columns to rows, in the order of the rows."""
+    """A function that adds these columns to rows, in the order of the rows."""
     if not any(map(_is_long, columns)):
         return lambda rows: rows.with_columns(columns)
     return lambda rows: rows.lazy().with_columns(columns).collect(optimizations=_ONCE)
@@ -213,7 +215,7 @@ def _is_long(column: pl.Expr) -> bool:
 
 
 def may_fail(text: str, *, of_numbers: bool = False) -> bool:
-    """True if the values of a row may make a valid expression raise, so that the row is refused."""
+    """True if a valid expression may raise for some values of a row, which is then refused."""
     total = expression_rules.OF_NUMBERS if of_numbers else ()
     return not is_bare(text) and expression_rules.may_fail(pl.sql_expr(prepared(text)), total)
 
@@ -224,7 +226,9 @@ def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Da
 
 
 def _check(expression: pl.Expr, text: str, schema: Mapping[str, pl.DataType]) -> None:
-    """Checks that it gives one value a row, whatever the other rows are: tried on made-up rows, together and alone."""
+    """Checks, on invented rows, together and one by one, that the expression gives one value a row, independent of
+    other rows.
+    """
     nulls = pl.DataFrame({name: pl.Series(name, [None], dtype=kind) for name, kind in schema.items()})
     nulls.with_columns(_value=expression)
     made_up = pl.concat([nulls, nulls.with_columns(_made_up(schema, 2)), nulls.with_columns(_made_up(schema, -3))])

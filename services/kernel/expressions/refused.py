@@ -12,10 +12,10 @@ class Refused(ValueError):
 
 
 def check_pattern(pattern: str) -> None:
-    """A pattern that is written out is looked at when a job is checked, and not at each row.
+    """Checks a literal pattern when a job is checked, instead of at each row.
 
     Raises:
-        Refused: with what is wrong with it.
+        Refused: the pattern is invalid; the message has the mistake.
     """
     try:
         pl.Series([""]).str.contains(pattern)
@@ -24,7 +24,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def what_is_wrong(error: str) -> str:
-    """The message of polars about a text that is no regular expression; of another error its first line."""
+    """The message of polars about an invalid regular expression; the first line of another error."""
     found = _WRONG_REGEX.search(error)
     return found[1] if found else error.splitlines()[0]
 

@@ -38,13 +38,13 @@ _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
 _REMAINDERS = ("Rem", "Modulus")
 _GROWING = ("Plus", "Add", "Minus", "Sub", "Multiply", "Mul")
-"""Operators that may give more than 64 bits for integers of 64 bits; of 128 bits they never do."""
+"""Operators that may give more than 64 bits for 64-bit integers, but never for 128-bit ones."""
 _KEEPING = ("Abs", "Log", "Floor", "Ceil", {"Pow": "Sqrt"})
 """Functions whose result is never finite for an argument that is not."""
 _CHOOSING = ("Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal")
 """Functions that return one of their arguments."""
 _TOTAL, _TOTAL_OF_SQL = ("Abs", "Boolean", "Coalesce"), {"Binary", "IsIn"}
-"""Functions that give a value for everything."""
+"""Functions that give a value for every argument."""
 OF_NUMBERS = {"Ceil", "Exp", "Floor", "Log", "MaxHorizontal", "MinHorizontal", "Pow", "Round", "Sign"}
 """Functions that give a value, or null, for every number."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,7 +77,7 @@ class _Rules:
         self._hashed: dict[str, pl.Expr] = {}
 
     def node(self, node: Node) -> Node:
-        """Rewrites from the leaves up."""
+        """Rewrites a node from the leaves up."""
         if node == "Len":
             raise Refused("counts rows: use an aggregate operator")
         if isinstance(node, list):
@@ -148,7 +148,7 @@ class _Rules:
         return self.usual(_filled(tree(made), **{f"_{index}": one for index, one in enumerate(given)}))
 
     def _hash(self, hashing: Hashing, text: Node) -> Node:
-        """A column that is put in place by `whole`."""
+        """A column that `whole` later replaces by the hash."""
         name = f"_hash_{len(self._hashed)}"
         text = _cast(text, pl.String())
         self._hashed[name] = self.whole(text).map_batches(hashing.of, return_dtype=hashing.kind, is_elementwise=True)
@@ -229,7 +229,7 @@ class _Rules:
         return {"Function": node["Function"] | {"input": [_filled(tree(fits), _value=value)]}}
 
     def _as_decimal(self, node: Node, kind: pl.DataType) -> Node:
-        """A value in the common type of several, if that is a decimal: null where it has too many digits."""
+        """A value in the common type of several values, if it is a decimal: null for too many digits."""
         return _cast(node, kind) if isinstance(kind, pl.Decimal) and self.type_of(node) != kind else node
 
     def _choice(self, node: Node) -> Node:
@@ -239,7 +239,7 @@ class _Rules:
         return {"Ternary": node["Ternary"] | chosen}
 
     def _text_function(self, node: Node) -> Node:
-        """A parse that fails gives null; a pattern that is written out is looked at now, and not at each row."""
+        """A function of texts: a failing parse gives null; a literal pattern is checked now, and not at each row."""
         ((name, options),) = node["Function"]["function"]["StringExpr"].items()
         value, *more = node["Function"]["input"]
         if name in ("PadStart", "PadEnd"):
@@ -323,7 +323,7 @@ class _Rules:
         return isinstance(node, dict) and "Column" in node
 
     def _comparable(self, node: Node, other: Node) -> Node:
-        """A text beside a time is a time."""
+        """Both sides for a comparison: a text beside a time becomes a time."""
         text = _text(node)
         if text is None or _text(other) is not None:
             return node
@@ -348,7 +348,7 @@ class _Rules:
         return node
 
     def typed(self, node: Node) -> Node:
-        """Integers and floats of 64 bits, and times in UTC."""
+        """The node with integers and floats of 64 bits, and times in UTC."""
         kind = self.type_of(node)
         if kind.is_integer() and kind != pl.Int64:
             return _cast(node, pl.Int64())
@@ -359,7 +359,7 @@ class _Rules:
         return node
 
     def _is_in(self, node: Node) -> Node:
-        """The list of IN gets the type of what is looked for, and its texts beside a time are times."""
+        """The list of IN in the type of the value to find; beside a time its texts become times."""
         value, among = node["Function"]["input"]
         kind = self.type_of(value)
         if not (isinstance(among.get("Literal"), dict) and "Series" in among["Literal"]):
@@ -415,7 +415,7 @@ def _checked_part(part: Node) -> Node:
 
 
 def _is_expression(node: Node) -> bool:
-    """Kinds of expressions begin with a capital, names of their parts do not."""
+    """True for a kind of expression: its name begins with a capital, names of parts do not."""
     return isinstance(node, dict) and any(name[:1].isupper() for name in node)
 
 
@@ -453,7 +453,7 @@ def may_fail(expression: pl.Expr, total: Container[str] = ()) -> bool:
 
 
 def _name(function: Node) -> str:
-    """The name in polars, under the family of SQL where it has that."""
+    """The polars name of a function: its family, or its own name in the family `Sql`."""
     if isinstance(function, dict):
         ((family, own),) = function.items()
         return _name(own) if family == "Sql" else family
@@ -505,10 +505,14 @@ row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotie
 
 _ABOUT = pl.col("_base").cast(pl.Float64).pow(pl.col("_exponent").cast(pl.Float64))
 _EXPONENT = pl.when(pl.col("_exponent") < 64).then(pl.col("_exponent")).otherwise(64 + pl.col("_exponent") % 2)
-"""Stand-in for the exponent where the power is small: then the base is 0, 1 or -1. Polars raises beyond 32 bits."""
+"""The exponent, from 64 on replaced by 64 or 65 with its parity: then only a base of 0, 1 or -1 has a small power.
+Polars raises beyond 32 bits.
+"""
 _SMALL_ENOUGH = pl.when((pl.col("_exponent") >= 0) & (_ABOUT.abs() < 1e19)).then(_EXPONENT)
 _POWER = tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
-"""Power of integers: exact while it has 64 bits, or a few more; null below 0, where polars raises, and far beyond."""
+"""The power of integers: exact up to 64 bits, or a few more; null for a negative exponent, where polars raises, and far
+beyond.
+"""
 
 
 def _is_exact(node: Node) -> bool:
@@ -532,7 +536,7 @@ _NO_LENGTH = {"Literal": {"Scalar": {"Null": "Null"}}}
 _CUT = tree(
     pl.when(pl.col("_count").is_not_null()).then(pl.col("_text").str.slice(pl.col("_from"), pl.col("_count").clip(0)))
 )
-"""Slice of a text, null for a null length: polars makes all of the text of it."""
+"""The slice of a text, null for a null length: polars returns the whole text."""
 _WHOLE_QUOTIENT = tree((pl.col("_dividend") / pl.col("_divisor")).cast(pl.Int64, strict=False))
 _ZERO = {"Literal": {"Dyn": {"Int": 0}}}
 _NEGATED = tree(-pl.col("_value"))
@@ -542,7 +546,7 @@ _WITHIN_CALENDAR = {kind: tree(inside(pl.col("_value"), kind())) for kind in (pl
 
 
 def _filled(template: Node, **parts: Node) -> Node:
-    """The template with these parts in place of the columns of their names."""
+    """The template with these parts in place of its columns of these names."""
     if isinstance(template, dict):
         if (name := template.get("Column")) in parts:
             return parts[name]

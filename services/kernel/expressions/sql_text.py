@@ -44,7 +44,9 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _zero_lengths(text: str) -> set[int]:
-    """Positions of a 0 that is the last argument of LEFT, RIGHT or SUBSTR, and of the sign of one below 0 of SUBSTR."""
+    """The positions of a literal 0 as the last argument of LEFT, RIGHT or SUBSTR, and of the sign of a negative one of
+    SUBSTR.
+    """
     found, open_calls = set[int](), list[tuple[str, int]]()
     for token in _TOKEN.finditer(text):
         if token["cut"] or token[0] == "(":

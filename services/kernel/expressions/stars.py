@@ -48,7 +48,7 @@ def expanded(items: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
 
 
 def sources(items: Sequence[str]) -> Iterator[str]:
-    """The expressions of items that can be read."""
+    """The expressions of items that can be parsed."""
     for item in items:
         star = read(item)
         yield from (source_of(item),) if star is None else star.replaced.values()

@@ -19,13 +19,13 @@ from holdfast.services.kernel.suggestions import suggest
 
 Schema = Mapping[str, pl.DataType]
 TypeOf = Callable[[str, Schema], pl.DataType]
-"""The type of an expression; raises PolarsError or ValueError where it has a mistake."""
+"""Returns the type of an expression; raises PolarsError or ValueError if it has a mistake."""
 Judge = Callable[[str, Schema], list[str]]
-"""Mistakes of a text without calls."""
+"""Returns the mistakes of a text without calls."""
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _INFIX = ("XOR", "DIV", "CASE")
-"""Names of functions that are words of SQL, too."""
+"""Names of functions that are also words of SQL."""
 _BETWEEN = {
     "EXTRACT": r"\bFROM\b",
     "POSITION": r"\bIN\b",
@@ -33,7 +33,7 @@ _BETWEEN = {
     "CAST": r"\bAS\b",
     "TRY_CAST": r"\bAS\b",
 }
-"""The word between the arguments of a function that takes no comma."""
+"""The word between the arguments of a function without commas."""
 _TEXT, _TIME = Parameter("text", "text"), Parameter("moment", "time")
 _PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
     "EXTRACT": (Parameter("part", "word"), _TIME),
@@ -79,7 +79,7 @@ class Apart:
         return "".join((*parts, text[begin:])) if known else None
 
     def as_written(self, mistake: str) -> str:
-        """The mistake with each call in the place of its column."""
+        """The mistake with each call in place of its column."""
         for column, call in self._written.items():
             mistake = mistake.replace(column, call)
         return mistake
@@ -105,7 +105,7 @@ class Apart:
         self.mistakes.append(self.as_written(mistake))
 
     def _kind(self, argument: str) -> pl.DataType | None:
-        """The type of an argument; None: it has none, such as a word of SQL, or has a mistake, which is kept."""
+        """The type of an argument; None if it has none, such as a word of SQL, or has a mistake, which is noted."""
         try:
             return self._type_of(argument, self.schema)
         except (PolarsError, PanicException, ValueError):
@@ -128,7 +128,7 @@ _FORMS = (
 
 
 def without_hidden_names(said: str, text: str) -> str:
-    """Answer to a text, without names of functions that were written in another form."""
+    """The advice without names of functions that were written in another form."""
     for pattern, form in _FORMS:
         name = pattern.partition("\\")[0]
         if not re.search(rf"(?i)\b{name}\b", text):
@@ -137,7 +137,7 @@ def without_hidden_names(said: str, text: str) -> str:
 
 
 def written_as(said: str, function: Function, name: str) -> str:
-    """Answer to a call of a function, under the name that was written."""
+    """The advice about a call, under the name in the text."""
     return re.sub(rf"\b{function.name}\b", name, said)
 
 

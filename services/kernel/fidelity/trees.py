@@ -1,8 +1,7 @@
 """MC-trees: the least sets of units that feed one sink task.
 
-For a task with correlated inputs a tree has one writer of each input stream, for one with independent inputs a single
-writer, and so on up to the sources. Trees are kept as sets: two that have the same units are one.
-
+A tree of a task with correlated inputs has one writer of each input stream, a tree of a task with independent inputs a
+single writer, and so on up to the sources. Trees are sets: two trees with the same units are equal.
 Source: MECHANISMS P5.
 """
 

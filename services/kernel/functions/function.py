@@ -1,7 +1,7 @@
-"""A function of the job language, as the list of functions holds it.
+"""A function of the job language, as listed.
 
 A signature is `NAME(parameter: kind, 'written', [optional: kind], more: kind...) -> kind`. A parameter in single quotes
-is a text that is written out in the expression, such as the unit of DATE_TRUNC.
+is a literal text, such as the unit of DATE_TRUNC.
 """
 
 from __future__ import annotations

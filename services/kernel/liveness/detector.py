@@ -120,7 +120,7 @@ class Detector:
         self._report_us = max(REPORT_US, REPORT_BEATS * beat_us)
         self._began_us = 0
         self.stirred_us = 0
-        """Attentive time at which a worker last came, went, or was heard again after a stall."""
+        """The attentive time at which a worker last appeared, went, or was heard again after a stall."""
 
     # -- what was read ------------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Detector:
         return None if pulse is None else pulse.turn
 
     def gone(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
-        """True if it ended, or is silent past the fail-stop time-out."""
+        """True if the incarnation has ended, or is silent past the fail-stop time-out."""
         pulse = self._pulses.get(worker)
         if pulse is None:
             return fail_stop_us <= 0

@@ -1,1 +1,1 @@
-"""The operators of a job: each a pure function of its inputs, its state and the batch."""
+"""The operators of a job: each is a pure function of its inputs, its state and the batch."""

@@ -23,19 +23,19 @@ from holdfast.services.kernel.operators.picks import PICKS
 from holdfast.services.kernel.operators.spread import VARIANCES
 
 Column = list[Any] | np.ndarray
-"""Arrays: of exact sums, see exact_sums.py."""
+"""A column of values; arrays for exact sums, see exact_sums.py."""
 Columns = list[Column]
 
 
 def as_list(column: Column) -> list[Any]:
-    """Values of the column as Python's own."""
+    """The values of the column as Python values."""
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
 _INT_LIMIT = 2**63
 _DECIMAL_MOST = 10**38 - 1
 _EXACT = Context(prec=80)
-"""Python's own context rounds to 28 digits."""
+"""A context for all digits: Python's default context rounds to 28."""
 
 
 def _added(old: Column, new: Column) -> Column:
@@ -125,18 +125,18 @@ class Aggregate:
 
     @property
     def inputs(self) -> int:
-        """Number of prepared columns."""
+        """The number of prepared columns."""
         return 2 if self.function in ("first", "last") else 1
 
     @property
     def width(self) -> int:
-        """Number of accumulators. An exact sum has two: its value, and its rest."""
+        """The number of accumulators. An exact sum has two: its value, and its rest."""
         if self.function in PICKS:
             return 2
         return 1 if self.function in COLLECTING else len(FUNCTIONS[self.function].reduce) + self.sums_floats
 
     def reductions(self) -> list[tuple[str, str]]:
-        """(prepared column, Arrow function) of each accumulator, and of an exact sum."""
+        """The pair (prepared column, Arrow function) of each accumulator, and of an exact sum."""
         return [(f"_{part}_{self.name}", function) for part, function in FUNCTIONS[self.function].reduce]
 
     @property
@@ -147,7 +147,9 @@ class Aggregate:
         )
 
     def prepare(self, value: pl.Series, time: pl.Series) -> list[pl.Series]:
-        """The columns to be reduced: the value in a form that Arrow adds exactly, and where asked for its time."""
+        """The columns to be reduced: the value in a form that Arrow adds exactly, and its time if the aggregate uses
+        it.
+        """
         if self.function in PICKS:
             return self._ranked(value.struct.field("by"), value.struct.field("value"))
         value = self._exact(value).alias(f"_V_{self.name}")
@@ -189,7 +191,7 @@ class Aggregate:
         ]
 
     def accumulators(self, reduced: pl.Series) -> Column:
-        """Arrow's result as plain values: decimals as scaled integers."""
+        """The results of Arrow as plain values; decimals as scaled integers."""
         if self.function == "count_distinct":
             return distinct.memories(reduced)
         if self.function == "quantile":
@@ -255,7 +257,7 @@ class Aggregate:
         return self.kind.scale if isinstance(self.kind, pl.Decimal) else 0
 
     def _means(self, totals: Column, counts: Column) -> Column:
-        """A quotient of integers is rounded once."""
+        """The means; a quotient of integers is rounded once."""
         means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
         unit = 10**self._scale
         return [None if mean is None else mean / unit for mean in means] if self._scale else means
@@ -288,12 +290,12 @@ def _numbers(column: pl.Series) -> pl.Series:
 
 
 def _quotients(sums: pl.Series, counts: Column) -> pl.Series:
-    """Null where nothing was counted."""
+    """The quotients; null for a count of 0."""
     return sums / pl.Series(np.asarray(counts, dtype=np.float64))
 
 
 def _physical(kind: pl.DataType) -> pl.DataType:
-    """The type in which values of a type are remembered."""
+    """The type in which accumulators hold values of a type."""
     return pl.Int64() if isinstance(kind, pl.Datetime) else pl.Int32() if kind == pl.Date else kind
 
 

@@ -14,7 +14,7 @@ _DATASET = "pyarrow.dataset"
 
 
 def load() -> None:
-    """Once is enough. Hides nothing from a process that uses datasets already."""
+    """Loads the engine; later calls have no effect. Hides no module from a process that already uses datasets."""
     hides = _DATASET not in sys.modules
     if hides:
         sys.modules[_DATASET] = None  # type: ignore[assignment]  # as good as not installed

@@ -105,7 +105,9 @@ class AggregateKind(OperatorKind):
 
     @staticmethod
     def _screened(aggregate: accumulators.Aggregate, failing: list[pl.Expr]) -> accumulators.Aggregate:
-        """The aggregate of a column that is computed before: a row at which that fails is refused."""
+        """The aggregate over a column that is computed first. Adds the computation to `failing`: a row at which it
+        fails is refused.
+        """
         if aggregate.argument is None:
             return aggregate
         column = f"_of_{aggregate.name}"

@@ -28,7 +28,7 @@ _FILTER = re.compile(r"\s*FILTER\s*\(\s*WHERE\b", re.IGNORECASE)
 _DISTINCT = re.compile(r"\s*DISTINCT\s+(.*)", re.IGNORECASE | re.DOTALL)
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
 _OF_DISTINCT = {"count": "count_distinct", "collect_list": "collect_set", "min": "min", "max": "max"}
-"""Names of aggregates of distinct values."""
+"""Names of aggregates over distinct values."""
 
 
 class Call(NamedTuple):
@@ -177,7 +177,7 @@ def _aggregate(name: str, call: Call, schema: Mapping[str, pl.DataType]) -> Aggr
 
 
 def _under_its_name(mistake: str, call: Call) -> str:
-    """Answer to an aggregate, under the name that was written."""
+    """The advice about an aggregate, under the name in the text."""
     if call.written == "median":
         mistake = re.sub(r"(`quantile\(.*), 0\.5\)`", r"\1)`", mistake)
     elif AGGREGATE_BY_NAME[call.written].name != call.function:  # count(DISTINCT v)
@@ -224,7 +224,7 @@ def _pick(name: str, function: str, given: Sequence[str], schema: Mapping[str, p
 
 
 def _share(given: list[str]) -> tuple[list[str], float]:
-    """The expression, and the number behind it."""
+    """The expression, and the number after it."""
     try:
         share = float(given[-1])
     except ValueError:
@@ -246,7 +246,7 @@ def _between(given: list[str]) -> tuple[list[str], str]:
 
 
 def _no_call(text: str, columns: Sequence[str]) -> str:
-    """Why there is no aggregate in the text."""
+    """The reason why the text has no aggregate."""
     bare = advice.without_texts(text)
     for word, given in advice.calls_of(text):
         if advised := advice.AGGREGATES.get(word.lower()):

@@ -83,12 +83,12 @@ class Questions:
 
     @property
     def open(self) -> list[int]:
-        """Places of the calls without an answer."""
+        """The positions of the calls without an answer."""
         known = self._found.keys() | self._refused.keys()
         return [start for start in range(0, self._rows.height, self._most) if start not in known]
 
     async def call(self, start: int) -> pl.DataFrame:
-        """Makes one call. Raises whatever the code raises."""
+        """Makes one call. Raises the errors of the code."""
         rows = self._rows.slice(start, self._most)
         newest = rows[TIME].to_numpy().max(initial=NO_WATERMARK).item()
         random = Random(f"{self._task}/{self._batch}/{start}")
@@ -102,11 +102,11 @@ class Questions:
         self._found[start] = rows
 
     def refuse(self, reason: str) -> None:
-        """The calls without an answer get none any more."""
+        """Refuses the rows of the calls without an answer."""
         self._refused |= dict.fromkeys(self.open, reason)
 
     def answer(self, codec: RowCodec) -> Answer:
-        """Rows of all calls, in the order of the batch."""
+        """The rows of all calls, in the order of the batch."""
         found = [self._found[start] for start in sorted(self._found)]
         rows = pl.concat([self._shape.nothing, *found], rechunk=True)
         refused = tuple(

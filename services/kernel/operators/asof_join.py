@@ -34,7 +34,7 @@ from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.state.table import Tables
 
 Version = tuple[int, Any]
-"""The time of a right row, and its columns as the state holds them."""
+"""The time of a right row, and its columns as stored."""
 
 
 class AsOfJoinKind(OperatorKind):
@@ -138,7 +138,7 @@ class AsOfJoin:
         return Outcome(rows, late, refused, dropped=(dropped,))
 
     def _load(self, watermark: int) -> Ends:
-        """Left rows that wait, and when right rows are over."""
+        """Loads the waiting left rows, and the ends of right rows."""
         self._held.load(watermark)
         found = self._versions.scan(b"") if self._within is not None else ()
         return Ends({key: versions[-1][0] + (self._within or 0) for key, versions in found})
@@ -153,7 +153,7 @@ class AsOfJoin:
         return pl.concat([self._held.take(context.watermark), before])
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """Right rows that may be met, by key and time, then left rows that wait."""
+        """Yields right rows that may still match, by key and time, then waiting left rows."""
         if self._ends is None:
             self._ends = self._load(watermark)
         names = self._sides.right_on
@@ -168,7 +168,7 @@ class AsOfJoin:
     # -- right rows ---------------------------------------------------------------------------------------------------
 
     def _add(self, rows: pl.DataFrame, watermark: int, ends: Ends) -> None:
-        """Takes rows in, key by key in the order of time; null is no key."""
+        """Adds rows, key by key in the order of time; a null is not a key."""
         rows = rows.drop_nulls(self._sides.right_on)
         if not rows.height:
             return
@@ -240,7 +240,7 @@ class AsOfJoin:
 
 
 def _kept(versions: list[Version], watermark: int) -> tuple[Version, ...]:
-    """The rows that may be met by left rows from the watermark on, in the order of time."""
+    """The rows that left rows may match from the watermark on, in the order of time."""
     versions.sort(key=lambda version: version[0])  # stable: of one time the last that came is the last
     last = sum(time <= watermark for time, _ in versions) - 1
     return tuple(versions[max(last, 0) :])

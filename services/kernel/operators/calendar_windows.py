@@ -23,7 +23,7 @@ from holdfast.services.kernel.suggestions import did_you_mean
 
 _DAY_US = 24 * 3600 * 1_000_000
 _LAST_US = 253_402_300_800_000_000
-"""The beginning of the year 10000: what is later is no time, but the end of a stream."""
+"""The beginning of the year 10000: a later time is the end of a stream."""
 _STEPS = {"day": "1d", "week": "1w", "month": "1mo", "quarter": "1q", "year": "1y"}
 _DAYS = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
 _MAX_KNOWN = 4_096
@@ -41,10 +41,10 @@ def zone_problem(zone: str) -> tuple[str, str]:
 
 
 class Calendar:
-    """Windows that begin with each day, or week (on Monday), month, quarter or year, of a zone.
+    """Windows that begin with each day, week (on Monday), month, quarter or year of a time zone.
 
     Args:
-        offset_us: how much later on the clocks of the zone they begin.
+        offset_us: the delay of their begin on the clocks of the zone.
     """
 
     def __init__(self, every: str, zone: str, offset_us: int) -> None:
@@ -61,7 +61,9 @@ class Calendar:
 
     @property
     def horizon_us(self) -> int:
-        """Clocks may be changed by a day, as on islands that went over the date line."""
+        """The longest time behind the watermark at which a record can still count. It permits a clock change of a day,
+        as on islands that crossed the date line.
+        """
         return self._longest
 
     def held(self, newest_us: int) -> HeldInput:

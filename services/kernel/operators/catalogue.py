@@ -52,7 +52,7 @@ _LISTED: tuple[OperatorKind, ...] = (
 
 OPERATORS: dict[str, OperatorKind] = {kind.name: kind for kind in _LISTED}
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (SourceKind(), SinkKind(), *_LISTED)}
-"""All that a plan consists of."""
+"""The kinds of all parts of a plan."""
 
 Build = Callable[[OperatorPlan, Sequence[Fields], Tables], Operator]
 """Makes one task of a planned operator. A worker has its own function for code in a process of its own."""
@@ -62,7 +62,7 @@ def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
     """The output of the operator.
 
     Raises:
-    JobRejected: with all its problems, paths relative to the operator.
+        JobRejected: the operator has problems; it has all of them, with paths relative to the operator.
     """
     return OPERATORS[kind].describe(params, inputs)
 
@@ -77,7 +77,7 @@ def build(operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> O
 
 
 class _NoTables:
-    """Tables of an operator that says it keeps no state: the first use of a table is an error."""
+    """The tables of an operator without state: the first use of a table is an error."""
 
     def __init__(self, task: str) -> None:
         self.task = task
@@ -87,7 +87,7 @@ class _NoTables:
 
 
 def warm_up(operator: OperatorPlan, inputs: Sequence[Fields]) -> None:
-    """Runs one made-up batch of nulls through a throw-away task, so that lazy imports and first kernels are paid."""
+    """Runs one invented batch of nulls through a temporary task, so that lazy imports and first kernels are loaded."""
     from holdfast.services.kernel.state.image import MemoryImage  # a warm-up alone needs a store
     from holdfast.services.kernel.state.keyed import StateStore
 

@@ -34,7 +34,7 @@ def _pairs(times: list[int], values: list[Any]) -> tuple[tuple[int, Any], ...]:
 
 
 def sets(values: pl.Series) -> list[tuple[Any, ...] | None]:
-    """A memory a group: distinct values, ascending."""
+    """A memory for each group: its distinct values, ascending."""
     kept = values.list.drop_nulls().list.unique().list.sort().list.head(MOST)
     return [tuple(one) if one else None for one in kept.to_list()]
 

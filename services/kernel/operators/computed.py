@@ -1,4 +1,4 @@
-"""Columns that are computed of the rows that an operator puts out, such as a quotient of two sums."""
+"""Columns computed from the output rows of an operator, such as a quotient of two sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An order of rows that depends on nothing but the rows: by event time, then by content."""
+"""An order of rows that depends only on the rows: by event time, then by content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.services.kernel.operators.operator import TIME
 
 
 class ContentOrder:
-    """Rows in the order of their event times, of equal times in that of their contents, to the last bit."""
+    """The order of rows by event time, then by content, to the last bit."""
 
     def __init__(self, columns: pl.Schema) -> None:
         self._columns = columns
@@ -23,7 +23,9 @@ class ContentOrder:
         return rows[order.select(pl.arg_sort_by(order.columns, nulls_last=False)).to_series()]
 
     def _comparable(self, column: pl.Series) -> pl.Series:
-        """Equal only where the bits are: polars takes -0.0 for 0.0, and does not sort lists."""
+        """The column in a form that is equal only for equal bits: polars treats -0.0 as 0.0, and does not sort
+        lists.
+        """
         if column.dtype.is_float():
             return column.reinterpret(signed=True)  # any order that distinguishes bits is sufficient
         if (codec := self._codecs.get(column.name)) is not None:

@@ -93,7 +93,7 @@ def _within(params: Params) -> int:
 
 
 def _open_us(within_us: int, watermark: int) -> int:
-    """A remembered row is open from this time on. So a row before it can meet nothing that is open."""
+    """The time from which on a remembered row is open: a row before it matches no open row."""
     return NO_WATERMARK if watermark < NO_WATERMARK + within_us else watermark - within_us + 1
 
 
@@ -151,7 +151,7 @@ class Dedup:
     # -- judging rows -------------------------------------------------------------------------------------------------
 
     def _judged(self, rows: pl.DataFrame, open_us: int, slices: set[int]) -> pl.Series:
-        """True for rows that are passed on, which are remembered. Rows are judged in the order given."""
+        """True for rows that are passed on, which are then remembered. Rows are judged in the given order."""
         keys, times = self._keys(rows), rows[TIME].to_list()
         remembered = self._remembered(keys, times, open_us, slices)
         passes, new = [False] * rows.height, set[tuple[int, bytes]]()
@@ -196,7 +196,7 @@ class Dedup:
             slices.update(begun)
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """Event times of rows that were passed on and may be met, then rows that wait."""
+        """Yields event times of passed rows that may still match, then waiting rows."""
         slices, open_us = self._known_slices(watermark), _open_us(self._within, watermark)
         for number in sorted(slices):
             prefix = prefix_of(number)
@@ -216,7 +216,7 @@ class Dedup:
     # -- slices of time -----------------------------------------------------------------------------------------------
 
     def _known_slices(self, watermark: int) -> set[int]:
-        """Numbers of the slices that hold anything; read from the state at first use, with the rows that wait."""
+        """The numbers of the non-empty slices; read from the state at first use, with the waiting rows."""
         if self._slices is None:
             self._held.load(watermark)
             self._slices = {time_of(key) for key, _ in self._live.scan(b"")}

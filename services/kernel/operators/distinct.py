@@ -38,7 +38,7 @@ def prepared(column: pl.Series) -> pl.Series:
 
 
 def _of_texts(column: pl.Series) -> np.ndarray:
-    """Hash of each distinct text of the batch."""
+    """The hash of each distinct text of the batch."""
     plain = column.cast(pl.String) if isinstance(column.dtype, pl.Decimal) else column
     binary = plain.cast(pl.Binary).fill_null(b"")
     coded: Any = pc.dictionary_encode(binary.to_arrow(compat_level=pl.CompatLevel.oldest()))
@@ -57,7 +57,7 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 
 def memories(lists: pl.Series) -> list[bytes]:
-    """A memory a group: its smallest hashes, ascending."""
+    """A memory for each group: its smallest hashes, ascending."""
     values, starts, bounds = sorted_within(lists)
     hashes = values[starts].astype(_HASH).tobytes()
     return [hashes[start * _WIDTH : min(stop, start + _KEPT) * _WIDTH] for start, stop in pairwise(bounds.tolist())]

@@ -28,9 +28,9 @@ float, for a sum beyond the floats.
 """
 Floats = np.ndarray
 Rest = float | tuple[float, ...] | int
-"""The part of a sum that rounding has taken; of a sum that is no float: all of it."""
+"""The rounding error of a sum; for a sum beyond the floats, the whole sum."""
 Memories = tuple[Floats | list[Any], Floats | list[Any]]
-"""Values and rests, one a sum. NaN or None as the rest: the sum of nothing."""
+"""The values and rests of sums. NaN or None as the rest means a sum of no values."""
 
 HUGE = 2.0**900
 """Larger values are scaled by SCALE bits for the addition."""
@@ -188,7 +188,7 @@ def _with(high: Floats, low: Floats, others: Mapping[int, Exact | None]) -> Memo
 
 
 def split(memory: Exact | None) -> tuple[float, Rest]:
-    """The value, and its rest; NaN twice: of nothing."""
+    """The value and the rest; twice NaN for a sum of no values."""
     if memory is None:
         return math.nan, math.nan
     if isinstance(memory, int):
@@ -199,7 +199,7 @@ def split(memory: Exact | None) -> tuple[float, Rest]:
 
 
 def memory(memories: Memories, at: int) -> Exact | None:
-    """The memory at a place; None: of nothing."""
+    """The memory at a position; None for a sum of no values."""
     high, rest = memories[0][at], memories[1][at]
     if isinstance(rest, int):
         return rest
@@ -250,7 +250,7 @@ def exact(parts: Sequence[float]) -> Exact:
 
 
 def parts_of(memory: Exact | None) -> tuple[float, ...]:
-    """Floats that add up to it. Not of a sum that is no float."""
+    """Floats that add up to the sum. The sum must not be beyond the floats."""
     if memory is None:
         return ()
     assert not isinstance(memory, int)

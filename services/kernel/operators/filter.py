@@ -93,4 +93,4 @@ class Sorted:
 
 _GIVEN = "_given"
 _SHOWN, _MOST = 60, 400
-"""Letters of a text, and of a list, in a message."""
+"""The number of letters of a text, and of a list, in a message."""

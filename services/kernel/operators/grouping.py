@@ -53,9 +53,8 @@ class Grouping:
         }
 
     def reduce(self, rows: pl.DataFrame, time: str) -> tuple[pl.DataFrame, Columns]:
-        """Distinct keys in canonical order, and for each accumulator its column.
-
-        first and last need the rows in the order of time.
+        """The distinct keys in canonical order, and the column of each accumulator. first and last need rows in the
+        order of time.
         """
         if self._ordered and not rows[time].is_sorted():
             rows = rows.sort(time, maintain_order=True)
@@ -217,7 +216,7 @@ class _Cut:
         ]
 
     def memories(self, reduced: pa.Table) -> Memories:
-        """Memories of each group; of nothing where it has nothing but nulls."""
+        """The memories of each group; empty for a group with only nulls."""
         sums = [_one_array(reduced[f"{name}_sum"]) for name in self.names]
         unknown = sums[0].is_null().to_numpy(zero_copy_only=False) if sums[0].null_count else None
         first = (sums[0] if unknown is None else sums[0].fill_null(0.0)).to_numpy()
@@ -247,14 +246,14 @@ def _as_text(table: pa.Table) -> pa.Table:
 
 
 def _columns(reduced: pa.Table, reductions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], pl.Series]:
-    """Reductions that the table holds."""
+    """The reductions in the table."""
     names = {reduction: f"{reduction[0]}_{reduction[1]}" for reduction in reductions}
     held = set(reduced.column_names)
     return {reduction: pl.Series(reduced[name]) for reduction, name in names.items() if name in held}
 
 
 def _stored_order(aggregates: Sequence[Aggregate]) -> tuple[list[int], set[int]]:
-    """The accumulators in the order of a state, rests of exact sums behind all others; and values of exact sums."""
+    """The order of accumulators in a state, with the rests of exact sums last; and the values of exact sums."""
     places, rests = list[int](), list[int]()
     for aggregate in aggregates:
         first = len(places) + len(rests)

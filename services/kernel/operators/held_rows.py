@@ -48,11 +48,11 @@ class HeldRows:
             self._enter(rows)
 
     def rows(self) -> pl.DataFrame:
-        """The rows that wait, in the order of their event times."""
+        """The waiting rows, in the order of their event times."""
         return pl.concat([self._nothing, *self._runs]).sort(TIME, maintain_order=True)
 
     def take(self, before_us: int) -> pl.DataFrame:
-        """The rows before this time, which leave."""
+        """Removes and returns the rows before this time."""
         heads, runs = [self._nothing], list[pl.DataFrame]()
         for run in self._runs:
             count = int(run[TIME].search_sorted(before_us, side="left"))

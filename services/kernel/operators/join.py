@@ -113,7 +113,7 @@ class JoinKind(OperatorKind):
         return max(_range(params).left_us, _range(params).right_us) if _timed(params) else None
 
     def held(self, params: Params, newest_us: int) -> HeldInput:
-        """A row that comes out with its own time does so as late as its side is open."""
+        """The held rows: a row with its own time is output at the latest when its side is no longer open."""
         until, newest, _ = super().held(params, newest_us)
         if until is None:
             return HeldInput(until, newest)
@@ -123,7 +123,7 @@ class JoinKind(OperatorKind):
 
 
 _OWN = ("left", "full", "semi", "anti")
-"""Kinds that put out left rows with their own time."""
+"""Kinds that output left rows with their own time."""
 
 
 def _without_table(join: Mapping[str, Any], times: Sequence[str], left_table: bool) -> Iterator[Problem]:

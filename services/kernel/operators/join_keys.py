@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 def pairs(on: Sequence[str]) -> list[Pair]:
-    """Columns of each item; an item that is no condition is a column of both sides."""
+    """The columns of each item; an item without a condition is a column of both sides."""
     found = [_CONDITION.fullmatch(item) for item in on]
     return [Pair(match[1], match[2]) if match else Pair(item, item) for item, match in zip(on, found, strict=True)]
 
@@ -118,7 +118,7 @@ def check(problems: Problems, on: Sequence[str], left: Fields, right: Fields, at
 
 
 def _known(problems: Problems, path: str, item: str, pair: Pair, left: Fields, right: Fields) -> bool:
-    """Notes a column that is not on its side, with the way to name it; True: both may be joined."""
+    """Notes a column that its side lacks, with the way to name it; True if both columns can be joined."""
     if pair.left != pair.right:
         return all([problems.key(path, pair.left, left), problems.key(path, pair.right, right)])
     name = pair.left

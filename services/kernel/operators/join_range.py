@@ -16,7 +16,9 @@ _SECOND_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A right row is from `least_us` to `most_us` later than its left row; negative = earlier."""
+    """The range of the time difference of two rows: the right row is `least_us` to `most_us` later; negative:
+    earlier.
+    """
 
     least_us: int
     most_us: int

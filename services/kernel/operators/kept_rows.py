@@ -21,9 +21,9 @@ from holdfast.services.kernel.state.table import Table
 MATCHED = "_matched"
 """The column that is true for rows that have matched a row of the other side."""
 _MATCHED = {b"L": b"M", b"R": b"N"}
-"""Under which names the state holds which rows of a side have matched."""
+"""The names under which the state holds the matched rows of each side."""
 _MAX_ROWS = 2**24
-"""Limit of the rows of a batch: a row's lasting name is batch * this + position."""
+"""The limit of rows per batch: the permanent name of a row is batch * this + position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class _Blob:
 
 
 class KeptRows:
-    """Rows are numbered in the order in which they came; the numbers begin again after each restore.
+    """Rows numbered in order of arrival; the numbers begin again after each restore.
 
     Args:
         name: one byte that distinguishes the sides.
-        finds_unmatched: remembers which rows have matched.
+        finds_unmatched: True if matched rows are remembered.
     """
 
     def __init__(self, name: bytes, schema: pl.Schema, key: Sequence[str], table: Table, finds_unmatched: bool) -> None:
@@ -77,7 +77,7 @@ class KeptRows:
             heapify(self._marks_leaving)
 
     def add(self, rows: pl.DataFrame, batch: int) -> Run:
-        """Takes a batch's rows in; the run that they make."""
+        """Adds the rows of a batch; returns the run that they form."""
         run = run_of(rows, self._key, self._next)
         if rows.height:
             assert rows.height <= _MAX_ROWS, "a batch is smaller"
@@ -101,7 +101,7 @@ class KeptRows:
         return positions
 
     def kept(self, oldest_us: int) -> Iterator[pl.DataFrame]:
-        """The rows from this time on, as batches brought them; with whether they have matched, where that counts."""
+        """The rows from this time on, batch by batch; with a flag for matched rows, if these are remembered."""
         for key, (data,) in self._table.scan(self._name):
             rows = self._codec.decode(data)
             if self._finds_unmatched:
@@ -112,7 +112,7 @@ class KeptRows:
     # -- what leaves --------------------------------------------------------------------------------------------------
 
     def unmatched(self, since_us: int, until_us: int) -> list[pl.DataFrame]:
-        """Rows of [since_us, until_us) without a match, in the order in which they came."""
+        """The rows of [since_us, until_us) without a match, in order of arrival."""
         due = set()
         while self._pending and self._pending[0][0] < until_us:
             due.add(heappop(self._pending)[1])
@@ -163,7 +163,7 @@ class KeptRows:
         return names
 
     def _numbers(self, names: Numbers) -> Numbers:
-        """Numbers of the rows that are still here."""
+        """The numbers of the rows that are still held."""
         here = [(name // _MAX_ROWS, name % _MAX_ROWS) for name in names.tolist() if name // _MAX_ROWS in self._blobs]
         return np.array([self._blobs[batch].first + position for batch, position in here], dtype=np.int64)
 

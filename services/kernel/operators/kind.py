@@ -54,11 +54,11 @@ EVERY_TASK = -1
 
 
 class HeldInput(NamedTuple):
-    """Rows of its input that an operator holds, in microseconds.
+    """The input rows that an operator holds. Times are microseconds.
 
-    until: watermark at which it holds nothing; None: it never holds a row.
-    newest: largest event time that it puts out.
-    lag: how far its own watermark is behind that of its inputs.
+    until: the watermark at which it holds no row; None: it never holds one.
+    newest: the largest event time of its output.
+    lag: the delay of its own watermark behind that of its inputs.
     """
 
     until: int | None
@@ -96,7 +96,7 @@ class Kind:
     """
 
     made: ClassVar[str] = "rows of its own"
-    """Name of its output where that is no row that came in, in the words of a dead letter."""
+    """The name of output rows that are not input rows, in the words of a dead letter."""
 
     def key(self, params: Params) -> tuple[str, ...]:
         """The columns whose equal values must reach one task; empty: any row may go to any task."""
@@ -119,7 +119,9 @@ class Kind:
         return params.get("late") == "topic"
 
     def skips(self, params: Params) -> bool:
-        """Rows at which its code raises are skipped. Which, the cut log says: other copies' code may be another."""
+        """True if rows at which its code raises are skipped. The cut log names the rows, because other copies' code may
+        differ.
+        """
         return False
 
     def asks(self, params: Params) -> bool:
@@ -127,7 +129,7 @@ class Kind:
         return False
 
     def passing(self, params: Params) -> Passing:
-        """Rows of its inputs that it passes on; of a table none are."""
+        """The relation of its output rows to its input rows; rows of a table never count as passed on."""
         return Passing.NONE
 
     def closes(self, params: Params) -> bool:
@@ -177,14 +179,14 @@ class SinkKind(Kind):
 
 
 class OperatorKind(Kind, ABC):
-    """An operator of a job file."""
+    """The kind of an operator of a job file."""
 
     model: ClassVar[type[OperatorSpec]]
     """The model of its section of the job file."""
     table_slots: ClassVar[frozenset[int]] = frozenset()
     """Inputs that may be tables."""
     warms_up: ClassVar[bool] = True
-    """A made-up batch may be run through it."""
+    """True if an invented batch may be run through it."""
 
     def __init_subclass__(cls) -> None:
         cls.name = cls.model.kind
@@ -205,15 +207,16 @@ class OperatorKind(Kind, ABC):
         """
 
     def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterable[Problem]:
-        """Problems of its section that show without the columns of its inputs, paths relative to the operator.
+        """The problems of its section that do not depend on the columns of its inputs, with paths relative to the
+        operator.
 
         Args:
-            tables: key columns by slot, of the inputs that are tables; none where the key itself is at fault.
+            tables: the key columns by slot, for inputs that are tables; without a slot whose key is invalid itself.
         """
         return ()
 
     def needs(self, params: Params) -> tuple[str, ...]:
-        """Needs of other sections that its params must hold: keys of NEEDS in planning/checking.py."""
+        """The needs of other sections that its params must include: keys of NEEDS in planning/checking.py."""
         return ()
 
     def code(self, params: Params) -> str:
@@ -236,7 +239,7 @@ class OperatorKind(Kind, ABC):
         return False
 
     def stateful(self, params: Params) -> bool:
-        """True if it keeps something from batch to batch. An operator that does not gets no tables."""
+        """True if it keeps state between batches. An operator without state gets no tables."""
         return False
 
     def split_by(self, params: Params) -> Mapping[str, int] | None:

@@ -30,11 +30,11 @@ class Split(NamedTuple):
 
 
 def split_late(rows: pl.DataFrame, closed_us: int, keep: bool, slot: int = 0) -> Split:
-    """Takes out what is late, as refused rows if `keep`.
+    """Removes late rows, and returns them as refused rows if `keep`.
 
     Args:
-        closed_us: for rows before this time everything is closed.
-        slot: the operator's input that the rows are of.
+        closed_us: the time before which all windows or matches of a row are closed.
+        slot: the operator's input of the rows.
     """
     if not rows.height or int(rows[TIME].min()) >= closed_us:  # type: ignore[arg-type]
         return Split(rows)

@@ -75,7 +75,7 @@ class Lifespans:
         return list(at), np.array([at[one] for one in encoded], dtype=np.int64)[group]
 
     def note(self, keys: Sequence[bytes], newest: Sequence[int]) -> None:
-        """Notes when totals end, by the time of their newest row."""
+        """Notes the ends of totals, by the time of their newest row."""
         if self._ends is not None:
             for key, at in zip(keys, newest, strict=True):
                 self._ends.note(key, at + self._after_us)

@@ -41,9 +41,11 @@ class BatchContext:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that an operator did not take; reason "late" or an error text.
+    """A row that an operator refused.
 
-    slot, place: which input of the batch had it, and where; by them the record that it came of is found.
+    reason: "late" or an error text.
+    slot: the input of the batch with the row.
+    place: the row's position in the input, by which its source record is found.
     """
 
     reason: str
@@ -73,6 +75,6 @@ class Outcome:
 
 
 class Operator(Protocol):
-    """A task's share of an operator. on_batch is called once a batch, in order, also when all inputs are empty."""
+    """A task's share of an operator. on_batch is called once per batch, in order, also if all inputs are empty."""
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome: ...

@@ -14,11 +14,11 @@ from holdfast.services.kernel.operators.accumulators import Columns, as_list
 from holdfast.services.kernel.operators.grouping import Grouping
 
 MAX_KEPT = 500_000
-"""Keys of all panes that are kept; what does not fit is taken from the state again."""
+"""The most keys of all cached panes; other panes are read from the state again."""
 
 
 class Pane(NamedTuple):
-    """Distinct keys, and for each accumulator its column."""
+    """Distinct keys, and the column of each accumulator."""
 
     keys: list[bytes]
     columns: Columns
@@ -53,7 +53,7 @@ class Panes:
 
 
 class GrowingPane:
-    """The sum of the first panes of windows that begin together, so that the next window adds its own panes alone."""
+    """The sum of the first panes of windows with the same begin, so that the next window adds only its own panes."""
 
     def __init__(self, load: Callable[[int], Pane], grouping: Grouping) -> None:
         self._load, self._grouping = load, grouping

@@ -119,7 +119,9 @@ class PythonKind(OperatorKind):
         return _on_error(params) == DEAD_LETTER and not params.get("ask")  # then the answer decides
 
     def horizon_us(self, params: Params) -> int | None:
-        """The code is taken to hold its rows until the watermark has passed them."""
+        """The longest time behind the watermark: the code is assumed to hold its rows until the watermark has passed
+        them.
+        """
         return 0
 
 
@@ -224,7 +226,7 @@ class PythonTask:
             self._split(run, rows, start, lambda _: text)
 
     def _split(self, run: _Run, rows: pl.DataFrame, start: int, reason: Callable[[int], str]) -> None:
-        """The code raised at these rows: a single one is refused, of several each half is a call."""
+        """Handles rows at which the code raised: refuses a single row, or makes a call for each half."""
         if rows.height == 1:
             run.refused.append((start, encode_json(rows, self._fields)[0].decode()))
             run.found.row(start, reason(start))
@@ -236,7 +238,7 @@ class PythonTask:
             run.found.together(start, start + rows.height)
 
     def _raised(self, run: _Run) -> TaskRaised | None:
-        """Rows at which the code raised in the batch; None: nowhere. Raises Divergence: the cut log says it of other
+        """The rows at which the code raised in the batch; None: none. Raises Divergence if the cut log names other
         rows.
         """
         raised = run.found.raised()
@@ -287,14 +289,14 @@ class PythonTask:
                 run.out.append(found)
 
     def _known(self, run: _Run, otherwise: int) -> int:
-        """The newest event time that is known."""
+        """The newest known event time."""
         known = max(run.newest, run.context.watermark_before)
         if run.context.watermark != END_WATERMARK:
             known = max(known, run.context.watermark)
         return otherwise if known == NO_WATERMARK else known
 
     def _called(self, run: _Run, call: Callable[[], Returned], time: int) -> pl.DataFrame:
-        """The rows of a call that is made for no row."""
+        """The rows of a call without an input row."""
         try:
             return self._attempt(call, time)
         except HoldfastError:
@@ -303,7 +305,7 @@ class PythonTask:
             raise self._stopped(error, run) from error
 
     def _attempt(self, call: Callable[[], Returned], time: int) -> pl.DataFrame:
-        """The rows of a call that succeeded, its writes applied; of one that did not, nothing is left."""
+        """The rows of a successful call, with its writes applied; a failed call leaves no trace."""
         try:
             found = self._shape.checked(call(), time)
         except BaseException:

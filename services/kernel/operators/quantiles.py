@@ -19,14 +19,14 @@ from holdfast.services.kernel.operators.grouped_values import sorted_within
 
 EXACT_UP_TO = 10_000
 _DROPPED = 46
-"""Number of digits that are dropped of the 52 binary ones behind the point of a float."""
+"""The number of dropped digits of the 52 binary ones after the point of a float."""
 _MAGNITUDE = np.int64(2**63 - 1)
 _INFINITE = 0x7FF0_0000_0000_0000
 _INT = np.dtype("<i8")
 _WIDTH = _INT.itemsize
 
 Memory = tuple[int, bytes, bytes]
-"""Binary digits dropped; the values, ascending, as whole numbers of their order; how often each came."""
+"""The number of dropped binary digits; the values as ordered whole numbers, ascending; the count of each."""
 
 
 def prepared(column: pl.Series) -> pl.Series:
@@ -65,7 +65,7 @@ def merged(one: Memory, other: Memory) -> Memory:
 
 
 def quantile(memory: Memory, share: float) -> float | None:
-    """Between the two values next to the wanted place, in proportion."""
+    """The value at the share's position, interpolated between its two neighbours."""
     values, counts = _arrays(memory)
     if not len(values):
         return None

@@ -34,14 +34,14 @@ class Places:
         return found.reason >= 0 or (start <= found.start and found.stop <= stop)
 
     def reason(self, place: int) -> str:
-        """Why a row is skipped at which the code raised. Raises LookupError: that is not said of it."""
+        """The reason why a row is skipped. Raises LookupError if the cut log names no reason for it."""
         found = self._at(place)
         if found is None or not found.start <= place < found.stop or found.reason < 0:
             raise LookupError(f"nothing is said of the row at {place}")
         return self._raised.reasons[found.reason]
 
     def _at(self, place: int) -> RaisedRows | None:
-        """The first range that ends behind a place."""
+        """The first range that ends after a position."""
         index = bisect_right(self._stops, place)
         return self._raised.rows[index] if index < len(self._stops) else None
 
@@ -60,7 +60,7 @@ class Found:
         self._places.append((place, place + 1, reason))
 
     def together(self, start: int, stop: int) -> None:
-        """Notes that it raised at these rows, and at neither half."""
+        """Notes that the code raised at these rows together, and at neither half."""
         self._places.append((start, stop, None))
 
     def raised(self) -> TaskRaised:
@@ -78,7 +78,7 @@ class Found:
         return TaskRaised(tuple(ranges), tuple(reasons))
 
     def _most(self) -> int | None:
-        """Characters of a reason; None: as many as it has."""
+        """The most characters of a reason; None: no limit."""
         texts = {text for _, _, text in self._places if text is not None}
         if sum(map(len, texts)) <= MAX_REASONS:
             return None

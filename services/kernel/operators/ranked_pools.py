@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 GROUP = "_group"
-"""Column for the number of a row's group in the batch."""
+"""The column with the number of a row's group in the batch."""
 MOST_POOLS = 10_000
-"""Pools that stay in memory from batch to batch."""
+"""The most pools that stay in memory between batches."""
 MOST_SEGMENTS = 32
 """The most frames that hold pools; beyond it they are merged into one."""
 
@@ -51,7 +51,7 @@ class Pools:
         return np.array([self._places[group].whole for group in groups], dtype=bool)
 
     def first(self, groups: Sequence[bytes], most: int | None) -> pl.DataFrame:
-        """The first rows of each pool, or all, group by group, each with the number of its group among these."""
+        """The first rows of each pool, or all, group by group, with the number of the group."""
         segments, start, stop = self._bounds(groups)
         return self._rows(segments, start, stop if most is None else np.minimum(stop, start + most))
 
@@ -78,7 +78,7 @@ class Pools:
             self._places.pop(group, None)
 
     def forget(self, but: Sequence[bytes]) -> None:
-        """Drops pools of groups that the batch did not touch, where there are too many."""
+        """Drops pools of groups that the batch did not touch, if there are too many."""
         if len(self._places) > MOST_POOLS:
             self._places = {group: self._places[group] for group in but if group in self._places}
             self._merge()
@@ -91,7 +91,7 @@ class Pools:
         self.enter(groups, rows, whole)
 
     def _bounds(self, groups: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Segment, start and stop of each pool."""
+        """The segment, start and stop of each pool."""
         places = [self._places[group][:3] for group in groups]
         found = np.array(places, dtype=np.int64).reshape(len(places), 3)
         return found[:, 0], found[:, 1], found[:, 2]

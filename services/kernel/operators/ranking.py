@@ -21,15 +21,15 @@ from holdfast.services.kernel.operators.stored_rows import StoredRows
 from holdfast.services.kernel.state.table import Table
 
 PREFIX_BYTES = 8
-"""Length of the hash in the name of a group."""
+"""The length of the hash in the name of a group."""
 _KEY = "_key"
 _FLOOR = "_floor"
 MIN_POOL = 1024
-"""Rows of a pool, at least; where there are many groups, a sixteenth."""
+"""The least number of rows of a pool; with many groups, a sixteenth of it."""
 
 
 class Order:
-    """Order of rows: by one column, nulls and NaN last; ties by the other columns, ascending, in their order."""
+    """The order of rows: by one column, nulls and NaN last; ties by the other columns, ascending, in their order."""
 
     def __init__(self, by: str, columns: Sequence[str], floating: bool, ascending: bool = False) -> None:
         others = [name for name in columns if name != by]
@@ -45,7 +45,7 @@ class Order:
 
 
 class Ranking(Protocol):
-    """Rows kept from batch to batch. The frames have the columns of the input without its time, and GROUP."""
+    """Rows kept between batches. The frames have the columns of the input without its time, and GROUP."""
 
     def best(self, groups: Sequence[bytes]) -> pl.DataFrame:
         """The best rows of these groups, group by group."""
@@ -164,7 +164,7 @@ class Replacing:
 
 
 class Growing:
-    """Rows are only added: no row outside the best k can ever rise."""
+    """The ranking of rows that are only added: no row outside the best k can ever rise."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept

@@ -19,7 +19,7 @@ from holdfast.services.kernel.state.table import Table, Value
 
 PIECE = 10_000
 Wanted = Sequence[bytes] | None
-"""Encoded keys of the operator that are looked up; None: all."""
+"""The encoded keys to look up; None: all."""
 
 
 class Remembered(NamedTuple):
@@ -67,7 +67,7 @@ def of_rows(table: str, rows: pl.DataFrame, key: Sequence[str], wanted: Wanted) 
 
 
 def readable(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows, with their event times as moments."""
+    """The rows, with their event times as timestamps."""
     return rows.with_columns(moments(rows[TIME]))
 
 

@@ -102,12 +102,12 @@ class Screened:
 
 
 def stops(params: Mapping[str, Any]) -> bool:
-    """True if a row at which an expression fails stops the job. `retry` does, too: it would fail again."""
+    """True if a row at which an expression fails stops the job. `retry` stops, too: the row would fail again."""
     return params.get("on_error") in ("fail", "retry")
 
 
 def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> Rowwise:
-    """Keeps the rows for which the expression is true; null counts as false."""
+    """A task that passes on the rows for which the expression is true; null counts as false."""
     keep = compile_expression(expression, schema(fields))
     keeps = computing([keep.alias(TIME)])
     compute: Compute = lambda rows: where(rows, keeps(rows)[TIME])  # noqa: E731
@@ -115,7 +115,7 @@ def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> 
 
 
 def selected(items: Sequence[str], fields: Mapping[str, str], output: Mapping[str, str], fail: bool = False) -> Rowwise:
-    """Computes new rows; the event time stays."""
+    """A task that computes new rows with the event time of the old ones."""
     kinds, given = schema(output), schema(fields)
     named = [(name_of(item, given), compile_expression(source_of(item), given)) for item in items]
     columns = [expression.cast(kinds[name]).alias(name) for name, expression in named]

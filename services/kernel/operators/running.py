@@ -30,7 +30,7 @@ class Segments:
         self._heads = np.flatnonzero(self._order < groups)
 
     def totals(self, sequence: np.ndarray) -> np.ndarray:
-        """Sums of whole numbers up to each row; overflows on the way do no harm."""
+        """The sums of whole numbers up to each row; overflows of intermediate sums do no harm."""
         ordered = sequence[self._order]
         sums = ordered.cumsum()
         return self._by_row(sums - (sums - ordered)[self._heads][self._group])
@@ -46,13 +46,15 @@ class Segments:
         return exact_sums.added(before, exact_sums.of_groups(cut, sums))
 
     def _level_totals(self, level: np.ndarray) -> np.ndarray:
-        """Up to each row; no sum of values of a level is rounded."""
+        """The sums of a level up to each row; none is rounded."""
         ordered = np.concatenate((np.zeros(self._groups), level))[self._order]
         frame = pl.DataFrame({"group": self._group, "value": ordered})
         return self._by_row(frame.select(pl.col("value").cum_sum().over("group")).to_series().to_numpy())
 
     def highest(self, score: np.ndarray, newer: bool) -> np.ndarray:
-        """Position in the sequence of the highest score up to each row; of equal ones the newest or the oldest."""
+        """The position in the sequence of the highest score up to each row; for equal scores the newest or the
+        oldest.
+        """
         ranked = self._group * (int(score.max(initial=0)) + 1) + score[self._order]
         before = np.concatenate(([-1], np.maximum.accumulate(ranked)[:-1]))
         rises = ranked >= before if newer else ranked > before
@@ -139,8 +141,7 @@ def _by_time(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns
 
 
 After = Callable[[Aggregate, Sequence[pl.Series], Columns, Segments], Columns]
-"""Running values, one a row for each accumulator that the result is made of, from prepared columns and stored
-accumulators.
+"""A function of prepared columns and stored accumulators that returns, for each accumulator, its value after each row.
 """
 _AFTER: dict[str, After] = {
     "count": _counts,
@@ -171,12 +172,12 @@ def _whole_numbers(aggregate: Aggregate, values: pl.Series, old: Column) -> np.n
 
 
 def _sequence(aggregate: Aggregate, stored: Column, values: pl.Series) -> pl.Series:
-    """Stored values and the rows' values, in a type that has their order; decimals as scaled integers."""
+    """The stored values and the rows' values, in a type with the same order; decimals as scaled integers."""
     if isinstance(aggregate.kind, pl.Decimal):
         return pl.Series(values.name, [*stored, *aggregate.accumulators(values)], dtype=pl.Int128)
     return pl.concat([pl.Series(values.name, stored, dtype=values.dtype), values])
 
 
 def _scores(values: pl.Series, lowest: bool) -> np.ndarray:
-    """Whole numbers in the order of the values, or against it; 0 for null."""
+    """Whole numbers in the order of the values, or the reverse; 0 for null."""
     return values.rank("dense", descending=lowest).fill_null(0).cast(pl.Int64).to_numpy()

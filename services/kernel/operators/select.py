@@ -28,7 +28,7 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class SelectKind(OperatorKind):
-    """Rows keep their key, and their windows, if all its columns stay."""
+    """The kind of select operators. Rows keep their key, and their windows, if all its columns remain."""
 
     model = Select
     row_by_row = True

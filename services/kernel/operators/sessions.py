@@ -34,11 +34,11 @@ from holdfast.services.kernel.state.table import Tables
 
 _SEGMENT = "_segment"
 Open = tuple[int, int, State]
-"""An open session: the times of its first and its last row, and what the aggregates remember."""
+"""An open session: the times of its first and its last row, and the accumulators of its aggregates."""
 
 
 class Sessions:
-    """Aggregates by key and session; a row a session, once it has closed, by (end, key).
+    """Aggregates by key and session; one row for each closed session, by (end, key).
 
     Args:
         keep_late: late rows are refused (to the dead letters) instead of dropped.
@@ -62,7 +62,7 @@ class Sessions:
         return Outcome(ended, late, refused, dropped=(dropped,))
 
     def _known_ends(self) -> Ends:
-        """Ends of open sessions; read from the state at first use."""
+        """The ends of open sessions; read from the state at first use."""
         if self._ends is None:
             entries = self._open.scan(b"")
             self._ends = Ends({key: sessions[0][1] + self._shape.gap_us for key, sessions in entries})
@@ -85,7 +85,7 @@ class Sessions:
             ends.note(key, sessions[0][1] + self._shape.gap_us)
 
     def _segments(self, rows: pl.DataFrame) -> tuple[Any, _Segments]:
-        """A row of each distinct key, and the sessions of the batch alone, by key and time."""
+        """The distinct keys, one row each, and the sessions of the batch alone, by key and time."""
         times = rows[TIME].to_numpy()
         if self._key:
             representative, owner = canonical_keys.groups(rows, self._key)
@@ -171,7 +171,7 @@ class Sessions:
         return self._rows(over) if over else self._nothing
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """Open sessions with the bounds that they have so far."""
+        """Yields open sessions with their present bounds."""
         names = [*self._key, *BOUNDS]
         for entries in stored(self._open, wanted):
             rows = self._rows([(key, one) for key, sessions in entries for one in sessions])

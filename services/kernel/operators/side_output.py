@@ -58,7 +58,7 @@ class SideOutputKind(OperatorKind):
 
 
 class SideOutput:
-    """Rows in the order in which they came."""
+    """A task of output: rows in order of arrival."""
 
     def __init__(self, output: str, fields: Mapping[str, str]) -> None:
         self._output, self._nothing = output, with_time(schema(fields)).to_frame()

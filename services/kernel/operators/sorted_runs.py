@@ -36,7 +36,7 @@ class Run:
 
 
 def run_of(rows: pl.DataFrame, key: Sequence[str], first: int) -> Run:
-    """Rows as a run, numbered from `first`; rows with a null key, which join nothing, are left out."""
+    """Rows as a run, numbered from `first`; rows with a null key, which match nothing, are left out."""
     numbers = np.arange(first, first + rows.height)
     floats = [name for name in key if rows.schema[name].is_float()]
     if floats:
@@ -54,7 +54,7 @@ def run_of(rows: pl.DataFrame, key: Sequence[str], first: int) -> Run:
 
 
 def taken(rows: pl.DataFrame, positions: Numbers) -> pl.DataFrame:
-    """The rows at these positions. A series as index saves polars the checks that an array gets."""
+    """The rows at these positions. A series as index saves polars the checks of an array."""
     return rows[pl.Series(positions.astype(np.uint32))]
 
 

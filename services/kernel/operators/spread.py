@@ -23,7 +23,7 @@ _SPLIT = 2.0**27 + 1
 
 
 def squares(values: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Two floats a value, which add up to its square; 0.0 for null."""
+    """Two floats for each value that add up to its square; 0.0 for null."""
     given = values.fill_null(0.0).to_numpy()
     with np.errstate(over="ignore", invalid="ignore"):
         high = given * given

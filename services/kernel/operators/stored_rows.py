@@ -1,4 +1,4 @@
-"""Rows as values of a state table: tuples of what msgpack can hold, and back to the bit.
+"""Rows as values of a state table: tuples of msgpack values, decoded to exactly the same bits.
 
 Source: PROTOCOL 6.
 """

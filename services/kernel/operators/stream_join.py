@@ -32,7 +32,7 @@ Half = tuple[Run, Numbers]
 LEFT_ONLY = ("semi", "anti")
 """Kinds that output unchanged left rows."""
 _ALONE = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
-"""Kinds that put out rows that meet none, of the left and of the right side."""
+"""For each kind, whether it outputs rows without a match of the left and of the right side."""
 
 
 class Join:
@@ -82,12 +82,14 @@ class Join:
         )
 
     def _behind(self, watermark: int) -> int | None:
-        """A row of a side that comes out with its own time may do so as long as that side is open."""
+        """The oldest time that an output row may have: a row with its own time is output at the latest when its side is
+        no longer open; None: no row keeps its own time.
+        """
         slots = [slot for slot, own in enumerate((self._left_alone or self._kind == "semi", self._right_alone)) if own]
         return min((self._range.open_us(slot, watermark) for slot in slots), default=None)
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """Rows of each side that may still be met."""
+        """Yields the rows of each side that may still match."""
         self._load()
         for slot, (side, rows) in enumerate((("left", self._left), ("right", self._right))):
             for some in rows.kept(self._range.open_us(slot, watermark)):
@@ -116,7 +118,7 @@ class Join:
         return self._pairs(lefts, rights, batch) if lefts else self._nothing
 
     def _pairs(self, lefts: Sequence[Half], rights: Sequence[Half], batch: int) -> pl.DataFrame:
-        """Rows side by side, in order; an equal hash is not yet an equal key."""
+        """The pairs of rows, in order; keys are compared, because equal hashes may belong to different keys."""
         left, right = _gathered(lefts), _gathered(rights)
         left_numbers, right_numbers = _numbers(lefts), _numbers(rights)
         order = np.lexsort((right_numbers, left_numbers))

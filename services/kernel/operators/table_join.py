@@ -82,7 +82,7 @@ class TableJoin:
         return pl.DataFrame([*left.select(self._left_names).get_columns(), *beside.get_columns(), left[TIME]])
 
     def _looked_up(self, left: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
-        """Rows of the table, and for each left row the position of its own; negative = it has none."""
+        """Rows of the table, and for each left row the position of its match; negative: none."""
         first, group = keys.groups(left, self._left_on)
         wanted = keys.encode(left.select(self._left_on)[first], self._left_on)
         values = self._table.get_many(wanted)  # null was never put

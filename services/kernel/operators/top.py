@@ -30,7 +30,7 @@ from holdfast.services.kernel.state.table import Tables
 RANK = "rank"
 _SECOND_US = 1_000_000
 MOST_OF_A_KEY = 1_000
-"""Rows of a key, at most: a batch works on those of each key that it touches."""
+"""The most rows of a key: a batch processes all rows of each touched key."""
 
 
 class TopKind(OperatorKind):
@@ -59,7 +59,7 @@ class TopKind(OperatorKind):
         return Stream({**given.fields, RANK: "int"}, row_key, given.windowed, once=given.windowed)
 
     def _moving(self, problems: Problems, key: Sequence[str], row_key: Sequence[str]) -> None:
-        """Notes columns in which a row may be another than the one that it replaces: it would be ranked twice."""
+        """Notes columns in which a row may differ from the row that it replaces: it would be ranked twice."""
         for index, name in enumerate(key):
             if name not in row_key:
                 problems.add(
@@ -199,7 +199,7 @@ class Top:
         return xxhash.xxh3_64_digest(key) + key if self._key else b""
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """Rows with their ranks, best first. Where rows replace each other those beyond the k-th are kept, too."""
+        """Yields rows with their ranks, best first. If rows replace each other, rows beyond the k-th are kept, too."""
         table, rows = self._kept.table, self._kept.rows
         if wanted is None:
             found = rows.decode([row for _, row in table.scan(b"")])
@@ -224,7 +224,7 @@ class Top:
 
 
 def _time_of(state: Any) -> int:
-    """The newest event time of a ranking, of its entry."""
+    """The newest event time of a ranking, from its entry."""
     return int(state[0])
 
 

@@ -60,7 +60,7 @@ class Totals:
         return Outcome(self._all() if context.watermark == END_WATERMARK else self._nothing)
 
     def _living(self, rows: pl.DataFrame, lifespans: Lifespans) -> pl.DataFrame:
-        """Updates of totals of which some begin again within the batch; with `each` in the order of the rows."""
+        """The updates of totals, if some begin again within the batch; with `each` in the order of the rows."""
         if not rows.height:
             return self._nothing
         found, places = [], []
@@ -89,7 +89,7 @@ class Totals:
         return pl.DataFrame([*keys.get_columns(), *self._grouping.values(merged), time]).select(self._names)
 
     def _newest(self, state: State) -> int:
-        """The event time of the newest row of a total that is forgotten."""
+        """The event time of the newest row of a total with a limited life."""
         return int(self._grouping.columns_of([state])[-1][0])
 
     def _all(self) -> pl.DataFrame:
@@ -103,7 +103,7 @@ class Totals:
         return rows.sort(names, maintain_order=True) if names else rows
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
-        """The totals; with the newest event time where that counts."""
+        """Yields the totals; with the newest event time if it matters."""
         names = self._grouping.key
         for entries in stored(self._totals, wanted):
             encoded = [key for key, _ in entries]

@@ -52,7 +52,9 @@ def micros(when: int | datetime) -> int:
 
 
 def moment(time_us: int) -> datetime:
-    """The moment of a number of microseconds since 1970; the first or last one of the calendar where none has it."""
+    """The moment of a number of microseconds since 1970; the first or last moment of the calendar for a number outside
+    it.
+    """
     return EPOCH + timedelta(microseconds=min(max(time_us, _FIRST_US), _LAST_US))
 
 
@@ -75,7 +77,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"a {self.form} of {of}" + (f" for {self.ttl_us / 1_000_000:g} s" if self.ttl_us is not None else "")
 
     def fits(self, other: Layout) -> bool:
-        """True if entries of the other layout are read by this one; a time to live may be longer or shorter."""
+        """True if this layout can read entries of the other one; a time to live may be longer or shorter."""
         same = (self.form, self.type, self.key) == (other.form, other.type, other.key)
         return same and (self.ttl_us is None) == (other.ttl_us is None)
 
@@ -88,7 +90,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
         return GenericAlias(list, (item,)) if self.form == "list" else GenericAlias(dict, (_KEYS[self.key], item))
 
     def newest(self, content: Any) -> int:
-        """The time of the newest write of an entry that ends."""
+        """The time of the newest write of an entry with a time to live."""
         if self.form == "value":
             return int(content[0])
         items = content if self.form == "list" else content.values()
@@ -120,7 +122,7 @@ def layout_of(form: str, type: str, ttl_s: float | None, key: str = "") -> Layou
 
 
 def python_type(text: str) -> Any:
-    """The Python type of a field type that there is."""
+    """The Python type of a valid field type."""
     name = required(text)
     found: Any = _SIMPLE.get(name, Decimal)
     if name.startswith("list<"):
@@ -132,7 +134,7 @@ def python_type(text: str) -> Any:
 
 
 class Clock:
-    """Times of a call: `now_us`, which a read or a write has that says none, and the watermark before the batch."""
+    """The times of a call: `now_us`, the default time of reads and writes, and the watermark before the batch."""
 
     now_us, watermark_us = NO_WATERMARK, NO_WATERMARK
 
@@ -186,7 +188,7 @@ class TypedState:
         return self._clock.now_us if at is None else micros(at)
 
     def _lives(self, newest: int, at: int) -> bool:
-        """True if an item, or a value, is read at a time."""
+        """True if an item, or a value, is still alive at a time."""
         return newest + (self.layout.ttl_us or 0) > max(at, self._clock.watermark_us)
 
     def _read(self, keys: Sequence[Key]) -> list[Any]:
@@ -251,27 +253,29 @@ class ValueState(TypedState):
 
 
 class ListState(TypedState):
-    """A list for each key, of its newest `limit` items. Each item lives for itself."""
+    """A list for each key, of its newest `limit` items. Each item has its own time to live."""
 
     def __init__(self, name: str, layout: Layout, table: KeyedTable, clock: Clock, limit: int) -> None:
         super().__init__(name, layout, table, clock)
         self._limit = limit
 
     def get(self, key: Key, at: int | datetime | None = None) -> list[Any]:
-        """The items of a key in the order in which they came."""
+        """The items of a key in order of arrival."""
         return list(self.layout.plain(self._living(key, self._at(at))))
 
     def append(self, key: Key, item: Any, at: int | datetime | None = None) -> None:
         self.extend(key, [item], at)
 
     def extend(self, key: Key, items: Iterable[Any], at: int | datetime | None = None) -> None:
-        """Adds items; the oldest leave a list of more than `limit`."""
+        """Adds items; the oldest items of a list with more than `limit` are dropped."""
         checked = [self._checked(item) for item in items]
         timed = checked if self.layout.ttl_us is None else [(self._at(at), item) for item in checked]
         self._write(key, [*self._living(key, NO_WATERMARK), *timed][-self._limit :])
 
     def _living(self, key: Key, at: int) -> list[Any]:
-        """The items that live at a time. A write keeps what the watermark has not passed: a read may be earlier."""
+        """The items alive at a time. A write keeps items that the watermark has not passed, because a read may be
+        earlier.
+        """
         content = self._read([key])[0] or []
         if self.layout.ttl_us is None:
             return list(content)
@@ -279,7 +283,9 @@ class ListState(TypedState):
 
 
 class MapState(TypedState):
-    """A map for each key, of at most `limit` items. It is read and written whole; each item lives for itself."""
+    """A map for each key, of at most `limit` items. It is read and written whole; each item has its own time to
+    live.
+    """
 
     def __init__(self, name: str, layout: Layout, table: KeyedTable, clock: Clock, limit: int) -> None:
         super().__init__(name, layout, table, clock)
@@ -312,7 +318,7 @@ class MapState(TypedState):
         self._write(key, dict(sorted(content.items())))
 
     def remove(self, key: Key, item: Any) -> None:
-        """Takes an item out; nothing happens where there is none."""
+        """Removes an item, if there is one."""
         content = self._living(key, NO_WATERMARK)
         if content.pop(item, msgspec.UNSET) is not msgspec.UNSET:
             self._write(key, content) if content else self.delete(key)
@@ -325,7 +331,7 @@ class MapState(TypedState):
 
 
 def other_layout(name: str, held: Layout, asked: Layout) -> InvalidRecord:
-    """The state of a task was declared otherwise, by other code: no row is at fault."""
+    """The error for a state that other code declared differently: no row is at fault."""
     return InvalidRecord(f"state '{name}' holds {held}, and the code asks for {asked}: give the new one another name")
 
 

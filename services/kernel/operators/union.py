@@ -15,7 +15,7 @@ from holdfast.services.kernel.state.table import Tables
 
 
 class UnionKind(OperatorKind):
-    """A column may be null if it may be in one of the streams. Rows of different streams have no key in common."""
+    """The kind of union operators. A column may be null if it may be null in one stream. Output rows have no key."""
 
     model = UnionSpec
     row_by_row = True

@@ -17,17 +17,19 @@ MOVING = "a left row may come to name another right row, so all rows meet in one
 
 
 def updating(params: Params, left: Fields, right: Fields) -> bool:
-    """Rows of the join replace each other."""
+    """True if the rows of the join replace each other."""
     return DELETED in right and (DELETED in left or params["join"].get("emit") == "updates")
 
 
 def rows_move(join: Mapping[str, Any], row_key: Sequence[str]) -> bool:
-    """The row of a left key may name another right row than before."""
+    """True if the row of a left key may name another right row than before."""
     return not {pair.left for pair in join_keys.pairs(join["on"])} <= set(row_key)
 
 
 def updated(problems: Problems, join: Mapping[str, Any], left: Stream, right: Stream) -> Stream:
-    """The rows of the left keys, with what became of each; raises JobRejected where there can be none."""
+    """The output of the join: the rows of the left keys, with the column `op`. Raises JobRejected if it cannot have
+    updates.
+    """
     on, kind = join_keys.pairs(join["on"]), join["kind"]
     mine = {name: text for name, text in left.fields.items() if not (left.changes and name == OP)}
     if not left.row_key or left.once:

@@ -127,7 +127,7 @@ class UpdatingJoin:
         return keys.encode(rows, key), [value if is_there else None for value, is_there in values]
 
     def _there(self, rows: pl.DataFrame) -> pl.Series:
-        """True for rows that are no deletions."""
+        """True for rows that are not deletions."""
         if DELETED in rows.columns:
             return ~rows[DELETED].fill_null(False)
         if self._changes:
@@ -156,7 +156,7 @@ class UpdatingJoin:
         return _Pairs(left, [None if key is None else rows[key] for key in named], named)
 
     def _names(self, left: Sequence[Value | None]) -> list[bytes | None]:
-        """The right keys that left rows name; null names none."""
+        """The right keys named by left rows; None for a null."""
         found: list[bytes | None] = [None] * len(left)
         there = [at for at, row in enumerate(left) if row is not None]
         rows = self._left_rows.decode([left[at] for at in there]).select(self._on)
@@ -194,7 +194,7 @@ class UpdatingJoin:
         return found.select(pl.col(name).cast(kind) for name, kind in self._nothing.schema.items())
 
     def _joined(self, pairs: _Pairs) -> pl.DataFrame:
-        """A row for each pair, with whether the join has it."""
+        """A row for each pair, and whether the join contains it."""
         left, has_left = self._gathered(self._left_rows, pairs.left)
         right, has_right = self._gathered(self._right_rows, pairs.right)
         there = {
@@ -230,5 +230,5 @@ def _put(table: Table, encoded: Sequence[bytes], values: Sequence[Value | None])
 
 
 def _prefixed(key: bytes) -> bytes:
-    """A right key in the list of those that name it: by a hash that is scanned for, then the key itself."""
+    """The prefix of a right key in the index: a hash, which is scanned, then the key itself."""
     return xxhash.xxh3_64_digest(key) + len(key).to_bytes(4, "big") + key

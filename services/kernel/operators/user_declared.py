@@ -53,7 +53,7 @@ class Declared:
         return cls(together(outputs), outputs)
 
     def differs(self, named: Sequence[str]) -> tuple[str, str] | None:
-        """The fault of the outputs that the job file names, and what to do; None: there is none."""
+        """The mismatch with the outputs that the job file names, and its fix; None if there is none."""
         if set(named) == set(self.outputs):
             return None
         if not self.outputs:

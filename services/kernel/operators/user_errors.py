@@ -12,7 +12,7 @@ from pathlib import Path
 
 MAX_REASON = 1000
 MAX_LINES, MAX_WHERE = 5, 500
-"""Calls, and characters, of the traceback in a reason."""
+"""The limits of the traceback in a reason: calls, and characters."""
 _OURS = str(Path(__file__).parents[2])
 _LIBRARIES = re.compile(r"site-packages|[/\\]lib[/\\]python3|^<")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -28,7 +28,9 @@ def text_of(error: Exception) -> str:
 
 
 def _lines_of(error: Exception) -> str:
-    """Lines of the user's code, innermost call last, without calls of ours and of libraries; recursion is cut."""
+    """The lines of the user's code, innermost call last, without calls of holdfast and of libraries; recursion is
+    cut.
+    """
     called = list(dropwhile(_is_ours, traceback.extract_tb(error.__traceback__)))
     own = [one for one in called if not _is_ours(one) and not _LIBRARIES.search(one.filename)]
     shown = [f"{Path(one.filename).name}, line {one.lineno}, in {one.name}" for one in (own or called)[-MAX_LINES:]]

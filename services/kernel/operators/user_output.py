@@ -1,7 +1,4 @@
-"""Output of a Python operator, held to its declaration.
-
-Source: JOBS "Field types".
-"""
+"""The output of a Python operator, checked against its declaration. Source: JOBS "Field types"."""
 
 from __future__ import annotations
 

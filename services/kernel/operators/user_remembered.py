@@ -19,11 +19,11 @@ from holdfast.services.kernel.operators.user_timers import PREFIX_BYTES, entry
 from holdfast.services.kernel.state.table import Tables
 
 Keys = Sequence[Key] | None
-"""Keys that are looked up; None: all."""
+"""The keys to look up; None: all."""
 
 
 class UserEntry(NamedTuple):
-    """An entry of a table; of a timer the value is its time."""
+    """An entry of a table; the value of a timer is its time."""
 
     table: str
     key: Any

@@ -35,7 +35,7 @@ LAYOUTS = "/states"
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy and polars count as Python's."""
+    """Python numbers in place of numbers of numpy and polars."""
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"a table cannot hold {with_article(type(value).__name__)}: use numbers, text, bytes, lists, dicts")
@@ -119,7 +119,7 @@ class KeyedTable:
         self._written = {}
 
     def forget(self) -> None:
-        """Forgets all puts and deletes."""
+        """Forgets all puts and deletions of the call."""
         self._written = {}
 
     def read(self, keys: Iterable[Key]) -> list[bytes | None]:
@@ -133,11 +133,11 @@ class KeyedTable:
         return encoded
 
     def packed_items(self) -> Iterator[tuple[bytes, bytes]]:
-        """All encoded entries that are applied."""
+        """All applied entries, encoded."""
         return self._table.scan(b"")
 
     def drop(self, keys: Sequence[bytes]) -> None:
-        """Deletes at once, beside any call."""
+        """Deletes at once, outside any call."""
         if keys:
             self._table.delete_many(keys)
 
@@ -148,9 +148,7 @@ class KeyedTable:
 
 
 class State:
-    """A task's tables by name, and its states with a type. They survive failures: keep between batches nothing that is
-    in none of them.
-    """
+    """The tables of a task by name, and its typed states. They survive failures: keep no other data between batches."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -239,7 +237,7 @@ class State:
         return known
 
     def _layouts(self) -> KeyedTable:
-        """Declarations by name, for whoever reads the state: a checkpoint holds them."""
+        """Declarations by name, for readers of the state: a checkpoint holds them."""
         if LAYOUTS not in self._known:
             self._known[LAYOUTS] = KeyedTable(self._tables.table(LAYOUTS))
         return self._known[LAYOUTS]

@@ -23,7 +23,7 @@ from holdfast.services.kernel.operators.user_state import Key, decode_key, encod
 from holdfast.services.kernel.state.table import Table, Tables
 
 TABLE, BY_CLOCK = "/timers", "/timers-by-clock"
-"""Timers by event time, and by the time at which batches are cut. No table of a user's begins with a slash."""
+"""The tables of timers by event time, and by the time at which batches are cut. No user's table begins with a slash."""
 _WIDTH = 8
 PREFIX_BYTES = {TABLE: _WIDTH, BY_CLOCK: _WIDTH}
 """Lengths of the prefixes by which tables of Python operators are scanned; the tables of users have none."""
@@ -71,7 +71,7 @@ class Timers:
 
     @property
     def newest(self) -> int:
-        """The newest time that came."""
+        """The newest time so far."""
         self._read()
         return self._newest
 
@@ -83,7 +83,7 @@ class Timers:
             table.put_many([_NEWEST], [prefix_of(newest)])
 
     def due(self, watermark: int) -> int | None:
-        """The earliest time that has a timer, if the watermark, or the clock, has reached it."""
+        """The earliest time with a timer, if the watermark, or the clock, has reached it."""
         self._read()
         while self._times and not self._pending.get(self._times[0]):
             self._pending.pop(heappop(self._times), None)
@@ -100,7 +100,7 @@ class Timers:
         return [decode_key(key) for key in keys]
 
     def ending(self) -> None:
-        """Begins a call at the end of the stream that may set none."""
+        """Begins a call at the end of the stream, which may set no timers."""
         self._open = False
 
     def apply(self) -> None:
@@ -130,7 +130,7 @@ class Timers:
         keys.add(key)
 
     def _read(self) -> Table:
-        """The table; at its first use the index is read."""
+        """The table; its first use reads the index."""
         if self._table is None:
             self._table = self._tables.table(self._name, PREFIX_BYTES[self._name])
             for key, value in self._table.scan(b""):

@@ -25,19 +25,19 @@ class Shape(Protocol):
     """A shape. All times are microseconds."""
 
     def closed_us(self, watermark: int) -> int:
-        """Rows before this time are late: all that they could count in has closed."""
+        """The time before which rows are late, because all their windows have closed."""
         ...
 
     @property
     def horizon_us(self) -> int | None:
-        """Longest time behind the watermark at which a record can still count; None: there is no bound."""
+        """The longest time behind the watermark at which a record can still count; None: no limit."""
         ...
 
     def held(self, newest_us: int) -> HeldInput: ...
 
 
 class Grid(Shape, Protocol):
-    """Windows whose bounds depend on no row. A pane is named by its begin, a window by its end."""
+    """Windows with bounds that depend on no row. A pane is named by its begin, a window by its end."""
 
     def panes(self, times: np.ndarray) -> np.ndarray:
         """The pane of each row."""
@@ -60,7 +60,7 @@ class Grid(Shape, Protocol):
         ...
 
     def any_end(self, after: int, until: int) -> bool:
-        """True if a window may end in (after, until]: if not, nothing closes."""
+        """True if a window may end in (after, until]; if not, no window closes."""
         ...
 
 
@@ -83,7 +83,7 @@ class Fixed:
         return self.size_us
 
     def held(self, newest_us: int) -> HeldInput:
-        """The last window of the newest row ends there."""
+        """The rows held: the last window of the newest row ends there."""
         return HeldInput.open_until(self.last_end(newest_us))
 
     def panes(self, times: np.ndarray) -> np.ndarray:
@@ -163,12 +163,14 @@ class Session:
     gap_us: int
 
     def closed_us(self, watermark: int) -> int:
-        """A session ends `gap_us` after its last row. A row before this time would be a session that has ended."""
+        """The time before which a row would be an ended session of its own: a session ends `gap_us` after its last
+        row.
+        """
         return NO_WATERMARK if watermark < NO_WATERMARK + self.gap_us else watermark - self.gap_us + 1
 
     @property
     def horizon_us(self) -> None:
-        """A session may never end, and its first row counts as long."""
+        """None: a session may never end, and its first row counts as long."""
 
     def held(self, newest_us: int) -> HeldInput:
         return HeldInput.open_until(newest_us + self.gap_us)

@@ -26,7 +26,7 @@ from holdfast.services.kernel.operators.window_shapes import Cumulative, Grid
 from holdfast.services.kernel.state.table import Tables
 
 BOUNDS = START, END = "window_start", "window_end"
-"""The columns that name the window of a row."""
+"""The columns with the bounds of a row's window."""
 _PANE = "_pane"
 
 
@@ -67,7 +67,7 @@ class Windows:
     # -- panes --------------------------------------------------------------------------------------------------------
 
     def _known_panes(self) -> set[int]:
-        """Panes that hold anything; read from the state at first use."""
+        """The non-empty panes; read from the state at first use."""
         if self._panes is None:
             self._panes = {time_of(key) for key, _ in self._live.scan(b"")}
         return self._panes
@@ -105,12 +105,12 @@ class Windows:
     # -- windows ------------------------------------------------------------------------------------------------------
 
     def _due(self, panes: Iterable[int], context: BatchContext) -> list[int]:
-        """Ends that the watermark has passed, of windows with anything in them, in order."""
+        """The ends that the watermark has passed, of non-empty windows, in order."""
         before, until = context.watermark_before, context.watermark
         return sorted({end for pane in panes for end in self._shape.ends(pane, before, until)})
 
     def _touched(self, touched: Sequence[tuple[int, bytes]], watermark_before: int) -> list[tuple[int, list[bytes]]]:
-        """(window end, its touched keys), in order."""
+        """Pairs of window end and touched keys, in order."""
         by_end: dict[int, dict[bytes, None]] = {}
         for pane, key in touched:
             for end in self._shape.ends(pane, watermark_before, END_WATERMARK):
@@ -148,7 +148,7 @@ class Windows:
         return merged(map(self._settled.get, starts), self._grouping)
 
     def _bounds(self, end: int, count: int) -> list[pl.Series]:
-        """The columns that name the window."""
+        """The columns with the bounds of the window."""
         start = pl.Series(START, [self._shape.begin(end)], dtype=pl.Int64).cast(self._schema[START])
         stop = pl.Series(END, [end], dtype=pl.Int64).cast(self._schema[END])
         time = pl.Series(TIME, [end - 1], dtype=pl.Int64)
