@@ -173,7 +173,7 @@ def place(text: str, plan: Plan, topics: JobTopics, present: Mapping[str, int]) 
 
 
 def skip(door: Door, plan: Plan, at: Partition, offset: int) -> None:
-    """Decides that readers pass over a record. Raises CommandFailed if there is none."""
+    """Decides that readers skip a record. Raises CommandFailed if there is none."""
     start, end = (door.log.offsets([at], which)[at] for which in ("start", "end"))
     if not start <= offset < end:
         raise CommandFailed(f"{at} holds offsets {start} to {end - 1}, not {offset}", code=USAGE)

@@ -1,6 +1,6 @@
-"""The next generation of a job as the cluster makes it: first it stands by, then one command has it take over.
+"""The next generation of a job on a cluster: first it stands by, then a command makes it take over.
 
-Source: PROTOCOL 1. What the command of a person waits for here, controllers do whether it waits or not.
+Source: PROTOCOL 1. Controllers make the steps, also if the command no longer waits for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.services.view.reading import Watch, read_all
 
 LOOK_S = 0.2
 PLACES_S = 5.0
-"""Units that get no place for so long find one once those of the former generation have left theirs."""
+"""Seconds after which a unit without a place finds one, because the former generation's units have left theirs."""
 
 
 class Replacing(Protocol):

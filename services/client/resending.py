@@ -50,7 +50,7 @@ class Resent:
 
 
 Mended = Mapping[Position, tuple[bytes | None, bytes | None]]
-"""Key and value by the position of the record that they stand for."""
+"""Key and value of the corrected record, by the position of the original."""
 
 
 def resend(

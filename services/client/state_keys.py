@@ -26,10 +26,12 @@ def parts_of(text: str) -> list[Any]:
 
 
 def encoded(text: str, fields: Mapping[str, str]) -> bytes:
-    """A key as tables and routing have it. fields: types of the key's columns by name.
+    """A key in the form of tables and routing.
+
+    fields: types of the key's columns, by name.
 
     Raises:
-        CommandFailed: the text is no such key.
+        CommandFailed: the text is no key of these columns.
     """
     if not fields:
         raise CommandFailed("the operator has no key", "leave out the KEY", USAGE)

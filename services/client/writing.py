@@ -16,8 +16,9 @@ from holdfast.services.log.patience import Patience, Wait
 from holdfast.services.log.protocol import Appender
 
 BURST_S = 0.025
-"""With a rate, records go out in bursts of so much time's worth: each is a request to Kafka, which costs
-as much for one record as for a hundred."""
+"""Seconds' worth of records in a burst, with a rate: a burst is a request to Kafka, whose cost hardly depends on the
+number of records.
+"""
 
 MOST_WAITING, MOST_WAITING_BYTES = 250_000, 64 * 1024 * 1024
 """Records on their way at most, half of what the producer queues: an append to a full queue waits for ever."""

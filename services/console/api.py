@@ -1,4 +1,4 @@
-"""The API: what the commands print with `--json`, over HTTP; its description is OpenAPI, shown by a page of our own."""
+"""The API: the JSON output of the commands, over HTTP; its OpenAPI description has a page of the console."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Failed(Exception):
 
 
 def make_app(feed: Feed, door: Door, actions: Actions) -> FastAPI:
-    """The application with the API alone: pages come beside it."""
+    """The application with the API alone; pages are added to it."""
     # Swagger's page loads its scripts from elsewhere; `api_page` needs none.
     app = FastAPI(
         title="holdfast console", version="1", docs_url=None, redoc_url=None, openapi_url=f"{ROOT}/openapi.json",

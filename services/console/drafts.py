@@ -1,4 +1,4 @@
-"""Drafts: a job file as it is written in the editor: what is wrong at which line, its plan, and a try on a sample."""
+"""Drafts: a job file in the editor: its problems with their lines, its plan, and a try on a sample."""
 
 from __future__ import annotations
 

@@ -19,15 +19,15 @@ from holdfast.services.view.live import LiveJob, LiveView, Picture
 _log = logging.getLogger(__name__)
 REST_S = 20.0
 LOOK_S = 0.1
-"""The longest wait for records before the next look at what is asked."""
+"""Longest wait for records, in seconds, before the next check for requests."""
 SHARE = 0.02
 """Share of a processor that pictures may take: large jobs get fewer of them a second."""
 GATHER_S = 0.05
-"""Records are read together that came in so long a time: a large cluster has one every few milliseconds."""
+"""Seconds for which records are collected and read together: a large cluster has one every few milliseconds."""
 LEAST_S = 0.2
 """Between two pictures."""
 PROMPT_SHARE = 0.15
-"""The same share while something has happened that is no mere count: a takeover is to be seen at once."""
+"""The share after an event that is more than a count: a takeover must be shown at once."""
 RATE_MS, MOST_RATES = 1_000, 90
 """Between two points of the line that shows how a rate has gone, and how many there are."""
 AGAIN_S = 2.0

@@ -73,7 +73,7 @@ def _routing(one: Edge) -> str:
 
 
 def _rate_of(plan: Plan, one: Edge, costs: JobCosts) -> float | None:
-    """Records a second that the consumer's units take in; None: the edge lies in a unit, or nothing is known."""
+    """Records a second that the consumer's units read; None: the edge is inside a unit, or its rate is not known."""
     if one.topic is None:
         return None
     readers = {unit.name for unit in plan.units if one.consumer in unit.operators}

@@ -1,4 +1,4 @@
-"""Layering: where the operators of a job stand in its picture, each to the right of all that feed it. Pure."""
+"""Layering: places of a job's operators in its picture, each to the right of all operators that feed it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markup: HTML of texts that come from records. Whatever is shown goes through `text` or `element`, which escape it."""
+"""Markup: HTML of texts from records. All shown texts pass `text` or `element`, which escape them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Node = str
 """HTML that is safe to show: made by the functions here."""
 
 DASH = "\u2013"
-"""Sign in place of a value that is not known."""
+"""Sign in place of an unknown value."""
 TONES = {
     "running": "good", "live": "good", "synced": "good", "available": "good", "ended": "calm", "accepted": "busy",
     "starting": "busy", "restoring": "busy", "draining": "busy", "cancelling": "busy", "pausing": "busy",
@@ -54,7 +54,7 @@ def link(label: str, path: str, class_: str = "link") -> Node:
 
 
 def chip(state: str, title: str = "") -> Node:
-    """A state in its tone: the word says it, the colour only repeats it."""
+    """A state as text with a colour; the colour only repeats the word."""
     dot = element("span", class_="dot", aria_hidden="true")
     return element("span", dot, text(state), class_=f"chip {tone(state)}", title=title or None)
 

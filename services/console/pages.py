@@ -30,7 +30,7 @@ from holdfast.services.view.rows import newest_letters, newest_rows
 
 STATIC = Path(__file__).parent / "static"
 LOOK_S = 0.2
-"""Between two looks of a page at the feed; what is equal is not sent."""
+"""Seconds between two updates of a page from the feed; equal content is not sent."""
 RECORDS_S = 2.0
 """Between two looks at the rows of a query, or at dead letters, while a page shows them."""
 MOST_RECORDS = 50
@@ -255,7 +255,7 @@ def _waiting() -> Node:
 
 
 async def _ready(console: Console) -> None:
-    """A page comes with the first picture in it, unless that takes long."""
+    """Waits for the first picture, for a short time, so that the page opens with it."""
     if console.feed.look() is None and console.feed.fresh:
         await run.io_bound(console.feed.wait, FIRST_S)
 

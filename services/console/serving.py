@@ -22,7 +22,7 @@ from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.view.door import Door
 
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses that stand for all of a machine, and one of them that a browser can open."""
+"""Addresses that mean all addresses of a machine, each with an address that a browser can open."""
 _ICON = Path(__file__).parent / "static" / "icon.svg"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.services.console.talking import Talking
 
 CALM_S = 0.4
-"""After the last key, before the file is checked."""
+"""Seconds after the last key until the file is checked."""
 
 
 def submit_form(actions: Actions, door: Door, talking: Talking, live: Callable[[str], Live]) -> None:

@@ -19,7 +19,7 @@ class Silence:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self.silent_s = 0.0
-        """Waited since something came."""
+        """Seconds of waiting since the last answer."""
         self.waited_s = 0.0
         """Waited in all."""
 

@@ -19,7 +19,7 @@ from holdfast.services.node.machine.processes import Child, service_command
 
 ADDRESS = "127.0.0.1"
 LIBRARY = "nicegui"
-"""The console needs it; it comes with the extra `console`."""
+"""Package that the console needs, from the extra `console`."""
 SOON_S, PAUSE_S = 10.0, 2.0
 """A console that ends sooner than the first is started again after the second, if a browser still asks."""
 
@@ -27,11 +27,11 @@ SOON_S, PAUSE_S = 10.0, 2.0
 class ConsoleDoor:
     """Serves the console of one data directory, from `open` to `close`.
 
-    Args:
-        port: wanted; any other that is free takes its place if somebody else has it.
-        log: of the console's process.
-
     url: address of the console, without a token; empty: there is none.
+
+    Args:
+        port: wanted port; another free one replaces it if it is taken.
+        log: log of the console's process.
     """
 
     def __init__(self, data_dir: Path, port: int, log: Path, limits: LogLimits) -> None:

@@ -47,7 +47,7 @@ HANDED_ON = {
     "worker": (WorkerOptions, HostOptions, HeartbeatOptions),
     "spark": (SparkOptions, HostOptions, HeartbeatOptions),
 }
-"""By kind of process: settings that it is given by the cluster it belongs to."""
+"""Settings that a cluster passes to its processes, by kind of process."""
 
 
 class Settings(

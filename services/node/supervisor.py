@@ -64,7 +64,7 @@ FAREWELL_S = 5.0
 """Beyond HOLDFAST_LEAVE_S, for a worker's last words."""
 
 EXPECTED = (AlreadyRunning, ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
-"""Why a cluster does not start; the message says what to do."""
+"""Errors that explain why a cluster does not start; their messages name the fix."""
 
 
 class StartFailed(HoldfastError):
@@ -230,7 +230,7 @@ class Supervisor:
 
     @property
     def hosts(self) -> list[Member]:
-        """Whatever takes units."""
+        """Members that host units."""
         return [*self.workers, *self._drivers.members]
 
     @property
@@ -262,7 +262,7 @@ class Supervisor:
 
     @property
     def address(self) -> str:
-        """Place of its processes: machine and directory, whatever the host is called."""
+        """Machine and directory of its processes, whatever the host's name."""
         return f"{socket.gethostname()}:{self.files.data_dir}#{self._identity}"
 
     @property
@@ -444,7 +444,7 @@ class Supervisor:
             self._notices.ended(member.name, run, status, member.left(run), dying)
 
     def _publish(self) -> None:
-        """Writes what runs into the cluster's files; where there is no room for that, until there is."""
+        """Writes the state of the processes to the cluster's files; retries while the disk has no room."""
         written = self.disk.tries("the cluster's files", self._write_files)
         self._unpublished_s = math.inf if written else time.monotonic()
         self._changed()

@@ -25,7 +25,7 @@ from holdfast.services.view.incidents import IncidentLine, QueryPart
 from holdfast.services.view.live import Picture
 
 KINDS = frozenset({"incident", "incident-planned", "incident-over"})
-"""Kinds of events that tell of incidents."""
+"""Kinds of events about incidents."""
 MOST = 50
 """Lines of the story on a page."""
 OVER = "over"

@@ -31,9 +31,9 @@ from holdfast.services.view.live import LiveJob
 UNITS_A_PAGE = 50
 """Units are sent again when one changes: all those of a large job would be hundreds of kilobytes each time."""
 MOST_PARTS = 3
-"""Partitions whose lag is shown without a hover."""
+"""Number of partitions whose lag is shown without a hover."""
 NOT_TIMES = ("end", "loaded")
-"""Words that stand in the place of a watermark."""
+"""Words in place of a watermark."""
 
 
 def job_page(job: LiveJob, rates: Sequence[float], now_ms: int, page: int = 1) -> Node:

@@ -55,7 +55,7 @@ def overview(picture: Picture, rates: Rates, *, may_act: bool) -> Node:
 
 
 class Wrong(NamedTuple):
-    """Something that is not as it should be, and what to do about it; empty: wait, it heals by itself."""
+    """A problem, and the advice against it; empty advice: wait, the cluster recovers by itself."""
 
     said: str
     advice: str = ""
@@ -215,7 +215,7 @@ def _workers(picture: Picture, *, may_act: bool) -> Node:
 
 
 def _load(picture: Picture) -> dict[str, float]:
-    """Share of a core that the copies on each worker take, as far as it is known."""
+    """Share of a core used by the copies on each worker, as far as it is known."""
     found: dict[str, float] = {}
     for job in picture.jobs:
         for one in job.costs.copies:

@@ -1,4 +1,4 @@
-"""Records for people: rows of a query and dead letters, escaped, with where they stand and when they came."""
+"""Records for people: rows of a query and dead letters, escaped, with their positions and times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.services.view.live import LiveJob
 
 Record = Mapping[str, Any]
 MOST_FIELDS = 12
-"""With more of them a row is shown as the text that it is."""
+"""Number of fields above which a row is shown as its text."""
 
 
 def results(job: LiveJob, query: str, rows: Sequence[Record]) -> Node:
@@ -89,7 +89,7 @@ def _is_number(value: object) -> bool:
 
 
 def _cell(fields: Mapping[str, Any], name: str) -> Node:
-    """A value as JSON has it: nothing is rounded; a string without its quotes."""
+    """A JSON value, not rounded; a string without its quotes."""
     if name not in fields:
         return muted(DASH)
     value = fields[name]

@@ -1,4 +1,4 @@
-"""A line without axes that shows how a number has gone of late."""
+"""A line without axes that shows the recent values of a number."""
 
 from __future__ import annotations
 

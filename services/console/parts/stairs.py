@@ -7,7 +7,7 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.view.stairs import Stairs
 
 WIDTH, HEIGHT = 1000, 100
-"""Size of the drawing, which is stretched to its place: texts stand beside it."""
+"""Size of the drawing, which is stretched to its place; texts are outside it."""
 LEAST_MS = 1_000
 
 

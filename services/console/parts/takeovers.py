@@ -1,4 +1,4 @@
-"""The time line of takeovers: phases as bars to scale, beside what was predicted and promised; the story of each."""
+"""The time line of takeovers: phases as bars to scale, with promise and prediction; the story of each takeover."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAR_OFF = 2.0
 MOST = 20
 """Failures on a page."""
 UNDER_WAY_MS = 600_000
-"""After so long, nobody is expected to tell how a takeover ended."""
+"""Milliseconds after which no event is expected to report the end of a takeover."""
 PHASES = (
     ("detection", "Detection", "from the last sign of life to the decision"),
     ("activation", "Activation", "until the standby works on its state"),

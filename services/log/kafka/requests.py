@@ -72,7 +72,7 @@ class Requests:
         self._cluster = cluster
         self.admin = cluster.admin(f"{name}-admin")
         self._pace_s = 0.0
-        """Time in which brokers answer, of late."""
+        """Recent time of an answer, in seconds."""
 
     def follow(self, ask: Callable[[float], _T]) -> _T:
         """Repeats a request with fresh metadata while leaders move: after a restart the client's metadata is outdated.

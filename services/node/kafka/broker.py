@@ -44,7 +44,7 @@ ALONE_SESSION_MS, ALONE_HEARTBEAT_MS = 60_000, 400
 a crash services/node/kafka/fencing.py ends its session at once."""
 
 SESSION_MS, HEARTBEAT_MS = 1_000, 200
-"""Kafka's own default is 9 s: for so long nobody leads the partitions of a broker that was killed."""
+"""Milliseconds; Kafka's default is 9 s, for which the partitions of a killed broker have no leader."""
 
 # Measured on two cores, from start to first answer: 1.9 s, with the class-data archive 1.0 s. Stopping at C1 as well
 # makes it 0.8 s; once warm the median acknowledgement then takes 1.1 instead of 0.8 ms, but C2 is busy with a core of
@@ -154,12 +154,12 @@ class EmbeddedKafka:
         return port
 
     def crashed(self) -> bool:
-        """True if it has run, and did not end by itself."""
+        """True if its process has run, and did not end on request."""
         return fencing.crashed(self.data_dir / "data")
 
     @property
     def identity(self) -> str:
-        """The id of the Kafka whose data these are; empty before the first start."""
+        """The id of the Kafka in this directory; empty before the first start."""
         return self._formatted.read_text().strip() if self._formatted.exists() else ""
 
     @contextmanager
@@ -224,11 +224,11 @@ class EmbeddedKafka:
                 self._answered = self._answers(deadline)
                 if self._answered:
                     return
-                # Someone else can be faster between our choosing a port and the broker's taking it.
+                # Another process can take the port between this choice and the broker's start.
                 if self._fixed_port or "Address already in use" not in self._log_tail():
                     break
         finally:
-            os.close(lock)  # the broker inherited it: it is free again when the broker is gone, however it went
+            os.close(lock)  # the broker inherited the lock: it is released when the broker ends, in any way
         raise BrokerFailed(f"Kafka in {self.data_dir} ended while it started:\n{self._log_tail()}")
 
     def _lock(self) -> int:
@@ -345,7 +345,7 @@ class EmbeddedKafka:
 
     @property
     def _output(self) -> Path:
-        """File of what the JVM prints; the broker itself writes to its log."""
+        """File of the JVM's output; the broker itself writes to its log."""
         return self.data_dir / "logs" / "broker.out"
 
     def _log_tail(self) -> str:

@@ -26,7 +26,7 @@ def new_id() -> str:
 
 
 def write(data: Path, node: int, cluster: str, jars: Path) -> bool:
-    """Formats the data directory of a node by what is kept beside the jars; False: nothing is."""
+    """Formats the data directory of a node from the copy kept beside the jars; False if there is no copy."""
     kept = jars / LEVELS
     if not kept.exists():
         return False

@@ -39,8 +39,8 @@ class BrokerKeeper:
     """Keeper of the brokers of one cluster.
 
     Args:
-        disk: says whether there is room for a start.
-        stopping: set once no broker is to be started any more.
+        disk: checks that there is room for a start.
+        stopping: set once no broker may be started any more.
         happened: called from another thread whenever a broker ends or returns.
     """
 
@@ -63,7 +63,7 @@ class BrokerKeeper:
             self._watch(node)
 
     def ended(self, broker: EmbeddedKafka, status: int) -> None:
-        """Starts it again, in a thread of its own: everything else continues meanwhile."""
+        """Starts the broker again in a thread of its own, while everything else continues."""
         say(f"Kafka{self.which(broker)} ended with status {status}: starting it again")
         threading.Thread(target=self.restart, args=(broker, status), daemon=True).start()
 

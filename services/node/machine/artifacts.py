@@ -84,9 +84,8 @@ def faults(wanted: ArtifactSet, directory: Path) -> list[str]:
 
 
 def require(name: str) -> ArtifactSet:
-    """The set, if its jars are in the cache (their sums were checked when they came).
-
-    Raises ArtifactsMissing, naming the command that brings them.
+    """The set, if its jars are in the cache; their sums were checked on arrival. Raises ArtifactsMissing, which names
+    the command that fetches them.
     """
     wanted = read_set(name)
     if not is_there(wanted):

@@ -18,12 +18,13 @@ FORBIDDEN, PREFIX = "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"
 OURS = ("holdfast.services", "holdfast.schemas", "holdfast")
 LIBRARIES = ("polars", "pyarrow", "pydantic", "confluent_kafka")
 MTIME_AT, SIZE_AT, HEAD = 8, 12, 16
-"""In a compiled module: time of change and size of its source, both in 4 bytes, and where its code begins."""
+"""Layout of a compiled module: time of change and size of its source, both in 4 bytes, and the begin of its code."""
 
 
 def of_children(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a child: where ours forbids compiled modules, and some are missing, the child keeps its own in
-    the cache, and writes nothing beside the sources."""
+    """The environment of a child: if this process may not write compiled modules, and some are missing, the child keeps
+    its own in the cache, and writes nothing beside the sources.
+    """
     given = dict(environment)
     if not given.get(FORBIDDEN) or given.get(PREFIX) or _all_compiled():
         return given

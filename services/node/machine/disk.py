@@ -1,6 +1,6 @@
-"""Disk: what a supervisor writes beside Kafka, on a disk that may be full. Nothing that it writes may end it.
+"""Disk: files that a supervisor writes beside Kafka, on a disk that may be full. A failed write never ends it.
 
-A write that fails is reported once and tried again; a second report follows when all that failed has succeeded.
+A write that fails is reported once and tried again; a second report follows when all failed writes have succeeded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.services.kernel.plurals import plural
 
 LOW_BYTES = 16 * 1024 * 1024
-"""With less Kafka cannot make the next segments, and must not be started."""
+"""Free bytes below which Kafka cannot make the next segments, and must not be started."""
 
 SPACE = "what comes next"
 

@@ -27,7 +27,7 @@ class LogLimits:
         return log.exists() and log.stat().st_size > self.bytes
 
     def rotate(self, log: Path) -> None:
-        """Moves away the log of a process that does not run. Raises OSError."""
+        """Moves the log of a process that does not run. Raises OSError."""
         newest = self._make_room(log)
         if newest is None:
             log.unlink()

@@ -32,7 +32,7 @@ class MetricsPorts:
             self.environment(name)
 
     def environment(self, name: str) -> dict[str, str]:
-        """Variables for a process of this name, in every run of it."""
+        """Environment variables for each run of a process of this name."""
         port = self._ports.setdefault(name, self._first + len(self._ports)) if self._first else 0
         return {"HOLDFAST_METRICS_PORT": str(port), "HOLDFAST_METRICS_ADDRESS": self._address}
 

@@ -114,9 +114,8 @@ class Child:
 
 
 def service_command(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs a module of ours with this interpreter.
-
-    -P: a `json.py` in the folder of the person who typed a command takes no library's place.
+    """The command that runs a module of the product with this interpreter. With -P, a `json.py` in the person's current
+    folder does not replace a library.
     """
     return (sys.executable, "-P", "-m", module, *arguments)
 

@@ -20,7 +20,7 @@ class Claim:
         self._claimed = False
 
     def newest(self, log: Log, heartbeat_interval_ms: int) -> dict[str, str]:
-        """The newest incarnations of our names, by worker. Raises Clash."""
+        """The newest incarnations of this host's names, by worker. Raises Clash."""
         neighbours = self.neighbours()
         stranger = living_stranger(log, self._topics, neighbours, heartbeat_interval_ms)
         if stranger is not None:

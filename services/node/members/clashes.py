@@ -20,13 +20,13 @@ from holdfast.services.node.members.naming import Naming
 
 RECENT_MS = 60_000
 RECENT_RECORDS = 2_000
-"""Older heartbeats say nothing of who lives, nor of which incarnation was the last."""
+"""Number of heartbeats read; older ones show neither live workers nor their last incarnations."""
 CLAIM_MS = 30_000
-"""A claim counts by itself for so long; a live process that claimed the name is heard by then."""
+"""Milliseconds for which a claim alone counts; after them, a live process of that name has sent heartbeats."""
 LISTEN_S = 2.0
 NEVER = "0"
 LISTEN_BEATS = 5
-"""A worker that is heard of, but not in so long, is dead."""
+"""Number of heartbeats without which a known worker counts as dead."""
 
 
 class Clash(HoldfastError):
@@ -88,17 +88,17 @@ class Neighbours:
             self._claims[notice.address] = notice.time_ms
 
     def holder(self, now_ms: int) -> str:
-        """The address of the first claim to our names that counts; empty if there is none."""
+        """The address of the first claim to the names that counts; empty if there is none."""
         return next((address for address, time_ms in self._claims.items() if _counts(time_ms, now_ms)), "")
 
     @property
     def strangers(self) -> bool:
-        """A worker was heard at another address, and no exit notice names it."""
+        """Workers with a heartbeat from another address, and no exit notice."""
         return bool(self._strangers)
 
 
 def living_stranger(log: Log, topics: ClusterTopics, neighbours: Neighbours, beat_ms: int) -> Heartbeat | None:
-    """The live process at another address that has one of our names. Raises Retriable."""
+    """The live process at another address with one of this host's names. Raises Retriable."""
     partition = Partition(topics.heartbeats, 0)
     look_around(log, topics, neighbours)
     if not neighbours.strangers:

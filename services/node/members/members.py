@@ -123,7 +123,7 @@ class Member:
 
     @property
     def dying_status(self) -> int | None:
-        """Exit status of its process, which is dying; None: it is not known yet."""
+        """Exit status of its process, which is dying; None while it is not known."""
         return None if self._child is None else dying_status(self._child.pid)
 
     def left(self, run: str) -> tuple[At, ...]:

@@ -17,7 +17,7 @@ from holdfast.services.node.members.clashes import Neighbours
 
 CONTROLLER = "controller"
 NO_JOB = "?"
-"""With this begins the name of a job that a probe asks for; none can be called so."""
+"""Prefix of the job names that probes ask for; no job can have it."""
 ANSWER_S = 5.0
 
 

@@ -39,7 +39,10 @@ class Started(Protocol):
 
 
 class Spare:
-    """A process. line: its lifeline, where there is such a thing. Raises OSError when it cannot be started."""
+    """A process that waits to become a member. Raises OSError if it cannot be started.
+
+    line: its lifeline, where the system has one.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.line: Lifeline | None = lifeline()
@@ -87,7 +90,7 @@ class Spare:
         said = msgspec.json.encode(Run(dict(environment), "" if log is None else str(log)))
         try:
             os.write(self._telling, said)  # less than a pipe holds
-        except BrokenPipeError:  # it is ending: that is told like the end of any run
+        except BrokenPipeError:  # the spare is ending: its end is reported like that of any run
             return self.child
         finally:
             os.close(self._telling)
@@ -130,7 +133,7 @@ class Spares:
         return None if self._spare is None else self._spare.child.pid
 
     def provide(self) -> None:
-        """Makes one if there is none, and every member has run for a while."""
+        """Makes a spare if there is none, and every member has run for a while."""
         now, pids = time.monotonic(), [member.pid for member in self._members]
         if pids != self._pids:
             self._pids, self._calm_since_s = pids, now

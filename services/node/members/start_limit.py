@@ -11,7 +11,7 @@ MOST = 5
 
 
 class StartLimit:
-    """The time-out of a start, which begins again while all that is waited for comes further."""
+    """The time-out of a start, which begins again with each progress of the parts that it waits for."""
 
     def __init__(self, now_s: float, limit_s: float) -> None:
         self._limit_s, self._until_s, self._left = limit_s, now_s + limit_s, MOST - 1
