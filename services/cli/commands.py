@@ -323,7 +323,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            # The reader of our output, such as `head`, has closed it; Python must not fail when it flushes at the end.
+            # The reader of the output, such as `head`, has closed it; Python must not fail when it flushes at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as error:

@@ -10,7 +10,7 @@ import typer
 from holdfast.services.cli.terminal import print_plain
 
 VARIABLE = "_HOLDFAST_COMPLETE"
-"""Set by the script: the command then says how a line may continue."""
+"""Variable set by the script: the command then prints the possible continuations of a line."""
 
 
 class Shell(Enum):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PORT = 8460
 SETTINGS = "HOLDFAST_CONSOLE_"
-"""Prefix of the variables that name what an option does not."""
+"""Prefix of the variables that replace missing options."""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -84,7 +84,7 @@ def console(
             port, address, tuple(name or ()), read_only, token=read_token(directory), allow=_allowed(cluster, data_dir)
         )
         served = served.bound() if inherited is None else served.adopted(inherited)
-        if inherited is None:  # else the output is a log, which no token goes into
+        if inherited is None:  # otherwise the output is a log, which must not have a token
             _tell(served.url, directory, read_only=read_only, as_json=as_json)
         if address not in LOCAL:
             note("others reach it, and its token goes over the network in the clear: put TLS before it")
@@ -113,7 +113,7 @@ def _tell(url: str, directory: Path, *, read_only: bool, as_json: bool) -> None:
 
 
 def _open(url: str) -> None:
-    """Opens a browser where there is a screen and a person."""
+    """Opens a browser if there is a screen and a person."""
     import os
     import sys
     import webbrowser

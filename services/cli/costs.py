@@ -17,7 +17,7 @@ _EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
 
 
 _PARTS = 3
-"""So many of the parts of a micro-batch's time are shown, the longest."""
+"""Number of the longest parts of a micro-batch's time that are shown."""
 
 
 def draw_costs(found: JobCosts) -> None:

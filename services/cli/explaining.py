@@ -78,7 +78,7 @@ def explain(
 
 
 def _explain_replicas(view: ClusterView, plan: Plan, as_json: bool, *, alone: bool) -> bool:
-    """Explains the units with a replica; true: that is all that was asked for."""
+    """Explains the units with a replica; true if nothing else was requested."""
     from holdfast.services.view.replicas import replicas
 
     if as_json and not alone:

@@ -1,4 +1,4 @@
-"""A console that shows control characters of what it prints, and obeys none."""
+"""A console that shows control characters of its output as text, so that they have no effect."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.services.view.lines import JobLine
 
 KEPT = 24
-"""Backups that stay where nobody says how many."""
+"""Default number of backups kept."""
 
 
 def savepoint(

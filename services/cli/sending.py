@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.services.view.door import Door
 
 STOP_S = 5.0
-"""After Ctrl-C, for what is on its way."""
+"""Seconds after Ctrl-C for records on their way."""
 
 
 def send(

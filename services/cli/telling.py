@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.services.view.happenings import Happening
 
 RECENT_MS = 24 * 3_600_000
-"""Failures of so long are counted in `status`."""
+"""Age in milliseconds up to which `status` counts failures."""
 
 
 def events(

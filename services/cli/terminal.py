@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Colours only where a terminal reads; elsewhere lines are as long as they are."""
+    """A console with colours only on a terminal; elsewhere lines keep their full length."""
     from holdfast.services.cli.safe_console import SafeConsole
 
     terminal = (sys.stderr if stderr else sys.stdout).isatty()

@@ -238,7 +238,7 @@ def _deliver(rows: dict[str, list[bytes]], out: str) -> None:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """All of it or nothing: what was there stays until the new file is written."""
+    """Replaces a file in one step: the former file stays until the new one is complete."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(content)

@@ -17,7 +17,7 @@ from holdfast.services.cli.terminal import print_plain
 
 LOOK_S = 0.3
 MODULES = 200
-"""Python files beside a job that are looked at."""
+"""Number of Python files beside a job that are watched."""
 State = Mapping[Path, tuple[int, int, int] | None]
 
 

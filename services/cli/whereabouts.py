@@ -71,13 +71,13 @@ def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
 
 @contextmanager
 def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = False) -> Iterator[Door]:
-    """The cluster that a command means, once its Kafka has answered. Its log waits for leaders that are away.
+    """The cluster that a command means, once its Kafka has answered. Its log waits for partitions without a leader.
 
     Args:
-        any_kafka: a Kafka without a cluster will do.
+        any_kafka: true if a Kafka without a cluster suffices.
 
     Raises:
-        CommandFailed: there is none, or Kafka does not answer, known after HOLDFAST_COMMAND_PATIENCE_S.
+        CommandFailed: there is no cluster, or Kafka does not answer within HOLDFAST_COMMAND_PATIENCE_S.
     """
     where = find(data_dir, kafka)
     if where.local and (short := shortage(where.data_dir)):

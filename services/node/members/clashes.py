@@ -93,7 +93,7 @@ class Neighbours:
 
     @property
     def strangers(self) -> bool:
-        """Workers with a heartbeat from another address, and no exit notice."""
+        """True if a worker of these names has a heartbeat from another address, and no exit notice."""
         return bool(self._strangers)
 
 
