@@ -1,6 +1,6 @@
-"""The questions to Spark before a job is admitted, and its answers: between a planner and services/spark/analysis.
+"""Questions to Spark before a job is admitted, and its answers: between a planner and services/spark/analysis.
 
-Source: PROTOCOL 12: what a function raises, or an unsupported plan, rejects the job.
+Source: PROTOCOL 12: an exception of a function, or an unsupported plan, rejects the job.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from holdfast.schemas.reading import Strict
 
 
 class Question(msgspec.Struct, frozen=True):
-    """operator: its plan without output. allow: modules it may come from, None: any. path: where they are found."""
+    """A question about one operator.
+
+    operator: its plan without output.
+    allow: modules that the operator may come from; None: any.
+    path: folders in which modules are found.
+    """
 
     operator: SparkPlan
     allow: tuple[str, ...] | None
@@ -20,9 +25,9 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The output's type text by column, and fields of a SparkPlan; or what is wrong, with paths below the operator.
+    """The output's type text by column, and fields of a SparkPlan; or the problems, with paths below the operator.
 
-    outputs: the columns of each output, of a function that has several.
+    outputs: the columns of each output of a function that has several.
     """
 
     output: dict[str, str] = {}
@@ -37,7 +42,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def hosted(self) -> dict[str, object]:
-        """The fields that a plan keeps of it besides the output."""
+        """The fields that a plan keeps besides the output."""
         names = ("time", "timed", "holds", "closes", "mode", "reason")
         return {name: getattr(self, name) for name in names}
 
@@ -47,12 +52,12 @@ _answer = Strict(msgspec.json.Decoder(Answer).decode)
 
 
 def decode_question(data: bytes) -> Question:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a question. Raises msgspec.DecodeError on malformed bytes."""
     return _question.decode(data)
 
 
 def decode_answer(data: bytes) -> Answer:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes an answer. Raises msgspec.DecodeError on malformed bytes."""
     return _answer.decode(data)
 
 
@@ -63,10 +68,9 @@ def encode(record: Question | Answer) -> bytes:
 ANSWER_S = 180.0
 """Longest time that an answer takes."""
 LENGTH_BYTES = 4
-"""Bytes before each record in a pipe, which say how long it is; no bytes follow a length of 0, which says that no
-question will come."""
+"""Number of bytes before each record in a pipe that hold its length; a length of 0 ends the questions."""
 
 
 def framed(record: bytes) -> bytes:
-    """A record as it goes through a pipe."""
+    """Returns a record as it goes through a pipe."""
     return len(record).to_bytes(LENGTH_BYTES) + record

@@ -9,7 +9,11 @@ import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """rows: Arrow IPC without schema; empty: none. refused: places of rows of the batch that got none, and why."""
+    """Answers of one batch.
+
+    rows: Arrow IPC without schema; empty: no rows.
+    refused: places of rows of the batch that got no answer, and the causes.
+    """
 
     rows: bytes
     refused: tuple[tuple[int, str], ...] = ()
@@ -20,5 +24,5 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def decode(data: bytes) -> Answer:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes an answer. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)

@@ -20,7 +20,8 @@ from holdfast.schemas.retired import Retired
 class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
     """Switches of one copy of a unit. `commit` is on at exactly one copy: it cuts, commits, checkpoints and trims.
 
-    checkpoint_target: the checkpoints of the leader are for this copy, too, so the leader keeps the newest marker near.
+    checkpoint_target: true if the copy follows the leader's checkpoints, so that the leader keeps the newest marker
+        recent.
     """
 
     state: str = "live"
@@ -34,7 +35,7 @@ class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
 PRIMARY = Flags()
 
 UnitKey = Annotated[str, msgspec.Meta(pattern="^[^@/]+@[^@/]+/[^@/]+$")]
-"""`<job>@<generation>/<unit>`; a record with another is malformed."""
+"""`<job>@<generation>/<unit>`; a record with any other key is malformed."""
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -46,10 +47,13 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class Deadly(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a unit gets no copies any more: the processes that held one ended, one after the other, at the same place, or
-    its copies met an unexpected error there.
+    """Reason of a quarantine: processes that held a copy ended one after the other at the same place, or copies met an
+    unexpected error there.
 
-    batch: of the unit; 0: what they did else for it, such as `loading`. crashes: how many. worker: the last of them.
+    crashes: number of the ends or errors.
+    worker: the last of these workers.
+    batch: of the unit; 0: other work for the unit.
+    what: that other work, such as `loading`.
     error: the last unexpected error, with its traceback; empty: processes ended.
     """
 
@@ -67,16 +71,18 @@ class Deadly(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unshown(msgspec.Struct, frozen=True):
-    """The copy on this worker runs with versions of which nobody knows yet whether they give equal bytes."""
+    """The copy on this worker runs versions of which it is not known if they give equal bytes."""
 
     worker: str
     versions: str
 
 
 class Differing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Versions that give other bytes, and how that was seen.
+    """Versions that give other bytes, and the observation.
 
-    worker: of the copy. batch: the first one that differed; 0: the copy stopped, `cause` says why.
+    worker: of the copy.
+    batch: the first one that differed; 0: the copy stopped.
+    cause: why the copy stopped.
     """
 
     versions: str
@@ -89,23 +95,25 @@ class Differing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The wanted copies of one unit from now on; valid iff epoch = the unit's last + 1 and the copies are well formed.
+    """The copies of one unit from now on; valid iff epoch = the unit's last + 1 and the copies are well formed.
 
     copies: the primary first, then the secondary; none: the unit is unplaced.
-    scheme: what the unit is to be protected by; the flags may still be on the way there. asked: offset in `jobs.submit`
-    of the job or the command that asked for the scheme; -1: nobody was asked yet.
-    moving: the worker to which the unit is being handed over; the copy there gets `commit` once it has caught up.
-    moved: offset in `jobs.submit` of the last command `move` or `drill` that was answered; -1: there was none.
+    scheme: the unit's fault-tolerance scheme; the flags may still be on the way there.
+    asked: offset in `jobs.submit` of the job or the command that asked for the scheme; -1: none did yet.
+    moving: the worker to which the unit is handed over; the copy there gets `commit` once it has caught up.
+    moved: offset in `jobs.submit` of the last answered command `move` or `drill`; -1: there was none.
+    deadly: the reason of a quarantine, which lasts until the job ends: the unit has no copies and gets none.
     backing: the worker on which a new standby is made; the former one goes once the new one holds the unit's state.
-    line: how often the unit was rolled back, together with others of its job: the highest line of them is the job's.
-    back: the global checkpoint with which that line begins; every copy that finds its checkpoint log on an earlier line
-    begins there. rolled: the last command `rollback` that was answered, as in moved.
-    deadly: the unit is in quarantine until its job ends: it has no copies, and gets none.
-    adaptive: recovery chooses the scheme, as the job or the command named by `asked` says.
+    line: number of rollbacks of the unit, together with others of its job; the highest line of them is the job's.
+    back: the global checkpoint with which that line begins; a copy whose checkpoint log is on an earlier line begins
+        there.
+    rolled: offset of the last answered command `rollback`, as in moved.
+    adaptive: true if recovery chooses the scheme, as the job or the command named by `asked` allows.
     shown: versions whose copies have shown equal bytes, those of the first leader first; only such a copy leads.
-    unshown: copies that process and lead nothing, until they have shown that. differ: versions that gave other bytes.
-    accepted: offset in `jobs.submit` of the last command that let versions lead unseen; -1: there was none.
-    plan: number of the replication plan by which the scheme was chosen last; valid only as it was, or as the newest.
+    unshown: copies that process and lead nothing until they have shown equal bytes.
+    differ: versions that gave other bytes.
+    accepted: offset in `jobs.submit` of the last command that let versions lead without proof; -1: there was none.
+    plan: number of the replication plan that chose the scheme last; valid only unchanged, or as the newest.
     """
 
     unit: UnitKey
@@ -129,7 +137,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: Count = 0
 
     def unshown_of(self, copy: Copy) -> Unshown | None:
-        """With which versions a copy runs that may not lead yet; None: it may."""
+        """Returns the versions of a copy that may not lead yet; None if the copy may lead."""
         if not self.unshown:
             return None
         return next((one for one in self.unshown if one.worker == copy.worker and not copy.flags.commit), None)
@@ -141,7 +149,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def arriving(self) -> Copy | None:
-        """The copy to which a unit that moves is handed over; None: it does not move."""
+        """The copy to which a unit that moves is handed over; None if the unit does not move."""
         if not self.moving:
             return None
         begun = self.copies and self.copies[0].flags.commit
@@ -150,7 +158,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def replacing(self) -> Copy | None:
-        """The standby that is to take the place of the one before it; None: none is."""
+        """The standby that is to replace the one before it; None if there is none."""
         if not self.backing:
             return None
         begun = len(self.copies) > 2 and self.copies[0].flags.commit
@@ -158,12 +166,14 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def switched(self) -> bool:
-        """Another copy leads the unit as long as the primary is away."""
+        """True if another copy leads the unit while the primary is away."""
         return bool(self.copies) and not self.copies[0].flags.commit
 
     @property
     def well_formed(self) -> bool:
-        """Unplaced, or one copy a worker and `commit` at exactly one of them, which does all that the others may do."""
+        """True if unplaced, or with one copy per worker, of which exactly one commits and has all other flags on,
+        too.
+        """
         workers = {copy.worker for copy in self.copies}
         leaders = [copy.flags for copy in self.copies if copy.flags.commit]
         at_work = all(flags.state == "live" and flags.receive and flags.process and flags.send for flags in leaders)
@@ -186,9 +196,10 @@ Generation = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,18}-[0-9a-f]{6}\Z")
 
 
 class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The controller's wish for one generation of a job: its units run, or none has a copy any more.
+    """The controller's goal for one generation of a job: its units run, or none has a copy any more.
 
     The first goal of a generation counts until the first `stop`, which is final.
+
     asked: offset in `jobs.submit` of the command that asked for the stop; -1 for a goal that no command asked for.
     """
 
@@ -205,12 +216,12 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def well_formed(self) -> bool:
-        """A stop names a command, which comes after the job itself in `jobs.submit`."""
+        """True unless a stop names no command after the job itself in `jobs.submit`."""
         return self.kind == RUN or self.asked > int(self.generation.partition("-")[0])
 
 
 class GoalStanding(msgspec.Struct, frozen=True):
-    """The goal of a job that counts, and the offset of its record."""
+    """The valid goal of a job, and the offset of its record."""
 
     offset: Count
     goal: Goal
@@ -219,10 +230,12 @@ class GoalStanding(msgspec.Struct, frozen=True):
 class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """The checkpoint policy of one generation of a job, in force from the moment at which a worker reads the record.
 
-    asked: offset in `jobs.submit` of the job, for what its plan says, or of the command that the record answers. Valid
+    asked: offset in `jobs.submit` of the job, for the policy of its plan, or of the command that the record answers.
+        Valid
         iff that is above the last valid one's, so each command is answered once.
-    refusal: the reason why the command is refused; the record then says again what was in force.
-    since: the command that put the policy in force; at most asked.
+    refusal: why the command is refused; the record then repeats the policy that was in force.
+    since: offset of the command that put the policy in force; at most asked.
+
     The settings are those of schemas/job_settings.py, CheckpointSettings.
     """
 
@@ -245,11 +258,14 @@ class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GlobalCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every unit of one generation of a job has a valid marker for this batch: all of them can be gone back to.
+    """A batch for which every unit of one generation of a job has a valid marker, so that all of them can go back to
+    it.
 
-    since: of the checkpoint policy under which they were written. line: of the job, when the author looked at the
-    markers. Valid iff the two are those of the job where the record lies, and the batch is above the last valid one's
-    under that policy: what was complete under another one may be trimmed by now.
+    since: offset of the checkpoint policy under which the markers were written.
+    line: of the job when the author read the markers.
+
+    Valid iff these two are the job's at the record's place in the log, and the batch is above the last valid one's
+    under that policy: a checkpoint that was complete under another policy may be trimmed by now.
     """
 
     job: JobName
@@ -267,10 +283,10 @@ class GlobalCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
 class ReplicationPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Units of one generation of a job that get a replica that processes, within its replication budget.
 
-    number: from 1 on; valid iff it is the last valid one + 1, so that of two that were made at once only one counts.
+    number: from 1 on; valid iff it is the last valid one + 1, so that of two plans made at once only one counts.
     units: by name.
-    fidelity: the predicted output fidelity with every other unit gone, at the rates of then.
-    before: the fidelity of the plan before at the same rates.
+    fidelity: the predicted output fidelity with every other unit gone, at the rates of that time.
+    before: the fidelity of the previous plan at the same rates.
     """
 
     job: JobName
@@ -310,7 +326,7 @@ class PolicyStanding(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of every unit, goal and policy after all records below `upto`: a fact, so any process may append it.
 
-    What concerns generations that are `retired` by then is no part of the state.
+    Records about generations that are `retired` by then are no part of the state.
     """
 
     upto: Count
@@ -360,23 +376,23 @@ def unit_key(job: str, generation: str, unit: str) -> str:
 
 @lru_cache(maxsize=4096)
 def job_key_of(key: str) -> str:
-    """`<job>@<generation>` of a unit's key; recovery asks it several times for each unit in each look."""
+    """Returns `<job>@<generation>` of a unit's key; recovery calls it several times for each unit in each sweep."""
     return key.partition("/")[0]
 
 
 def split_job_key(key: str) -> tuple[str, str]:
-    """(job, generation); raises ValueError on anything else."""
+    """Returns (job, generation). Raises ValueError on any other text."""
     job, generation = key.split("@")
     return job, generation
 
 
 def generation_of(key: str) -> str:
-    """The generation in the key of a unit or of a job."""
+    """Returns the generation in the key of a unit or of a job."""
     return job_key_of(key).partition("@")[2]
 
 
 def split_unit_key(key: str) -> tuple[str, str, str]:
-    """(job, generation, unit); raises ValueError on anything else."""
+    """Returns (job, generation, unit). Raises ValueError on any other text."""
     run, unit = key.split("/")
     job, generation = run.split("@")
     return job, generation, unit
@@ -386,7 +402,7 @@ _decoder = Strict(msgspec.json.Decoder(Assignment).decode)
 
 
 def decode(data: bytes) -> Assignment:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes an assignment. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 

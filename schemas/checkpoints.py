@@ -1,6 +1,6 @@
 """Records of a unit's checkpoint log: parts of a run, the marker that ends it, trim anchors, and rollbacks.
 
-Source: PROTOCOL 6. Which runs count is decided by services/kernel/checkpoints.
+Source: PROTOCOL 6. services/decisions/checkpoint_log.py decides which runs count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Entry = tuple[bytes, bytes | None]
 
 
 class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
-    """Some of a run's entries, packed by `pack`: of a delta the changed keys, of a sweep the next slice of keys."""
+    """Some of a run's entries, packed by `pack`: changed keys of a delta, or the next slice of keys of a sweep."""
 
     run: Id
     index: Count
@@ -28,7 +28,7 @@ class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
 class Position(msgspec.Struct, frozen=True, array_like=True):
     """The offset of a partition from which reading continues after the marker's batch.
 
-    ended: writers whose last frame lies before: nothing more comes from them.
+    ended: writers whose last frame is below that offset and that send no more.
     """
 
     topic: str
@@ -38,22 +38,29 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
-    """Ends a run: with it the unit's state is known as of batch `b`.
+    """The end of a run, which gives the unit's state as of batch `b`.
 
-    The delta covers batches (a, b]; where a is b it is the state of the savepoint with which the job begins. The sweep
+    The delta covers batches (a, b]; if a is b, it is the state of the savepoint with which the job begins. The sweep
     part holds every key in [sweep_from, sweep_to) as of b that the delta does not hold; sweep_to None is the end of the
-    key space. tables: names by number. watermarks: after b, by task.
+    key space.
+
+    tables: names by number.
+    watermarks: after b, by task.
     counts: late, dead, lost and records since the start, and `dropped/<stream>`, of the late ones those that are gone.
-    Also `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for statistics.
-    position: the batch of the delivered position that was committed then, or a later one: no later reader finds less.
-    raised: the last batch up to b in which the unit's code raised, as the cut log says (schemas/cuts.py, Raised).
-    kept: bytes of frames up to b that a reader had not acknowledged then, by readers, of a job that bounds them.
-    line: how often the unit was rolled back before. aligned: every unit of the job captures after batch b, so that the
-    marker may be part of a global checkpoint. held: the newest complete one, as far as the author knew: what a restore
-    there needs is kept; -1: none was complete, 0: the start of the job is one; None: nothing is held.
-    gap: the unit went from a to b without the batches between: precision `gap`.
-    seen: by unit above, the highest epoch under which frames were sent that lie before its position. leap: the record
-    that moved the watermark of a source of the unit furthest, up to b.
+        Also
+        `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for statistics.
+    position: the batch of the delivered position committed then, or a later one: no later reader finds an earlier one.
+    raised: the last batch up to b in which the unit's code raised, as the cut log states (schemas/cuts.py, Raised).
+    kept: bytes of frames up to b that a reader had not acknowledged then, by reader, of a job that bounds them.
+    line: number of rollbacks of the unit before.
+    aligned: true if every unit of the job captures after batch b, so that the marker may be part of a global
+        checkpoint.
+    held: the newest complete global checkpoint known to the author; the log keeps all that a restore there needs; -1:
+        none
+        was complete; 0: the start of the job is one; None: none is held.
+    gap: the batches between a and b that the unit skipped: precision `gap`.
+    seen: by upstream unit, the highest epoch of its frames below the position.
+    leap: the record that moved the watermark of a source of the unit furthest, up to b.
     """
 
     id: Id
@@ -81,15 +88,16 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
 
 
 KEYS = "keys"
-"""Name of the count of keys of the state, as of b, among the counts in a marker."""
+"""Name, among the counts in a marker, of the number of keys of the state as of b."""
 SKIPPED = "skipped"
-"""Name of the count of records of the batches that a unit has skipped since the start, among the counts in a marker."""
+"""Name, among the counts in a marker, of the number of records in batches that the unit has skipped since the start."""
 
 
 class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):
-    """Appended and read back before a trim: the log below `upto` is no longer needed.
+    """A permission to trim, appended and read back before a trim: the log below `upto` is no longer needed.
 
-    id and b are those of the last valid marker below upto. line: on which the log is there.
+    id, b: of the last valid marker below upto.
+    line: of the log there.
     """
 
     upto: Count
@@ -99,7 +107,9 @@ class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):
 
 
 class Rollback(msgspec.Struct, frozen=True, tag="rollback", tag_field="type"):
-    """The log continues behind the marker `id` of batch b, on line `line`: what other lines wrote since is void."""
+    """A rollback: the log continues after the marker `id` of batch b, on line `line`; later records of other lines
+    are void.
+    """
 
     line: Count
     id: Id | None
@@ -118,12 +128,12 @@ def pack(entries: list[Entry]) -> bytes:
 
 
 def unpack(packed: bytes) -> list[Entry]:
-    """Raises msgspec.DecodeError on anything else."""
+    """Unpacks entries. Raises msgspec.DecodeError on malformed bytes."""
     return _entries.decode(packed)
 
 
 def decode(data: bytes) -> CheckpointRecord:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a record. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 

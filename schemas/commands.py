@@ -26,7 +26,7 @@ COMMANDS = (
     "switch",
 )
 SETTINGS = ("interval_ms", "min_interval_ms", "max_interval_ms", "merge_ms", "every_batches")
-"""Settings of a `checkpoint` command beside the policy: those of schemas/job_settings.py, CheckpointSettings."""
+"""Settings of a `checkpoint` command besides the policy: those of schemas/job_settings.py, CheckpointSettings."""
 STARTS = ("", "earliest", "latest")
 
 
@@ -65,7 +65,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def decode(data: bytes) -> Command | dict[str, Any]:
-    """A command, or the raw JobSpec. Raises msgspec.DecodeError on what is neither."""
+    """Decodes a command, or the raw JobSpec. Raises msgspec.DecodeError on any other bytes."""
     record = reading.json.decode(data)
     if not isinstance(record, dict):
         raise msgspec.ValidationError(f"expected an object, got {type(record).__name__}")

@@ -1,6 +1,6 @@
-"""Records of a Spark operator's commit log: which of its output counts, and who may add to it.
+"""Records of a Spark operator's commit log: the output that counts, and the right to add to it.
 
-Source: PROTOCOL 12. Frames lie in the same partition, each behind the last valid commit and before the one that names
+Source: PROTOCOL 12. Frames are in the same partition, each after the last valid commit and before the one that names
 it; a frame begins with its version byte, a record of this module with a brace.
 """
 
@@ -21,7 +21,9 @@ DEAD = b"\x00"
 
 
 class Fence(msgspec.Struct, frozen=True, tag="fence", tag_field="type", omit_defaults=True):
-    """From here on no commit of an earlier epoch is valid; valid iff `epoch` is above every fence before it."""
+    """The end of earlier epochs, whose commits are invalid from here on; valid iff `epoch` is above every fence
+    before it.
+    """
 
     epoch: Count
     id: Id
@@ -29,26 +31,31 @@ class Fence(msgspec.Struct, frozen=True, tag="fence", tag_field="type", omit_def
 
 
 class Named(msgspec.Struct, frozen=True, array_like=True):
-    """A frame that counts: its offset in this partition, and how many rows it holds."""
+    """A frame that counts: its offset in this partition, and its number of rows."""
 
     offset: Count
     rows: Count
 
 
 class Heard(msgspec.Struct, frozen=True, array_like=True):
-    """The progress of one input partition: its watermark in microseconds, and when a row last came from it."""
+    """The progress of one input partition: its watermark in microseconds, and the time of its last row."""
 
     watermark: Micros
     at_ms: Whole
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_defaults=True):
-    """Micro-batch k: what it took in, [start, stop) of every input partition, and the frames that are its output.
+    """Micro-batch k: its input, [start, stop) of every input partition, and the frames that are its output.
 
-    watermark: microseconds since 1970; no later row is older, or it is late. attempt: which run of the micro-batch in
-    this epoch. records: taken in; taken: by topic, where they were counted. final: the job drains, and nothing follows.
-    dead: offsets of records that hold a dead letter each (schemas/dead_letters.py, behind DEAD); their batch is that of
-    the cut that takes them. heard: how far each input partition has come, where the watermark follows from theirs.
+    attempt: number of the run of the micro-batch in this epoch.
+    watermark: microseconds since 1970; a later row that is older is late.
+    records: number of input records.
+    taken: number of input records by topic, if they were counted so.
+    final: true if the job drains and no commit follows.
+    dead: offsets of records that hold a dead letter each (schemas/dead_letters.py, after DEAD); their batch is that of
+        the
+        cut that takes them.
+    heard: the progress of each input partition, if the watermark follows from theirs.
     """
 
     epoch: Count
@@ -68,7 +75,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     taken: dict[str, Count] = {}
 
     def taken_of(self, topics: Collection[str]) -> int:
-        """Number of records of these topics that it took in, by offsets where they were not counted by topic."""
+        """Returns the number of input records of these topics, from offsets if they were not counted by topic."""
         if self.taken:
             return sum(count for topic, count in self.taken.items() if topic in topics)
         if all(topic in topics for topic in self.start):
@@ -93,7 +100,7 @@ def is_frame(value: bytes) -> bool:
 
 
 def decode(data: bytes) -> CommitRecord:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a record. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 

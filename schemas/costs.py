@@ -14,10 +14,10 @@ from holdfast.schemas.reading import Count
 class TentativeCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tentative rows of one query, in transactions that one copy has made.
 
-    published: rows.
-    replaced: keys that a final row has closed.
-    withdrawn: keys that a record without a value has closed.
-    open: keys of the unit that are not closed; of a copy that commits for it.
+    published: number of rows.
+    replaced: number of keys that a final row has closed.
+    withdrawn: number of keys that a record without a value has closed.
+    open: number of keys of the unit that are not closed; of a copy that commits for it.
     fidelity: of the rows that were published last, 0 to 1.
     """
 
@@ -29,11 +29,13 @@ class TentativeCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MicroBatches(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Micro-batches that a query on Spark has written in this process, and what Spark reports of them.
+    """Micro-batches that a query on Spark has written in this process, and Spark's reports about them.
 
-    written: how many. rows: that came out of them. late: rows that Spark dropped as older than the watermark.
-    trigger_ms: time from the start of the newest one that Spark has reported to its end. parts_ms: of that time by
-    Spark's own names, such as `addBatch`.
+    written: number of micro-batches.
+    rows: number of their output rows.
+    late: number of rows that Spark dropped as older than the watermark.
+    trigger_ms: duration of the newest one that Spark has reported.
+    parts_ms: parts of that duration by Spark's own names, such as `addBatch`.
     """
 
     written: Count = 0
@@ -46,38 +48,44 @@ class MicroBatches(msgspec.Struct, frozen=True, omit_defaults=True):
 class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     """Costs of one copy. Counters of time and bytes begin with its process; those of records with the job's generation.
 
-    inputs: records and bytes taken in up to its batch, by edge: `<source>`, or `<operator>.<n>` for a topic between
-    units. Bytes of a user's topic are counted about. outputs: records put out, by edge: `<operator>.<n>` or `<sink>`.
-    unsaved: records taken in since the newest valid marker, to be replayed after a failure.
+    inputs: records and bytes taken up to its batch, by edge: `<source>`, or `<operator>.<n>` for a topic between units.
+        Bytes of a user's topic are an estimate.
+    outputs: records put out, by edge: `<operator>.<n>` or `<sink>`.
+    unsaved: records taken since the newest valid marker, to be replayed after a failure.
+    cpu_ms: CPU time of the copy's thread: on batches, on its own checkpoints and on those that it applies.
+    processed, process_ms: records of the batches that this process ran, and the time that these batches took.
+    captures, capture_ms: runs written, and the time that they took.
+    applies, apply_ms: runs of other copies applied, and the time that they took.
+    checkpoint_bytes: bytes appended to the checkpoint log.
+    run_bytes: size of the last run.
+    checkpoint_age_ms: time since the newest valid marker was read; null: none was read.
+    sent_bytes: bytes of frames.
+    state_keys: number of keys as of its batch.
+    state_bytes: size of the state, estimated by the mean of the last encoded or applied entries.
+    leads: true if the copy commits for the unit, so that its counts are the unit's.
+    records, late, dead, lost: of the unit since the start of the generation, as in schemas/progress.py.
+    transactions, aborted: transactions committed, and those of which no commit is known.
+    transaction_ms, transaction_cpu_ms: the time of both, and the CPU time of their threads.
+    sink_bytes: estimated bytes of rows delivered since the start of the process, by sink.
+    recovery_ms: this copy's part of the unit's expected recovery time. At the leader it is the time spent on batches
+        since
+        the newest valid capture began, which a standby would repeat; at a suspended copy it is the time to apply the
+        waiting runs. The sum over the copies is R_u.
+    latencies: batches, some of each second, whose time from the arrival of the oldest record to the output is known.
+    latency_ms: the sum of these times.
+    waits_since_ms: arrival of the oldest record of such a batch without output, time of day; 0: none waits.
+    tentative: by query with tentative results.
+    micro_batches: of a Spark operator.
 
-    cpu_ms: CPU time of the thread that turns the copy: on batches, on its own checkpoints and on those that it applies.
-    processed: records of the batches that this process ran; process_ms: the time that these batches took.
-    captures, applies: runs written, and runs of other copies applied; capture_ms, apply_ms: the time that they took.
-    checkpoint_bytes: appended to the checkpoint log; run_bytes: of the last run. checkpoint_age_ms: since the newest
-    valid marker was read; null: it has read none. sent_bytes: of frames.
-    state_keys: as of its batch; state_bytes: about, by the mean of what was last encoded or applied.
+    Each phase of a takeover, as measured last; null: not yet.
 
-    leads: its copy commits for the unit, so its counts are the unit's. records, late, dead, lost: of the unit since the
-    start of the generation, as in schemas/progress.py.
-    transactions: committed; aborted: of which nothing is known to be committed. transaction_ms, transaction_cpu_ms: the
-    time that both took, and the CPU time of their threads. sink_bytes: of rows delivered, about, by sink; they begin
-    with the process.
-
-    recovery_ms: this copy's part of the unit's expected recovery time: at the leader the time spent on batches since
-    the newest valid capture began, which a standby would repeat; at a suspended copy what applying the runs that wait
-    would take. The sum over the copies is R_u.
-
-    latencies: batches of which it is known how long they took from the arrival of their oldest record until their rows
-    were out, some of each second; latency_ms: the sum. waits_since_ms: since when the oldest record waits of such a
-    batch that is not out, time of day; 0: none does.
-
-    tentative: by query with tentative results. micro_batches: of a Spark operator.
-
-    Phases, each by itself and as measured last; null: not yet. deploy_ms: loading and warming the operators.
-    restore_ms: reading and applying the checkpoint log, of restore_bytes; restore_cpu_ms: CPU time of the thread that
-    did it. receive_ms: from the flag until every input has answered. send_ms: from the first frame after the flag until
-    it is acknowledged. open_ms: from the flag until it may write to the sinks.
-    replay_ms: of the takeover by which it leads, until all was done again that was known to be processed before.
+    deploy_ms: loading and warming the operators.
+    restore_ms, restore_bytes: reading and applying the checkpoint log, and the bytes read.
+    restore_cpu_ms: CPU time of the thread that restored.
+    receive_ms: from the flag until every input has answered.
+    send_ms: from the first frame after the flag until it is acknowledged.
+    open_ms: from the flag until the copy may write to the sinks.
+    replay_ms: of the takeover by which the copy leads, until all earlier processing is repeated.
     """
 
     unit: str

@@ -1,4 +1,5 @@
-"""Records of the cut log: which source records make up a batch, where code raised in it, and the controls between them.
+"""Records of the cut log: the source records of each batch, the rows at which code raised, and controls between the
+cuts.
 
 Source: PROTOCOL 3.
 """
@@ -14,19 +15,19 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.reading import Count, Micros, Strict, Whole
 
 NO_WATERMARK = -(2**63)
-"""Before any event time was seen."""
+"""Watermark before any event time."""
 END_WATERMARK = 2**63 - 1
-"""After the end of the stream."""
+"""Watermark after the end of the stream."""
 LOADED_WATERMARK = 253_402_300_799_999_999
-"""The watermark of a table that has been read to its end once: it holds nothing back any more. The last moment of the
-year 9999, so that no arithmetic on it runs over."""
+"""Watermark of a table that has been read to its end once, so that it holds no other stream back. It is the last moment
+of the year 9999, so that no arithmetic on it overflows."""
 
 
 class Range(msgspec.Struct, frozen=True, array_like=True):
     """The records [start, stop) of one partition of the user's topic.
 
-    newest_us is the largest event time (microseconds since 1970) ever cut on the partition, None before the first.
-    lost counts records of the range that the log no longer held.
+    newest_us: the largest event time (microseconds since 1970) ever cut on the partition; None before the first.
+    lost: number of records of the range that the log no longer held.
     """
 
     partition: Count
@@ -39,10 +40,11 @@ class Range(msgspec.Struct, frozen=True, array_like=True):
 class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_defaults=True):
     """Batch `batch` of source task `task`; one Range for each partition the task owns.
 
-    A partition that has appeared since the last cut joins behind the others, with the empty range [0, 0).
+    A partition that has appeared since the last cut joins after the others, with the empty range [0, 0).
 
-    unknown: ids of schemas that records of the batch name and the registry did not know. Whatever it knows later, these
-    records are dead letters; every other id is known.
+    unknown: ids of schemas that records of the batch name and the registry did not know. These records are dead
+        letters,
+        also if the registry knows the id later; every other id is known.
     """
 
     task: str
@@ -61,9 +63,7 @@ Kind = Annotated[str, Meta(pattern="^(pause|resume|drain)$")]
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """The place where a source begins to read a topic that was created again: first offset by source task and
-    partition.
-    """
+    """The beginning of a source in a topic that was created again: first offset by source task and partition."""
 
     topic_id: str
     first: dict[str, dict[Count, Count]]
@@ -72,9 +72,11 @@ class Beginning(msgspec.Struct, frozen=True):
 class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit_defaults=True):
     """Pause, resume or drain; valid iff `offset` (in jobs.submit) is above the last control's.
 
-    ends: for drain, the end offset of each partition of each source task at the time of the drain. beginnings: for
-    resume, by source whose topic was replaced; on Kafka the field is called `anew`. level: of a pause: tasks that are
-    behind still cut, up to the newest batch that any task has cut; written from format LEVEL on (schemas/formats.py).
+    ends: for drain, the end offset of each partition of each source task at the time of the drain.
+    beginnings: for resume, by source whose topic was replaced; on Kafka the field is called `anew`.
+    level: for pause, true if tasks that are behind still cut, up to the newest batch that any task has cut; written
+        from
+        format LEVEL on (schemas/formats.py).
     """
 
     kind: Kind
@@ -85,12 +87,14 @@ class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit
 
 
 class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", omit_defaults=True):
-    """The topic of source `operator`, which was `was`, is another one of the same name, `found`.
+    """A replacement of the topic of source `operator`: `was` has become another one of the same name, `found`.
 
-    Valid iff `was` is the topic that is read and `found` never was. Then no cut is valid until a resume says where to
-    continue; in a drain the source ends where it stands. sure: by source task, the last batch that was cut when the
-    topic was still seen to be the old one: what was cut behind it may lack records of the old topic, or hold some of
-    the new one.
+    Valid iff `was` is the topic that is read and `found` never was. Then no cut is valid until a resume names the
+    beginning; in a drain the source ends at its present offsets.
+
+    sure: by source task, the last batch that was cut while the topic was still known to be the old one. Later batches
+        may
+        lack records of the old topic, or hold some of the new one.
     """
 
     operator: str
@@ -103,8 +107,9 @@ class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", om
 class RaisedRows(msgspec.Struct, frozen=True, array_like=True):
     """Rows [start, stop) of a batch, by place, at which a task's code raised.
 
-    reason: place in TaskRaised.reasons; the code raised at each of the rows alone, and each is skipped. -1: it raised
-    at these rows together, and at neither half of them: none is skipped.
+    reason: place in TaskRaised.reasons: the code raised at each of the rows alone, and each is skipped. -1: it raised
+        at
+        these rows together, and at neither half of them: none is skipped.
     """
 
     start: Count
@@ -113,8 +118,9 @@ class RaisedRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskRaised(msgspec.Struct, frozen=True, array_like=True):
-    """The smallest ranges of a batch at which a task's code raised, in order. It raised at all that hold one of them,
-    as it was called with halves of halves of the batch, and nowhere else.
+    """The smallest ranges of a batch at which a task's code raised, in order.
+
+    The code, called with halves of halves of the batch, raised at every range that holds one of these, and at no other.
     """
 
     rows: tuple[RaisedRows, ...] = ()
@@ -122,7 +128,7 @@ class TaskRaised(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Leads(msgspec.Struct, frozen=True, tag="leads", tag_field="type"):
-    """The leader of a unit whose code may raise announces itself, and lets nothing out before it has read this back.
+    """The announcement of the leader of a unit whose code may raise; it sends nothing before it has read this back.
 
     Valid iff no announcement of a higher epoch of the unit comes before.
     """
@@ -133,7 +139,7 @@ class Leads(msgspec.Struct, frozen=True, tag="leads", tag_field="type"):
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised", tag_field="type"):
-    """The code of these tasks raised in batch `batch` of the unit, and every other task's did not.
+    """A report that the code of these tasks raised in batch `batch` of the unit, and no other task's code did.
 
     Valid iff `lead` is the unit's last valid announcement, the batch is above that of the unit's last valid record of
     this kind, and some source task has cut it.
@@ -146,9 +152,11 @@ class Raised(msgspec.Struct, frozen=True, tag="raised", tag_field="type"):
 
 
 class Gap(msgspec.Struct, frozen=True, tag="gap", tag_field="type"):
-    """A copy that took over has skipped batches (after, upto]: they are not in the unit's state.
+    """Batches (after, upto] that a copy skipped at its takeover: they are not in the unit's state.
 
-    delivered: rows up to this batch were delivered before. records: so many came with the skipped batches.
+    delivered: last batch whose rows were delivered before.
+    records: number of records in the skipped batches.
+
     A fact, which the unit's checkpoint log has decided (schemas/checkpoints.py); it may be stated more than once.
     """
 
@@ -160,10 +168,10 @@ class Gap(msgspec.Struct, frozen=True, tag="gap", tag_field="type"):
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered", tag_field="type"):
-    """A part of what code of task `task` got as an answer to its rows of batch `batch` (schemas/answers.py).
+    """A part of the answer that code of task `task` got to its rows of batch `batch` (schemas/answers.py).
 
-    A fact: of a task and batch the first answer counts of which every part is there, in order, under one id. parts 0:
-    nothing but its leader's announcement, who asks for nothing that was answered before.
+    A fact: for each task and batch the first complete answer counts, with all parts in order under one id. parts 0:
+    only the announcement of a leader, which asks for no answer that is there.
     """
 
     unit: str
@@ -177,7 +185,9 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", tag_field="type"):
 
 class Leading(msgspec.Struct, frozen=True, array_like=True):
     """The cut log's state for one unit whose code may raise: its last announcement, and the last batch in which it
-    raised; 0: none.
+    raised.
+
+    batch: 0: none.
     """
 
     epoch: Count
@@ -197,7 +207,7 @@ class TaskCuts(msgspec.Struct, frozen=True):
 
 
 class KnownSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """A valid Snapshot in the cut log: what it stands for ends below `upto`, and when it was written."""
+    """A valid Snapshot in the cut log: its `upto`, and the time at which it was written."""
 
     upto: Count
     time_ms: Whole
@@ -206,9 +216,11 @@ class KnownSnapshot(msgspec.Struct, frozen=True, array_like=True):
 class CutsSnapshot(msgspec.Struct, frozen=True):
     """The cut log's state after all records below offset `upto`.
 
-    topics: by source, the ids of the topics that it has read, the last one now. replaced: by source, what stopped it.
-    snapshots: the newest of those in the log that are known to be valid, in order. leads: by unit whose code may raise.
-    level: the pause lets tasks that are behind reach the newest batch.
+    topics: by source, the ids of the topics that it has read, the present one last.
+    replaced: by source, the record that stopped it.
+    snapshots: the newest valid snapshots in the log, in order.
+    leads: by unit whose code may raise.
+    level: true if the pause lets tasks that are behind reach the newest batch.
     """
 
     upto: Count
@@ -226,7 +238,7 @@ class CutsSnapshot(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
     """The state of the cut log a little before: a reader may begin there, and the log may be trimmed up to there.
 
-    Valid iff the records below `state.upto` give that state, whatever it says of other snapshots.
+    Valid iff the records below `state.upto` give that state, apart from its list of snapshots.
     """
 
     state: CutsSnapshot
@@ -240,7 +252,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode(data: bytes) -> CutRecord:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a record. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 

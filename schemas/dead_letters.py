@@ -23,9 +23,13 @@ class Position(NamedTuple):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """origin: the source or operator that refused it. For a source: topic, partition, offset and the raw bytes
-    (base64, cut at 512 KiB). For an operator: the row, and topic, partition and offset of the record that it came of,
-    or in `unnamed` why no record is named.
+    """A record or row that could not be processed.
+
+    origin: the source or operator that refused it.
+    topic, partition, offset: position of the record, or of the record that the row comes from.
+    raw: of a source, the bytes of the record (base64, cut at 512 KiB).
+    row: of an operator, the row.
+    unnamed: why no record is named.
     """
 
     origin: str
@@ -41,7 +45,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def of_operator(self) -> bool:
-        """True if it stands for a row of an operator, not for a record."""
+        """True if the letter is for a row of an operator, not for a record."""
         return bool(self.row) or not self.topic
 
 
@@ -51,20 +55,27 @@ NOWHERE = Position("", -1, -1)
 def of_row(
     origin: str, reason: str, batch: int, row: str, position: Position = NOWHERE, unnamed: str = ""
 ) -> DeadLetter:
-    """The letter for a row that an operator refused. unnamed: why there is no position."""
+    """Returns the letter for a row that an operator refused.
+
+    unnamed: why there is no position.
+    """
     return DeadLetter(origin, reason, batch, *position, row=row, unnamed=unnamed)
 
 
 def of_record(origin: str, reason: str, batch: int, topic: str, partition: int, offset: int, raw: bytes) -> DeadLetter:
-    """The letter for a record that a source refused; raw: its value, of which the letter keeps the beginning."""
+    """Returns the letter for a record that a source refused.
+
+    raw: its value, of which the letter keeps the beginning.
+    """
     kept, truncated = raw[:MAX_RAW_BYTES], len(raw) > MAX_RAW_BYTES
     return DeadLetter(origin, reason, batch, topic, partition=partition, offset=offset, raw=kept, truncated=truncated)
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """Up to where dead letters were sent back to their topics: those below these offsets.
+    """The offsets up to which dead letters were sent back to their topics.
 
-    upto: of records refused for the first time; again: of records that had been sent back and were refused again.
+    upto: of records refused for the first time.
+    again: of records that had been sent back and were refused again.
     """
 
     upto: int = 0
@@ -76,12 +87,12 @@ _replayed_decoder = Strict(msgspec.json.Decoder(Replayed).decode)
 
 
 def decode(data: bytes) -> DeadLetter:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a dead letter. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 
 def decode_replayed(data: bytes) -> Replayed:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes the offsets of resent dead letters. Raises msgspec.DecodeError on malformed bytes."""
     return _replayed_decoder.decode(data)
 
 

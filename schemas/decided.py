@@ -1,6 +1,6 @@
 """The identity of a proposal on a decided log.
 
-Source: PROTOCOL 0.1. The rule that uses it lives in services/decisions/decided.py.
+Source: PROTOCOL 0.1. The rule that uses it is in services/decisions/decided.py.
 """
 
 from __future__ import annotations

@@ -11,15 +11,15 @@ from holdfast.schemas.checkpoints import Position
 from holdfast.schemas.reading import Count, Strict
 
 NO_ROW = b"null"
-"""A record of a sink that has no value, as JSON."""
+"""JSON of a sink's record without a value."""
 
 
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Unit `unit` has committed the rows of every batch up to `batch`.
+    """The position of a unit: it has committed the rows of every batch up to `batch`.
 
-    too_large: so many rows were too large for their sink's topic until then, and went to the dead letters instead.
-    tentative: the last batch of which tentative rows were published. since: where in the sinks' topics those tentative
-    rows begin that are not closed; empty: all are.
+    too_large: number of rows, so far, that were too large for their sink's topic and went to the dead letters.
+    tentative: the last batch of which tentative rows were published.
+    since: positions in the sinks' topics at which the open tentative rows begin; empty: all are closed.
     staged: by sink task, the files that count with this record and may not be in their folder yet.
     """
 
@@ -33,7 +33,7 @@ class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Each record of a unit is behind those before it."""
+        """Sort key of the records of one unit in their order."""
         return self.batch, self.tentative
 
 
@@ -41,7 +41,7 @@ _decoder = Strict(msgspec.json.Decoder(Delivered).decode)
 
 
 def decode(data: bytes) -> Delivered:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a position. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 

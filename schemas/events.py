@@ -11,8 +11,12 @@ from holdfast.schemas.reading import Strict
 
 
 class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A scheme that recovery weighed for a unit: how long a takeover would take and why it was not chosen; cost: of the
-    secondary, weighed, where 1.0 of each kind is what the primary uses. takes_ms and phases are null where not known.
+    """A scheme that recovery weighed for a unit.
+
+    takes_ms: expected duration of a takeover; null: not known.
+    cost: weighed cost of the secondary, where 1.0 of each kind is the primary's usage.
+    phases_ms: duration by phase; null: not known.
+    rejected: why the scheme was not chosen.
     """
 
     scheme: str
@@ -29,8 +33,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     topic, partition, offset: of the record that a reader refused.
     batch: the last one that the copy has done; -1: none.
     promise_ms: the recovery time that the user has asked for; 0: none.
-    alternatives: every scheme, the chosen first.
-    predicted_ms: of a takeover that was judged, beside phases_ms, which it took (recovery/core/adaptive/judging.py).
+    alternatives: every scheme, the chosen one first.
+    predicted_ms: predicted phases of a judged takeover, beside the actual ones in phases_ms
+        (recovery/core/adaptive/judging.py).
     """
 
     time_ms: int
@@ -54,7 +59,7 @@ _decoder = Strict(msgspec.json.Decoder(Event).decode)
 
 
 def decode(data: bytes) -> Event:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes an event. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 

@@ -1,8 +1,8 @@
-"""Formats of what lies on Kafka: which ones a release reads, and which one its processes write.
+"""Formats of the records on Kafka: those that a release reads, and the one that its processes write.
 
-A change that the release before would read wrongly raises NEWEST, and its writers write as before until `assignments`
-says that the cluster has come so far, which it says once every process that lives reads the new one. A field that a
-reader may leave out needs no new format. Source: PROTOCOL 2 and 8, decision 0078.
+A change that the previous release would read wrongly raises NEWEST, and writers keep the old format until `assignments`
+names the new one, which happens once every live process reads it. A field that a reader may leave out needs no new
+format. Source: PROTOCOL 2 and 8, decision 0078.
 """
 
 from __future__ import annotations
@@ -47,17 +47,20 @@ NEWEST = _newest()
 
 
 def reads(format: int) -> bool:
-    """True if a process of this release reads what was written in this format."""
+    """True if a process of this release reads this format."""
     return max(FIRST, NEWEST - 1) <= format <= NEWEST
 
 
 def written(cluster: int) -> int:
-    """The format to write in. cluster: that which `assignments` names; FIRST where it names none."""
+    """Returns the format to write.
+
+    cluster: the format that `assignments` names; FIRST if it names none.
+    """
     return max(cluster, NEWEST - 1, FIRST)
 
 
 def too_old(cluster: int) -> str:
-    """Why a process of this release cannot take part; empty if it can."""
+    """Returns why a process of this release cannot take part; empty if it can."""
     if cluster <= NEWEST:
         return ""
     return f"the cluster writes format {cluster}, and this process reads {NEWEST} at most: start a newer release of it"

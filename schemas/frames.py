@@ -1,6 +1,6 @@
-"""The header of a frame: one writer's share of one batch on one partition.
+"""The header of a frame: the output of one writer for one batch on one partition.
 
-Source: PROTOCOL 2. The payload behind the header is an Arrow IPC record batch without schema, or nothing.
+Source: PROTOCOL 2. The payload after the header is an Arrow IPC record batch without schema, or empty.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from holdfast.schemas import formats
 
 FLAG_END = 1
-"""This frame stands for empty frames of all later batches, at watermark +inf."""
+"""Flag of a frame that counts as empty frames of all later batches, at watermark +inf."""
 FLAG_TENTATIVE = 2
 FLAG_CLOCK = 4
-"""Behind the header stands the time at which the batch was cut. Only frames of jobs with code that asks for it."""
+"""Flag of a frame whose header is followed by the time of the batch's cut; only in jobs whose code asks for it."""
 
 _LAYOUT = struct.Struct("<BBHQQHHqIIQ")
 _CLOCK = struct.Struct("<q")
@@ -22,9 +22,10 @@ HEADER_BYTES = _LAYOUT.size
 
 
 class Header(NamedTuple):
-    """All fields are unsigned but the watermark (microseconds since 1970). version: the format (schemas/formats.py).
+    """The header of a frame. All fields are unsigned except the watermark (microseconds since 1970).
 
-    clock_us: when the batch was cut, microseconds since 1970; 0: the frame does not say, and has no FLAG_CLOCK.
+    version: the format (schemas/formats.py).
+    clock_us: time of the batch's cut, microseconds since 1970; 0: not in the frame, which lacks FLAG_CLOCK.
     """
 
     version: int
@@ -42,7 +43,7 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes before the payload."""
+        """Number of bytes before the payload."""
         return HEADER_BYTES + (_CLOCK.size if self.flags & FLAG_CLOCK else 0)
 
     def pack(self) -> bytes:
@@ -51,7 +52,10 @@ class Header(NamedTuple):
 
 
 def unpack(frame: bytes) -> Header:
-    """Raises ValueError on a frame that is too short, or of a format that this release does not read."""
+    """Returns the header.
+
+    Raises ValueError on a frame that is too short or of a format that this release does not read.
+    """
     if len(frame) < HEADER_BYTES:
         raise ValueError(f"frame of {len(frame)} bytes is shorter than its header ({HEADER_BYTES})")
     header = Header(*_LAYOUT.unpack_from(frame))

@@ -1,4 +1,4 @@
-"""Signs of life and exit notices of workers.
+"""Heartbeats and exit notices of workers.
 
 Source: PROTOCOL 5.
 """
@@ -12,9 +12,9 @@ from holdfast.schemas.formats import FIRST
 from holdfast.schemas.reading import Count, Strict, Whole
 
 FAULTED = "faulted"
-"""State of a copy that an unexpected error has stopped; an assignment that names the copy once more starts it again."""
+"""State of a copy that an unexpected error has stopped; the next assignment that names the copy starts it again."""
 DID_NOTHING = 0
-"""In place of a digest, of a batch that brought, made and changed nothing."""
+"""Digest of a batch without input, output and change."""
 
 
 class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,10 +25,10 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
         running (it processes), ended, fenced, failed, faulted.
     batch: last one processed or applied.
     durable: batch of the unit's newest valid marker that the copy has read.
-    stopped: why the job continues only when a person says so.
-    waits: the thing that does not exist and that the copy waits for.
-    risk: the users' topics that may delete what a recovery would read again.
-    shows: the newest batches with a digest of what they did, while a copy of the unit is to show equal bytes.
+    stopped: why the job continues only at a person's command.
+    waits: the missing thing that the copy waits for.
+    risk: the users' topics that may delete records which a recovery would read again.
+    shows: the newest batches with a digest of their work, while a copy of the unit is to show equal bytes.
     """
 
     unit: str
@@ -46,7 +46,9 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """A turn of a host's loop that takes long.
 
-    ms: so far. patience_ms: a longer one counts as silence. unit: whose work the loop does; empty: its own.
+    ms: its duration so far.
+    patience_ms: duration above which it counts as silence.
+    unit: the unit whose work the loop does; empty: the loop's own work.
     """
 
     ms: Count
@@ -55,7 +57,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def stuck(self) -> bool:
-        """Longer than any turn that is known to end."""
+        """True if the turn takes longer than any turn that is known to end."""
         return self.ms > self.patience_ms
 
     def __str__(self) -> str:
@@ -63,17 +65,19 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", omit_defaults=True):
-    """Sent every heartbeat interval by a thread of its own.
+    """A heartbeat, sent every interval by a thread of its own.
 
-    decided is the offset of the last assignment it has read. cpu is the process's CPU seconds so far, rss_bytes its
-    resident memory. hosts: which units it takes, those of the kernel or those of Spark (`spark`). host: of its
-    supervisor, which its name begins with; address: machine and directory it runs in, so that two workers of one name
-    can be distinguished.
-    standbys: units of others whose standbys it takes at most; -1: as many as are given.
-    leaving: it was asked to stop, and ends once it commits for no unit any more. refused: so many records since its
-    start, by topic.
-    costs: of some of the copies, the others' are in the heartbeats before and after.
-    turn: of its loop, if that takes long. One that is stuck makes the heartbeat no sign of life.
+    decided: offset of the last assignment that the worker has read.
+    cpu: CPU seconds of the process so far.
+    rss_bytes: its resident memory.
+    hosts: the kind of units it takes: those of the kernel (empty), or of Spark (`spark`).
+    host: name of its supervisor, with which its own name begins.
+    address: machine and directory it runs in, so that two workers of one name can be distinguished.
+    standbys: largest number of standbys that it takes; -1: no limit.
+    leaving: true if it was asked to stop; it ends once it commits for no unit any more.
+    refused: number of records refused since its start, by topic.
+    costs: of some of the copies; the heartbeats before and after hold the others'.
+    turn: of its loop, if that takes long; with a stuck turn the heartbeat is no sign of life.
     reads: the newest format that it reads.
     """
 
@@ -100,21 +104,25 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
 
     @property
     def stuck(self) -> bool:
-        """Its loop hangs: a thread beside the loop sent this."""
+        """True if its loop hangs: a thread beside the loop sent the heartbeat."""
         return self.turn is not None and self.turn.stuck
 
     @property
     def machine(self) -> str:
-        """On which it runs, as far as it says."""
+        """The machine on which it runs, if it is known."""
         return self.address.partition(":")[0] or self.host
 
 
 LINE = "tentative rows of"
-"""Work of a unit while others are out: an end at it says nothing against the unit's stable batches."""
+"""Work of a unit while others are out: an end at this work is no evidence against the unit's stable batches."""
 
 
 class At(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The work of a process when it ended. batch: of the unit; 0: other work for the unit, such as `loading`."""
+    """The work of a process when it ended.
+
+    batch: of the unit; 0: other work for the unit.
+    what: that other work, such as `loading`.
+    """
 
     unit: str
     batch: Count = 0
@@ -125,11 +133,13 @@ class At(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):
-    """The parent process saw this incarnation end. Final: a heartbeat still in flight revives nothing.
+    """The report of the parent process that this incarnation has ended. It is final: a late heartbeat revives nothing.
 
-    address: of a parent that claims the name by the end of incarnation "0", which never was, and gives it back by the
-    same with status 1. at: what the process was at, as far as it left traces; one of these may have ended it.
-    dying: its status is not known yet; another notice has it.
+    address: of a parent that claims the name by the end of incarnation "0", which never existed, and gives the name
+        back by
+        another notice with status 1.
+    at: the work of the process, as far as it left traces; one of these may have ended it.
+    dying: true if its status is not known yet; another notice states it.
     """
 
     worker: str
@@ -142,7 +152,8 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
 
 
 class Echo(msgspec.Struct, frozen=True, tag="echo", tag_field="type", omit_defaults=True):
-    """A recovery replica's word to itself: when it comes late, the broker or the replica is slow, and not a worker.
+    """A heartbeat of a recovery replica to itself: if it comes late, the broker or the replica is slow, and not a
+    worker.
 
     reads: the newest format that the replica reads.
     """
@@ -157,7 +168,7 @@ _decoder: Strict[HeartbeatRecord | Echo] = Strict(msgspec.json.Decoder(Heartbeat
 
 
 def decode(data: bytes) -> HeartbeatRecord | Echo:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a record. Raises msgspec.DecodeError on malformed bytes."""
     return _decoder.decode(data)
 
 

@@ -1,7 +1,8 @@
-"""Incidents, in `assignments`: workers that failed together have taken units of a job with them; what is restored when.
+"""Incidents, in `assignments`: workers failed together and took units of a job with them; the order of the restores.
 
 Source: MECHANISMS R2, R3, R5 and R6; docs/decisions/0095. An incident is the recovery of one job, from the first such
-failure until all of its units run again. Each record states all of it, so whoever reads the newest one can continue.
+failure until all of its units run again. Each record states the whole incident, so a reader of the newest one can
+continue.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Place(msgspec.Struct, frozen=True):
 class Chosen(msgspec.Struct, frozen=True):
     """A step of the plan: these units are restored for this query, in this order; the query may need others, too.
 
-    query: empty: of no query.
-    density: the query's priority for each slot, when it was chosen.
-    places: of each unit, so that two replicas that have heard of different workers do not both fill the same slot.
+    query: empty: no query needs the units.
+    density: the query's priority per slot when it was chosen.
+    places: of each unit, so that two replicas that have heard different workers do not both fill the same slot.
     """
 
     query: str
@@ -40,20 +41,21 @@ class Chosen(msgspec.Struct, frozen=True):
 class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of one incident of a generation of a job. Valid iff `number` is above that of the job's last valid one.
 
-    workers: that have failed since it began.
-    units: that belong to it; the others continue.
-    planned: there is a plan.
-    chosen: the units that have a slot, in the order in which they are restored.
+    workers: workers that have failed since it began.
+    units: units that belong to it; the others continue.
+    planned: true if there is a plan.
+    chosen: the units that have a slot, in the order of their restores.
     waiting: the density of each query that waits for slots.
-    slots: that were free.
-    beyond: no worker came for so long that slots are no limit any more.
-    line: on which its units begin again, at the newest global checkpoint; 0: each begins at its own newest checkpoint.
-    blocking: none is restored before all have a slot.
-    over: all units run.
-    above: units that have not failed and go back on that line, as they send what those need that have.
-    complete: the global checkpoint that was the newest when it began; -1: not known.
-    consumption: the CPU that units used before they failed, where it differs from the median of the job's units, as a
-        multiple of it; plans count by it.
+    slots: number of slots that were free.
+    beyond: true once no worker came for so long that slots are no limit any more.
+    line: the line on which its units begin again, at the newest global checkpoint; 0: each begins at its own newest
+        checkpoint.
+    blocking: true if no unit is restored before all have a slot.
+    over: true if all units run.
+    above: units that have not failed and go back on that line, as they send inputs of failed units.
+    complete: the newest global checkpoint when it began; -1: not known.
+    consumption: CPU usage of units before they failed, as a multiple of the median of the job's units, if it is not 1;
+        plans use it.
     """
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
@@ -80,7 +82,7 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """The units that have a slot, in the order in which they are restored."""
+        """The units that have a slot, in the order of their restores."""
         return tuple(unit for step in self.chosen for unit in step.units)
 
     @property

@@ -1,4 +1,4 @@
-"""What every part of a job file has in common: strict models and the kinds of values they are made of.
+"""Common base of all parts of a job file: strict models and the kinds of their values.
 
 Source: JOBS "A job file". An attribute's docstring is its line in `holdfast schema`.
 """
@@ -34,12 +34,12 @@ class JobPart(BaseModel):
         return found
 
     def as_written(self) -> dict[str, Any]:
-        """Plain data as the job file has it: without the settings that were left out."""
+        """Returns plain data as the job file has it: without the settings that were left out."""
         return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
     @classmethod
     def described(cls) -> dict[str, str]:
-        """The docstring of each attribute, by the key that the job file has for it."""
+        """Returns the docstring of each attribute, by its key in the job file."""
         parts = (part for part in reversed(cls.__mro__) if issubclass(part, JobPart))
         found = {name: text for part in parts for name, text in _docstrings(part)}
         keys = {name: field.alias or name for name, field in cls.model_fields.items()}
@@ -47,7 +47,7 @@ class JobPart(BaseModel):
 
 
 def _docstrings(part: type) -> Iterator[tuple[str, str]]:
-    """Attributes that a class declares, each with the text that stands below it."""
+    """Attributes that a class declares, each with the text below it."""
     (declared,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body
     assert isinstance(declared, ast.ClassDef)
     for attribute, text in pairwise(declared.body):

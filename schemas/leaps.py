@@ -13,7 +13,10 @@ from holdfast.schemas.reading import Count, Micros
 
 
 class Leap(msgspec.Struct, frozen=True, omit_defaults=True):
-    """by_us: how far the event time is ahead of all before it in the partition."""
+    """A record whose event time is far ahead.
+
+    by_us: lead over all event times before it in the partition.
+    """
 
     topic: str
     partition: Count
@@ -23,5 +26,5 @@ class Leap(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def widest(leaps: Iterable[Leap | None]) -> Leap | None:
-    """The one that is ahead the most."""
+    """Returns the leap with the largest lead; None if there is none."""
     return max((one for one in leaps if one is not None), key=lambda one: one.by_us, default=None)

@@ -1,7 +1,7 @@
-"""Outages, in `assignments`: units that no copy can continue, for as long as they have not recovered.
+"""Outages, in `assignments`: units that no copy can continue, until they have recovered.
 
-A record is a permission for readers, never an order: nobody need wait for a unit that is out. A reader that leaves
-outages out waits, as before, so they need no format of their own. Source: MECHANISMS P12 and P13, PROTOCOL 11.
+A record is a permission for readers, never an order: no reader needs to wait for a unit that is out. A reader that
+ignores outages waits, as before, so they need no format of their own. Source: MECHANISMS P12 and P13, PROTOCOL 11.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ Name = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
 class Outage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The beginning or the end of one outage of a unit.
 
-    number: of the outages of this unit. epoch: of the unit's last change that the author had read. upto: the newest
-    batch that any unit of the job was known to have processed. fidelity: by query, the output fidelity with all units
-    gone that are out now.
+    number: of the outage among those of this unit.
+    epoch: of the unit's last change that the author had read.
+    upto: the newest batch that any unit of the job was known to have processed.
+    fidelity: by query, the output fidelity with all units gone that are out now.
+    over: true for the end of the outage.
+    banned: true once work without the missing units has ended a worker: the job does no more of it until this outage is
+        over.
 
-    A record that begins an outage is valid iff none of the unit is open, the number is above the last one's, and the
-    epoch is the unit's at that place of the log: an author that has not read a placement cannot say that the new copy
-    is out. A record that an outage is over is valid iff that outage is the unit's open one.
-
-    banned: work without the units that are out has ended a worker: nobody does any more of it in the job until this
-    outage is over. Such a record is valid iff that outage is the unit's open one, and not banned yet.
+    A record that begins an outage is valid iff no outage of the unit is open, the number is above the last one's, and
+    the epoch is the unit's at that place of the log: an author that has not read a placement cannot state that the new
+    copy is out. A record that ends an outage is valid iff that outage is the unit's open one. A record that bans is
+    valid iff that outage is the unit's open one, and not banned yet.
     """
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]

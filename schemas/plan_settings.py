@@ -1,6 +1,6 @@
-"""Settings of a job that services read of its plan: the job file as it was admitted, decoded once.
+"""Settings of a job that services read from its plan: the job file as it was admitted, decoded once.
 
-A plan of a former version lacks settings that are newer. Each then has the value under which that version worked.
+A plan of a former version lacks newer settings. Each of these then has the value under which that version worked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 
 class PlanSettings(msgspec.Struct, frozen=True):
-    """The meaning of each is that of schemas/jobs.py and schemas/job_settings.py."""
+    """Settings with the meanings of schemas/jobs.py and schemas/job_settings.py."""
 
     max_batch_records: int = 10_000
     max_batch_bytes: int = 8 * 1024 * 1024
@@ -26,7 +26,7 @@ class PlanSettings(msgspec.Struct, frozen=True):
     keep_cuts: bool = False
     replay_horizon_s: float = 3_600.0
     keep_dead_letters_s: float | None = None
-    """None: a plan of before there was a limit."""
+    """None: a plan from before there was a limit."""
     keep_dead_letters_bytes: int = 1024**3
     fault_tolerance: dict[str, Any] = {}
     placement: dict[str, Any] = {}
@@ -40,5 +40,5 @@ class PlanSettings(msgspec.Struct, frozen=True):
 
 
 def settings_of(spec: Mapping[str, Any]) -> PlanSettings:
-    """Raises msgspec.ValidationError. A setting that is null is as one that is absent."""
+    """Returns the settings; null counts as absent. Raises msgspec.ValidationError."""
     return msgspec.convert({name: value for name, value in spec.items() if value is not None}, PlanSettings)

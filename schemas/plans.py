@@ -1,6 +1,6 @@
-"""A plan: what the controller made of a job, and the decision records of `jobs.plans` and `jobs.status`.
+"""A plan: the controller's result for a job, and the decision records of `jobs.plans` and `jobs.status`.
 
-Source: PROTOCOL 1. A plan is compact: tasks, partitions and writers follow from it by services/planning.
+Source: PROTOCOL 1. A plan is compact: services/planning derives tasks, partitions and writers from it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from holdfast.schemas.retired import Retired
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An operator of the DAG, sources and sinks included.
+    """An operator of the DAG, including sources and sinks.
 
     kind: source, filter, select, aggregate, join, asof_join, top, union, unnest, dedup, python, output, spark, sink.
         A sink is called `sink-<query>`.
-        spark: the task of the kernel that brings back what a Spark driver has committed; it has no inputs.
+        spark: the task of the kernel that brings back the commits of a Spark driver; it has no inputs.
     params: the operator's part of the job file, defaults filled in.
     fields: type text by column of the output.
-    row_key: columns that identify an output row, empty = rows only added.
+    row_key: columns that identify an output row; empty: rows are only added.
     """
 
     name: str
@@ -52,7 +52,9 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     """Operator `producer` feeds input `slot` of `consumer`.
 
     routing: forward (task i to task i), merge (i to i mod readers), spread (rows cut into equal slices), keyed (by hash
-    of `key`). topic None: both ends of a forward edge live in one unit.
+        of
+        `key`).
+    topic: None: both ends of a forward edge are in one unit.
     """
 
     producer: str
@@ -64,10 +66,12 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A unit: task `index` of each of `operators`, in topological order. partition: its checkpoint partition.
+    """A unit: task `index` of each of `operators`, in topological order.
 
-    host: what kind of process takes it: a worker, or a Spark driver (`spark`). planned: the job has a replication
-    budget, and the replication plan says whether the unit gets a replica that processes; `scheme` is without one.
+    partition: its checkpoint partition.
+    scheme: its scheme without a replica.
+    host: the kind of process that takes it: a worker (empty), or a Spark driver (`spark`).
+    planned: true if the job has a replication budget, and its replication plan gives the unit a replica or not.
     """
 
     name: str
@@ -84,8 +88,9 @@ class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 class SourcePlan(msgspec.Struct, frozen=True):
     """The user's topic as it was at admission.
 
-    owners[i]: partitions of source task i. first: offset from which each partition is read. topic_id: what Kafka calls
-    this topic, and no other of its name; empty: not known, so no process notices when it is created again.
+    owners: by source task, its partitions.
+    first: offset from which each partition is read.
+    topic_id: Kafka's id of this topic; empty: not known, so no process notices when the topic is created again.
     """
 
     operator: str
@@ -192,16 +197,21 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Seed(msgspec.Struct, frozen=True):
-    """The savepoint with which a job begins: its first batch is the one behind `batch`.
+    """The savepoint with which a job begins: its first batch is the one after `batch`.
 
-    topic: where the state lies. savepoint: its id. sources: by source task, where it begins. watermarks: by task, of
-    its inputs, as far as they are known. kept: operators whose state is carried over. renamed: of these, the name that
-    each had, where it was another one. rescaled: of these, those whose state is split and merged by key, since they had
-    another number of tasks. replaces: generation of the job of that name that ends for this one; empty: none.
-    rests: it begins paused, as that one was, until somebody resumes it. waits: its copies stand by, with state as of
-    before the batch, until a plan that follows this one says where the job begins. switched: offset in `jobs.submit` of
-    the command that asked for that plan; -1: none did. given_up: the plan that follows says that the job never begins,
-    and why. proven_after: batches after which the update counts as proven healthy; 0: nobody has said how many.
+    topic: topic that holds the state.
+    savepoint: its id.
+    sources: by source task, its beginning.
+    watermarks: by task, of its inputs, as far as they are known.
+    kept: operators whose state is carried over.
+    renamed: of these, the former name, if it was another one.
+    rescaled: of these, those whose state is split and merged by key, since they had another number of tasks.
+    replaces: generation of the job of that name that ends for this one; empty: none.
+    rests: true if the job begins paused, as the replaced one was.
+    waits: true if its copies stand by, with a state from before the batch, until a following plan states the beginning.
+    switched: offset in `jobs.submit` of the command that asked for that plan; -1: none did.
+    given_up: in the following plan, why the job never begins.
+    proven_after: number of batches after which the update counts as proven healthy; 0: not stated.
     """
 
     topic: str
@@ -221,9 +231,10 @@ class Seed(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type", dict=True):
-    """An admitted job. versions: of the libraries whose output bytes matter; other workers refuse the unit.
+    """An admitted job.
 
-    seed: with which savepoint it begins; None: with nothing, at batch 1.
+    versions: of the libraries whose output bytes matter; other workers refuse the unit.
+    seed: the savepoint with which it begins; None: it begins without state, at batch 1.
     """
 
     job: str
@@ -249,7 +260,7 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type", dict=True)
 
     @property
     def first_batch(self) -> int:
-        """The batch before the first one."""
+        """The batch before the job's first one."""
         return 0 if self.seed is None else self.seed.batch
 
     @property
@@ -259,7 +270,7 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type", dict=True)
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A mistake in a job file: its place, the mistake, and what to do about it."""
+    """A mistake in a job file: its place, the mistake, and the remedy."""
 
     path: str
     message: str
@@ -280,9 +291,9 @@ class Rejection(msgspec.Struct, frozen=True, tag="rejection", tag_field="type"):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Records of a whole job, added up over its units' last reports; see schemas/progress.py.
+    """Records of a whole job, summed over its units' last reports; see schemas/progress.py.
 
-    The job's progress goes with its topics: what is left of it is here.
+    These outlive the job's progress, which is deleted with its topics.
     """
 
     records: Count = 0
@@ -318,7 +329,7 @@ Decision = Plan | Rejection | Ended
 
 
 class Retirement(msgspec.Struct, frozen=True, tag="retired", tag_field="type"):
-    """Jobs that ended or were rejected leave `jobs.plans`; one that runs is kept, whoever says that it is over."""
+    """Jobs that ended or were rejected leave `jobs.plans`; a running job is kept, whatever the author states."""
 
     retired: Retired
     author: str = ""
@@ -326,7 +337,10 @@ class Retirement(msgspec.Struct, frozen=True, tag="retired", tag_field="type"):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A record of `jobs.plans` or `jobs.submit` that still counts, as it lay there. time_ms: its timestamp."""
+    """A record of `jobs.plans` or `jobs.submit` that still counts, unchanged.
+
+    time_ms: its timestamp.
+    """
 
     offset: Count
     time_ms: Whole
@@ -334,10 +348,11 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
-    """Everything that counts of `jobs.plans` below `upto` and of `jobs.submit` below `submit`: a fact, so anybody may
+    """All valid records of `jobs.plans` below `upto` and of `jobs.submit` below `submit`: a fact, so any process may
     append it.
 
-    decisions: of `jobs.plans`; commands: of `jobs.submit`. Every job submitted below `submit` is decided.
+    decisions: of `jobs.plans`.
+    commands: of `jobs.submit`. Every job submitted below `submit` is decided.
     """
 
     upto: Count
@@ -354,13 +369,13 @@ Record = Decision | Skip | Retirement | Snapshot
 
 
 class QueryState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Availability of a query: all that it needs runs, and after a failure its results come as soon as before.
+    """Availability of a query: all its units run, and after a failure its results are about as fast as before.
 
-    since_ms: time of day since when it is so.
+    since_ms: time of day since which `available` has its value.
     latency_ms: mean of the last 10 s, from the arrival of a record until its results are out.
     before_ms: latency before the failure, or the median of the last minute while there is none.
-    relative: their quotient. Null: not known.
-    catching_up: all runs, but after a failure results still come later than before.
+    relative: latency_ms divided by before_ms; null: not known.
+    catching_up: true if all units run, but after a failure results still come later than before.
     """
 
     query: str
@@ -375,10 +390,13 @@ class QueryState(msgspec.Struct, frozen=True, omit_defaults=True):
 class Status(Counts, frozen=True, omit_defaults=True):
     """State of a job for people; key `<job>@<generation>` in `jobs.status`. Counts: once its copies are gone.
 
-    state: accepted, starting, running, pausing, paused, stopped (until a person says how to continue), waiting (for a
-    topic that is not there), draining, cancelling, failed, ended, rejected.
-    since_ms: in this state, time of day; 0: not known, since it was so before the controller started, and no status
-    was published. queries: of a job that runs.
+    state: accepted, starting, running, pausing, paused, stopped (until a person's command), waiting (for a missing
+        topic),
+        draining, cancelling, failed, ended, rejected.
+    since_ms: time of day since which it has this state; 0: not known, as it began before the controller, and no status
+        was
+        published.
+    queries: of a job that runs.
     """
 
     job: str
@@ -400,17 +418,17 @@ _status = Strict(msgspec.json.Decoder(Status).decode)
 
 
 def decode(data: bytes) -> Decision:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a decision. Raises msgspec.DecodeError on malformed bytes."""
     return _decision.decode(data)
 
 
 def decode_any(data: bytes) -> Record:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes any record of `jobs.plans`. Raises msgspec.DecodeError on malformed bytes."""
     return _any.decode(data)
 
 
 def decode_status(data: bytes) -> Status:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a status. Raises msgspec.DecodeError on malformed bytes."""
     return _status.decode(data)
 
 

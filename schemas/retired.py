@@ -1,4 +1,4 @@
-"""Generations of jobs that a decided log has let go, so that its snapshots do not grow with the age of a cluster.
+"""Generations of jobs that a decided log has retired, so that its snapshots do not grow with the age of a cluster.
 
 Source: PROTOCOL 1; docs/decisions/0055-decided-logs-are-trimmed.md.
 """
@@ -16,21 +16,21 @@ class Retired(msgspec.Struct, frozen=True, omit_defaults=True):
     """Retired generations: of all that were submitted below the offset `below` of `jobs.submit`, only `kept` still
     count.
 
-    Each statement about another one is invalid for ever, however late it comes: no reader needs to remember its name.
+    A record about a retired one is invalid for ever, however late it comes, so no reader needs to keep its name.
     """
 
     below: Count = 0
     kept: tuple[str, ...] = ()
 
     def has(self, generation: str) -> bool:
-        """True if this generation is retired. A generation without an offset never is: it is no job's."""
+        """True if this generation is retired; a text without an offset names no generation and never is."""
         offset = submitted(generation)
         return offset is not None and offset < self.below and generation not in self.kept
 
     def joined(self, other: Retired, held: Collection[str] = ()) -> Retired:
-        """The generations that either has retired, but for those that are `held` and so cannot be retired yet.
+        """Returns the generations that either has retired, without those that are `held` and so cannot be retired yet.
 
-        The order does not matter, nor how often: authors who know less than others take nothing back.
+        Order and repetition of joins do not matter: an author that has read less takes nothing back.
         """
         below = max(self.below, other.below)
         known = {*self.kept, *other.kept, *held}
@@ -39,6 +39,6 @@ class Retired(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def submitted(generation: str) -> int | None:
-    """The offset of its JobSpec in `jobs.submit`; None: it is no generation."""
+    """Returns the offset of the generation's JobSpec in `jobs.submit`; None if the text is no generation."""
     offset = generation.partition("-")[0]
     return int(offset) if offset.isascii() and offset.isdecimal() and len(offset) <= 18 else None

@@ -1,8 +1,8 @@
-"""Rights of each service on Kafka, derived from the names of topics. ACLs are made of them.
+"""Rights of each service on Kafka, derived from the names of topics; ACLs are made from them.
 
-Source: docs/decisions/0076. Rights on the topics that all jobs share are given once, by a person; those on the topics
-of a job by the controller, with the topics, since a name has the generation in its middle and ACLs know only how a
-name begins.
+Source: docs/decisions/0076. A person grants the rights on the topics that all jobs share, once. The controller grants
+those on the topics of a job together with the topics, since a name has the generation in its middle and ACLs match only
+the beginning of a name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.schemas.topics import ClusterTopics, JobTopics
 
 
 class Role(StrEnum):
-    """The role of a process towards Kafka. operator: of a person's commands. console: shows, and writes nothing."""
+    """The role of a process towards Kafka. operator: a person's commands. console: only reads."""
 
     CONTROLLER = "controller"
     RECOVERY = "recovery"
@@ -29,7 +29,7 @@ SERVICES = tuple(role for role in Role if role is not Role.OPERATOR)
 
 
 class On(StrEnum):
-    """The kind of thing that a right is on, as Kafka calls it."""
+    """The kind of resource of a right, in Kafka's words."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -38,9 +38,9 @@ class On(StrEnum):
 
 
 class Do(StrEnum):
-    """An operation, as Kafka calls it. READ, WRITE and DELETE bring DESCRIBE with them.
+    """An operation, in Kafka's words. READ, WRITE and DELETE include DESCRIBE.
 
-    DELETE: of records, and of the topic: Kafka does not distinguish the two.
+    DELETE: of records, and of the topic; Kafka does not distinguish the two.
     """
 
     READ = "read"
@@ -54,7 +54,10 @@ class Do(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """A role's right to do one thing. begins: `name` is how the names begin, not a whole one."""
+    """A role's right to one operation.
+
+    begins: true if `name` is the beginning of names, not a whole one.
+    """
 
     role: Role
     on: On
@@ -66,7 +69,7 @@ class Right:
 KAFKA_CLUSTER = "kafka-cluster"
 """Kafka's only name of a resource of kind cluster."""
 READERS_GROUP = "holdfast-"
-"""Prefix of the groups of our readers, which have no members (services/log/kafka/reader.py)."""
+"""Prefix of the groups of the project's readers, which have no members (services/log/kafka/reader.py)."""
 SPARKS_GROUP = "spark-kafka-"
 
 _C, _R, _W, _S, _O = Role.CONTROLLER, Role.RECOVERY, Role.WORKER, Role.SPARK, Role.OPERATOR
@@ -76,30 +79,30 @@ SHARED_WRITERS = {
     "jobs.plans": (_C, _O),  # `holdfast repair` decides to skip a record
     "jobs.status": (_C,),
     "assignments": (_C, _R),
-    "heartbeats": (_R, _W, _S),  # a replica of recovery hears itself there
+    "heartbeats": (_R, _W, _S),  # a replica of recovery reads its own echo there
     "events": tuple(role for role in Role if role is not _SHOWS),
 }
-"""By the end of the name of each topic that all jobs share."""
+"""Writers of each topic that all jobs share, by the end of its name."""
 SHARED_TRIMMERS = {"jobs.submit": (_C,), "jobs.plans": (_C,), "assignments": (_R,)}
 
 
 def of_cluster(topics: ClusterTopics) -> list[Right]:
-    """Rights of each role that do not depend on jobs."""
+    """Returns the rights of each role that do not depend on jobs."""
     return sorted({*_everywhere(topics), *_shared(topics)})
 
 
 def of_job(job: JobTopics) -> list[Right]:
-    """Rights of each role on the topics of one generation, and on its transactions."""
+    """Returns the rights of each role on the topics of one generation, and on its transactions."""
     return sorted(_of_job(job))
 
 
 def of_users_topics(reads: Iterable[str], writes: Iterable[str]) -> list[Right]:
-    """On the topics of sources and sinks; a name that ends in `*` is how names begin."""
+    """Returns the rights on the topics of sources and sinks; a name that ends in `*` is the beginning of names."""
     return sorted({*_on_sources(reads), *_on_sinks(writes)})
 
 
 def user(prefix: str, role: Role) -> str:
-    """Under which name a role of the cluster logs in."""
+    """Returns the user name under which a role of the cluster logs in."""
     return f"{prefix}-{role}"
 
 

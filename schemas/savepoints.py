@@ -1,8 +1,7 @@
-"""A savepoint: positions and state of a job as of one batch, as a directory or on its way through Kafka; and its seed.
+"""A savepoint: positions and state of a job as of one batch, as a directory or in a topic on Kafka; and its seed.
 
-Source: JOBS "holdfast savepoint". The manifest says what the state files hold. On Kafka the same pieces lie in one
-topic, and the manifest behind them. A plan that was made of a savepoint holds the seed: all that readers of the job
-need of it.
+Source: JOBS "holdfast savepoint". The manifest describes the state files. On Kafka, the same pieces are in one topic,
+followed by the manifest. A plan made from a savepoint holds the seed, which is all that readers of the job need.
 """
 
 from __future__ import annotations
@@ -23,9 +22,12 @@ ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A task as of the batch. watermark: of its inputs. tables: of its state; entries: in all of them.
+    """A task as of the batch.
 
-    file: in the directory, with its size and checksum; none where the task has no state.
+    watermark: of its inputs.
+    tables: of its state.
+    entries: number of entries in all tables.
+    file: in the directory, with its size and checksum; empty: the task has no state.
     """
 
     watermark: Micros
@@ -39,10 +41,13 @@ class Task(msgspec.Struct, frozen=True):
 class Savepoint(msgspec.Struct, frozen=True):
     """The manifest.
 
-    id: of this savepoint and no other. release: of holdfast, which wrote it. cluster: prefix of its topics.
-    batch: the last one that every unit has processed and delivered, and none more. paused: offset in `jobs.submit` of
-    the pause that held the job there. plan: of the generation, with the job file in it. sources: by source task, where
-    it continues.
+    id: of this savepoint alone.
+    release: of holdfast that wrote it.
+    cluster: prefix of its topics.
+    batch: the batch that every unit has processed and delivered as its last.
+    paused: offset in `jobs.submit` of the pause that held the job there.
+    plan: of the generation, with the job file in it.
+    sources: by source task, the cuts from which it continues.
     """
 
     format: Count
@@ -60,9 +65,9 @@ class Savepoint(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """Some entries of a table. One that comes later in a savepoint counts: what has changed lies behind what was there.
+    """Some entries of a table; a later piece of a savepoint overrides an earlier one.
 
-    adds: what each entry adds to the number of keys: 1, or 0 for another value of a key, or -1 for a key that is gone.
+    adds: number of keys that each entry adds: 1, or 0 for another value of a key, or -1 for a key that is gone.
     """
 
     task: str
@@ -72,14 +77,18 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Start(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Field `from_savepoint` of a record of `jobs.submit`: the job begins there.
+    """Field `from_savepoint` of a record of `jobs.submit`: the savepoint with which the job begins.
 
-    topic: where the savepoint lies. drop_state: operators whose state is left behind. reread: sources that begin where
-    the job file says, and not where they were. renamed: by operator or source, the name that it had in the savepoint.
+    topic: topic that holds the savepoint.
+    drop_state: operators whose state is left behind.
+    reread: sources that begin at the place in the job file, and not at that of the savepoint.
+    renamed: by operator or source, its name in the savepoint.
     replaces: generation of the job of that name that is to end for it, if the pause at offset `paused` of `jobs.submit`
-    still holds it then; empty: none. rests: that one was paused before, and the job begins paused. waits: the job
-    stands by until a command `switch` names what has changed since. behind: offset in the topic where that begins.
-    proven_after: batches after which an update counts as proven healthy; 0: nobody has said how many.
+        still holds it then; empty: none.
+    rests: true if that generation was paused before, so that the job begins paused.
+    waits: true if the job stands by until a command `switch` names the later changes.
+    behind: offset in the topic at which these changes begin.
+    proven_after: number of batches after which an update counts as proven healthy; 0: not stated.
     """
 
     topic: str
@@ -99,7 +108,10 @@ FIELD = "from_savepoint"
 
 
 def replaced_by(label: str) -> str:
-    """The reason of the end of a job whose place another one takes. label: of that one, `<job>@<generation>`."""
+    """Returns the reason of the end of a job whose place another one takes.
+
+    label: of the other job, `<job>@<generation>`.
+    """
     return f"replaced by {label}"
 
 
@@ -109,7 +121,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def decode(data: bytes) -> Savepoint:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a manifest. Raises msgspec.DecodeError on malformed bytes."""
     return _manifest.decode(data)
 
 
@@ -118,7 +130,7 @@ def encode(manifest: Savepoint) -> bytes:
 
 
 def decode_piece(data: bytes) -> Piece:
-    """Raises msgspec.DecodeError on anything else."""
+    """Decodes a piece. Raises msgspec.DecodeError on malformed bytes."""
     return _piece.decode(data)
 
 

@@ -1,6 +1,7 @@
-"""SQL of a whole query as sqlglot reads it: the tree, the place of each expression, and the tables that are read.
+"""SQL of a whole query as sqlglot parses it: the tree, the place of each expression, and the tables that are read.
 
-It is DuckDB's SQL. What an expression means is said by the expressions of a job file, which get its text as it stands.
+It is DuckDB's SQL. The text of each expression, unchanged, goes to the expressions of a job file, which define its
+meaning.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Words(DuckDB.Tokenizer):
 
 
 class _Spanning(DuckDBParser):
-    """Notes where the text of each expression begins and ends."""
+    """Notes the beginning and end of the text of each expression."""
 
     FUNCTIONS: ClassVar[Any] = {name: one for name, one in DuckDBParser.FUNCTIONS.items() if name not in _OWN}
     FUNC_TOKENS: ClassVar[Any] = {*DuckDBParser.FUNC_TOKENS, TokenType.DIV}
@@ -65,7 +66,7 @@ class JobSql(DuckDB):
 
 
 def without_comments(text: str) -> str:
-    """The text with spaces in place of comments, so that places stay. Raises SqlglotError."""
+    """Returns the text with spaces in place of comments, so that places stay. Raises SqlglotError."""
     kept = [" " if one != "\n" else one for one in text]
     for token in JobSql().tokenize(text):
         kept[token.start : token.end + 1] = text[token.start : token.end + 1]
@@ -74,19 +75,19 @@ def without_comments(text: str) -> str:
 
 @lru_cache(64)
 def statements(text: str) -> tuple[exp.Expr, ...]:
-    """The statements of a text. Raises SqlglotError."""
+    """Returns the statements of a text. Raises SqlglotError."""
     return tuple(one for one in JobSql().parse(text) if one is not None)
 
 
 WINDOW_TABLE = re.compile(
     r"\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*(?:DATA\s*=>\s*)?TABLE\b", re.IGNORECASE
 )
-"""A window as a table, which is refused; some of them parse, as something else."""
+"""Pattern of a window as a table, which is refused; some of these parse with another meaning."""
 
 
 @lru_cache(64)
 def tables(text: str) -> tuple[str, ...]:
-    """Names of the sources and operators that the text reads, in its order; none of a text that cannot be parsed."""
+    """Returns the sources and operators that the text reads, in its order; none if the text cannot be parsed."""
     if WINDOW_TABLE.search(text):
         return ()
     try:
@@ -107,7 +108,9 @@ def _tables(statement: exp.Expr) -> Iterator[str]:
 
 
 def table_name(table: exp.Table) -> str:
-    """Such as clicks, or scored.late for the output of an operator; of DEDUP(clicks, ...) that of its input."""
+    """Returns a name such as clicks, or scored.late for the output of an operator; for DEDUP(clicks, ...) that of
+    its input.
+    """
     function: Any = table.this
     if isinstance(function, exp.Anonymous):
         given = function.expressions

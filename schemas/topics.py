@@ -1,4 +1,4 @@
-"""Names of everything that lives on Kafka: topics, transactional ids, and the settings each topic is created with.
+"""Names of all objects on Kafka: topics, transactional ids, and the settings with which each topic is created.
 
 Source: PROTOCOL 1.
 """
@@ -23,14 +23,14 @@ CUT_SEGMENT_BYTES = 4 * 1024 * 1024
 KEPT_LETTERS_BYTES = 1024**3
 KEPT_EVENTS_BYTES = 256 * 1024**2
 ROLLS_PER_S, SHORTEST_ROLL_MS = 4, 1_000
-"""New segments that frames, and checkpoints, of a job may ask of the broker, and the least time between two of one
-partition. Measured: one takes the broker 3.5 ms of CPU, and an append that waits for it the longer."""
+"""Largest rate of new segments for the frames, and for the checkpoints, of a job, and least time between two of one
+partition. Measured: a segment takes the broker 3.5 ms of CPU, and an append that waits for it longer."""
 _MINUTES_MS = 60_000
 _DAYS_MS = 24 * 60 * _MINUTES_MS
 
 
 class Partition(NamedTuple):
-    """A partition of a topic. A tuple: hashed for every record that goes anywhere."""
+    """A partition of a topic. A tuple, since it is hashed for every record."""
 
     topic: str
     index: int  # type: ignore[assignment]
@@ -41,7 +41,10 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it is to be created. replicas -1: as many as the broker's default."""
+    """A topic as it is to be created.
+
+    replicas: -1: the broker's default.
+    """
 
     name: str
     partitions: int = 1
@@ -50,14 +53,16 @@ class TopicSpec:
 
 
 def _trimmed() -> dict[str, str]:
-    """Kept until trimmed by DeleteRecords, which frees whole segments only."""
+    """Settings of a topic that is kept until DeleteRecords trims it, which frees whole segments only."""
     return {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": str(SEGMENT_BYTES)}
 
 
 def _rolled(partitions: int) -> dict[str, str]:
-    """Trimmed all the time: on disk are what is kept, and what was written since the last segment was begun.
+    """Settings of a topic that is trimmed all the time: the disk holds the kept records and the open segment.
 
-    By time and not by size, so that many records make large segments and not many. partitions: that are kept so.
+    Segments roll by time and not by size, so that many records make large segments and not many.
+
+    partitions: number of partitions with these settings.
     """
     roll_ms = max(SHORTEST_ROLL_MS, partitions * 1000 // ROLLS_PER_S)
     return _trimmed() | {"segment.ms": str(roll_ms), "file.delete.delay.ms": "100"}
@@ -68,27 +73,28 @@ def _decided() -> dict[str, str]:
 
 
 def _for_a_while(ms: int) -> dict[str, str]:
-    """Deleted by age, a whole segment at a time: on disk is what is kept, and an eighth of it more."""
+    """Settings of a topic whose segments are deleted by age: the disk holds the kept records, and an eighth more."""
     roll_ms = max(ms // 8, _MINUTES_MS)
     aged = {"cleanup.policy": "delete", "retention.ms": str(ms), "segment.ms": str(roll_ms)}
     return aged | {"segment.bytes": str(SEGMENT_BYTES)}
 
 
 def _eighth(kept_bytes: int) -> int:
-    """Segments of a topic that is bounded in bytes: a whole one is deleted at a time."""
+    """Returns the segment size of a topic that is bounded in bytes, from which whole segments are deleted."""
     return min(max(kept_bytes // 8, 1024 * 1024), SEGMENT_BYTES)
 
 
 def _cut() -> dict[str, str]:
-    """Trimmed from time to time, to a snapshot."""
+    """Settings of a topic that is trimmed to a snapshot from time to time."""
     rolls = {"segment.bytes": str(CUT_SEGMENT_BYTES), "segment.ms": str(10 * _MINUTES_MS)}
     return _trimmed() | rolls | {"file.delete.delay.ms": "100"}
 
 
 def _latest() -> dict[str, str]:
-    """Compaction leaves the segment alone that is written, so that one must not live for ever.
+    """Settings of a compacted topic.
 
-    It also keeps the marks of transactions, 78 bytes each, for `delete.retention.ms`: by default a day.
+    Compaction leaves the open segment alone, so that segment must not live for ever. Compaction also keeps the marks of
+    transactions, 78 bytes each, for `delete.retention.ms`: by default a day.
     """
     kept = {"segment.bytes": str(SEGMENT_BYTES), "segment.ms": str(_MINUTES_MS), "file.delete.delay.ms": "100"}
     marks = {"delete.retention.ms": str(10 * _MINUTES_MS)}
@@ -97,7 +103,7 @@ def _latest() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ClusterTopics:
-    """The topics that all jobs of a cluster share. Names are made once: loops ask for them with every record."""
+    """The topics that all jobs of a cluster share. Names are made once, as loops use them with every record."""
 
     prefix: str = "holdfast"
 
@@ -126,7 +132,7 @@ class ClusterTopics:
         return f"{self.prefix}.events"
 
     def specs(self, keep_events_ms: int = 7 * _DAYS_MS, keep_events_bytes: int = KEPT_EVENTS_BYTES) -> list[TopicSpec]:
-        """Every cluster topic with the settings it is created with."""
+        """Returns every cluster topic with its settings."""
         events = _for_a_while(keep_events_ms) | {"retention.bytes": str(keep_events_bytes)}
         return [
             TopicSpec(self.submit, 1, _decided()),
@@ -139,28 +145,30 @@ class ClusterTopics:
 
     @cached_property
     def savepoints(self) -> str:
-        """Prefix of the topics in which savepoints lie that jobs begin with."""
+        """Prefix of the topics of savepoints with which jobs begin."""
         return f"{self.prefix}.savepoints."
 
     def savepoint(self, id: str) -> TopicSpec:
-        """The topic of one savepoint; kept for as long as the job is there that began with it."""
+        """Returns the topic of one savepoint; kept for as long as the job that began with it exists."""
         return TopicSpec(f"{self.savepoints}{id}", 1, _trimmed())
 
     def job(self, job: str, generation: str) -> JobTopics:
         return JobTopics(self.prefix, job, generation)
 
     def owner(self, topic: str) -> str | None:
-        """Whose a topic is: "cluster" of those that all jobs share, "job@generation" of a job's; None: not ours."""
+        """Returns the owner of a topic: "cluster" if all jobs share it, "job@generation", or None for a topic of
+        others.
+        """
         if self._shared(topic) or topic.startswith(self.savepoints):
             return "cluster"
         found = self._of_a_job(topic)
         return None if found is None else f"{found['job']}@{found['generation']}"
 
     def sealed(self, partition: Partition) -> bool:
-        """True if records there count only with the seal of the cluster.
+        """True if records of the partition count only with the seal of the cluster.
 
-        False for what people write (`jobs.submit`, topics of their own) and what Spark reads and writes by itself, as
-        many records as rows (`rows`, and all but the first partition of `commits`).
+        False for records that people write (`jobs.submit`, their own topics) and for those that Spark reads and writes
+        by itself, one for each row (`rows`, and all but the first partition of `commits`).
         """
         if self._shared(partition.topic) or partition.topic.startswith(self.savepoints):
             return partition.topic != self.submit
@@ -208,17 +216,17 @@ class JobTopics:
 
     @property
     def replayed(self) -> TopicSpec:
-        """Up to where dead letters were sent back; the first resend creates it."""
+        """The topic with the offsets up to which dead letters were sent back; the first resend creates it."""
         return TopicSpec(f"{self.root}.replayed", 1, _latest())
 
     @property
     def recorded(self) -> frozenset[str]:
-        """Topics that `holdfast replay` reads of a job; with `keep_cuts` they outlive it."""
+        """Topics of a job that `holdfast replay` reads; with `keep_cuts` they outlive the job."""
         return frozenset({self.cuts, self.delivered, self.progress, self.dead_letters})
 
     @property
     def all_data(self) -> str:
-        """Prefix of the names of its data topics; for those of Spark operators: all_commits, all_rows."""
+        """Prefix of the names of the job's data topics; for those of Spark operators: all_commits, all_rows."""
         return f"{self.root}.data."
 
     @property
@@ -234,15 +242,15 @@ class JobTopics:
         return f"{self.all_data}{operator}.{number}"
 
     def commits(self, operator: str) -> str:
-        """The output of a Spark operator and the commits that say what of it counts."""
+        """Returns the topic with the output of a Spark operator, and the commits that name its valid part."""
         return f"{self.all_commits}{operator}"
 
     def rows(self, operator: str) -> str:
-        """The plain input of a Spark operator that does not stand directly behind a source."""
+        """Returns the topic with the plain input of a Spark operator that does not follow a source directly."""
         return f"{self.all_rows}{operator}"
 
     def transactional_id(self, unit: str) -> str:
-        """The transactional id of a unit: its sink rows, dead letters and position commit together."""
+        """Returns the transactional id of a unit: its sink rows, dead letters and position commit together."""
         return f"{self.root}.{unit}"
 
     def specs(
@@ -252,12 +260,12 @@ class JobTopics:
         keep_letters_ms: int = 7 * _DAYS_MS,
         keep_letters_bytes: int = KEPT_LETTERS_BYTES,
     ) -> list[TopicSpec]:
-        """Every topic of the generation.
+        """Returns every topic of the generation.
 
         Args:
             units: number of units (partitions of checkpoints and delivered).
             data: partitions of each data topic, by topic name.
-            keep_letters_ms, keep_letters_bytes: how long, and how many, dead letters are kept.
+            keep_letters_ms, keep_letters_bytes: longest age and largest size of kept dead letters.
         """
         letters = _for_a_while(keep_letters_ms) | {"retention.bytes": str(keep_letters_bytes)}
         shared = [
@@ -268,19 +276,19 @@ class JobTopics:
             TopicSpec(self.dead_letters, 1, letters | {"segment.bytes": str(_eighth(keep_letters_bytes))}),
         ]
         frames = {name: count for name, count in data.items() if name.startswith(f"{self.root}.data.")}
-        rolled = _rolled(sum(frames.values()))  # what is not trimmed would become many small segments
+        rolled = _rolled(sum(frames.values()))  # topics without trims would get many small segments
         return shared + [
             TopicSpec(name, n, rolled if name in frames else _trimmed()) for name, n in sorted(data.items())
         ]
 
 
 def edge(topic: str) -> str:
-    """Name of a topic of `JobTopics.data` for people and statistics: `<operator>.<number>`."""
+    """Returns the name of a topic of `JobTopics.data` for people and statistics: `<operator>.<number>`."""
     return topic.rpartition(".data.")[2]
 
 
 def generation(offset: int, timestamp_ms: int, record: bytes) -> str:
-    """The generation of a job: offset of its JobSpec and six hex digits of its timestamp and bytes.
+    """Returns the generation of a job: offset of its JobSpec and six hex digits of its timestamp and bytes.
 
     A broker that lost its tail can give the same offset twice; the digits distinguish the two.
     """
@@ -289,6 +297,6 @@ def generation(offset: int, timestamp_ms: int, record: bytes) -> str:
 
 
 def generation_number(text: str) -> int:
-    """A generation as the 64-bit number that frame headers carry: 40 bits of offset, 24 of hash."""
+    """Returns a generation as the 64-bit number of frame headers: 40 bits of offset, 24 of hash."""
     offset, digits = text.split("-")
     return (int(offset) & (2**40 - 1)) << 24 | int(digits, 16)
