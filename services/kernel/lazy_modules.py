@@ -1,14 +1,15 @@
-"""Modules that libraries load at first use: loaded before the first thread, so that no two threads load one at once.
+"""Modules that libraries load at first use: they are loaded before the second thread starts, so that no two threads
+load one at once.
 
-polars reaches numpy, pyarrow, pandas and others by proxies. The first attribute that is asked of a proxy imports the
-module and copies the module's names into the proxy. numpy has a name, `_globals`, under which the proxy keeps something
-of its own, so a second thread that asks meanwhile raises "'module' object does not support item assignment", and so
-does each later question for a name that numpy does not have.
+polars reaches numpy, pyarrow, pandas and others by proxies. The first attribute read from a proxy imports the module
+and copies the module's names into the proxy. numpy has a name `_globals`, under which the proxy keeps data of its own.
+So a second thread that reads at the same time raises "'module' object does not support item assignment", and so does
+each later read of a name that numpy lacks.
 
-pyarrow imports pandas, where that is installed, as soon as an array goes to numpy or comes of a list: in the first
-batch, so that the loop of a worker hangs. On a cold machine with a tenth of a core it hung for over ten
-seconds, the worker ended as stuck, and so did the next one. Our own code has no use for pandas, so pyarrow does not get
-it on its behalf; users' code imports pandas as always.
+pyarrow imports pandas, if it is installed, when an array is converted to numpy or made from a list. That happens in the
+first batch, and the loop of a worker hangs meanwhile: on a cold machine with a tenth of a core for over ten seconds, so
+that the worker ended as stuck, and so did the next one. holdfast's code does not use pandas, so pyarrow does not get it
+for calls from there; users' code imports pandas as usual.
 """
 
 from __future__ import annotations

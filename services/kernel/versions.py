@@ -66,9 +66,9 @@ def changed(modules: Collection[str]) -> list[str]:
 
 
 def text_of(versions: Mapping[str, str], modules: Collection[str] = ()) -> str:
-    """Versions that a unit depends on, for people and for comparison; empty if nothing is known.
+    """The versions on which a unit depends, as text for people and for comparison; empty if none is known.
 
-    modules: of its users' code, such as `scoring.models`; `code scoring` holds for all below it.
+    modules: the modules of its users' code, such as `scoring.models`; `code scoring` covers all modules below it.
     """
     named = (f"{name} {versions[name]}" for name in sorted(versions) if _concerns(name, modules))
     return ", ".join(named)[:MAX_TEXT]

@@ -1,7 +1,7 @@
-"""Casts that polars does otherwise, or not at all, as expressions of one column `_value`.
+"""Casts that polars does differently, or not at all, as expressions of one column `_value`.
 
-Texts become times in the forms of timestamps.py, each by itself; digits that do not fit a decimal are rounded, half
-away from zero, as ROUND does. What does not fit is null. Source: JOBS "Expressions".
+Texts become times in the forms of timestamps.py, each text alone. Digits that do not fit a decimal are rounded half
+away from zero, as in ROUND. A value that does not fit becomes null. Source: JOBS "Expressions".
 """
 
 from __future__ import annotations

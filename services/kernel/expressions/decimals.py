@@ -1,8 +1,8 @@
 """Decimals: an operation whose result has more digits than a decimal holds gives null.
 
-Polars raises at such a row, and a decimal overflows where an integer of more than 64 bits is null. The operand is null
-instead, and so is the result. Where the types alone say that every result fits, nothing is added. Source: JOBS "Values
-of expressions".
+Polars raises an error at such a row, while integers of more than 64 bits become null. So the operand is made null, and
+with it the result. If the types guarantee that every result fits, nothing is added. Source: JOBS "Values of
+expressions".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Explaining: every mistake in an expression that polars refused, each with its cause and what to write instead.
+"""The explanation of every mistake in an expression that polars refused, each with its cause and its replacement.
 
-Polars names the first mistake. Here each part of the expression is tried whose own parts are all right, so that three
-mistakes are three answers.
+Polars names only the first mistake. This module tests each part of the expression whose own parts are correct, so that
+three mistakes give three messages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Types of operands and arguments that polars takes though SQL does not, or at which it panics.
+"""Types of operands and arguments that polars accepts although SQL does not, or at which polars panics.
 
 `SQRT(text)` would read the text as a number, `flag + 1` count a truth value, `list + 1` add to each item, and ATAN2 of
-a struct ends the process. Each node of the tree that polars' parser makes is held against what it takes before polars
-sees the types. Source: JOBS "Expressions".
+a struct ends the process. The types of each node of the parsed tree are checked before polars receives them. Source:
+JOBS "Expressions".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Calls of functions that polars' SQL does not have, as text that it can parse.
+"""Calls of functions that polars' SQL lacks, as text that it can parse.
 
-`REPEAT(s, 2)` becomes `COALESCE('<mark>REPEAT', s, 2)`, which takes any arguments; the tree of it is found again
-(own_functions.py). Another name of a function becomes its first name, `t AT TIME ZONE 'z'` and `ARRAY[a, b]` become
-calls, DATE_ADD and DATE_SUB a sum and a difference.
+`REPEAT(s, 2)` becomes `COALESCE('<mark>REPEAT', s, 2)`, which accepts any arguments; own_functions.py finds its tree
+again. Another name of a function becomes its first name, `t AT TIME ZONE 'z'` and `ARRAY[a, b]` become calls, DATE_ADD
+and DATE_SUB a sum and a difference.
 """
 
 from __future__ import annotations

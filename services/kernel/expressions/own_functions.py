@@ -1,7 +1,7 @@
-"""Functions that polars' SQL does not have, each as an expression of its arguments, `_0`, `_1` and so on.
+"""Functions that polars' SQL lacks, each as an expression of its arguments, `_0`, `_1` and so on.
 
-None of them raises, whatever the values are: where a function has no value it gives null. The arguments are held
-against the signature in the list of functions. Source: JOBS "Expressions".
+No function raises, for any values: without a result it gives null. The arguments are checked against the signature in
+the list of functions. Source: JOBS "Expressions".
 """
 
 from __future__ import annotations

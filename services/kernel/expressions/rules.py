@@ -54,7 +54,7 @@ _DAY_US = 86_400_000_000
 def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType], *, words: Words = ANY_WORDS) -> pl.Expr:
     """The expression under the rules above. Raises Refused, or a PolarsError for types that do not fit.
 
-    words: of the text, which the tree does not tell apart.
+    words: the operators in the text, which the tree does not distinguish.
     """
     root = tree(expression)
     if "Alias" in root:  # of `n > 1_000` polars makes the condition n > 1 under the name _000
@@ -443,11 +443,11 @@ def _columns(node: Node) -> list[str]:
 
 
 def may_fail(expression: pl.Expr, total: Container[str] = ()) -> bool:
-    """True if the values of a row may make it raise. Under the rules above only functions do, such as a pattern that is
-    no
-    regular expression; a function that is not known to give a value for everything is assumed to.
+    """True if the expression may raise for some values of a row. Under the rules above only functions may, for example
+    for an invalid regular expression; a function counts as one that may raise unless it is known to give a value for
+    every argument.
 
-    total: names of functions that give a value for the arguments here.
+    total: names of functions that give a value for all arguments here.
     """
     return any(not _total(one) and _name(one) not in total for one in _functions(tree(expression)))
 
@@ -499,8 +499,9 @@ _LEAST = (pl.col("_divisor") == -1) & (pl.col("_dividend") == -(2**63))
 _NULL_IF_NO_QUOTIENT = tree(pl.when((pl.col("_divisor") != 0) & ~_LEAST).then(pl.col("_divisor")))
 """The quotient of the least integer and -1 has more than 64 bits, at which polars raises."""
 _IN_EVERY_ROW = tree(pl.col("_divisor") + 0.0 * pl.col("_dividend").cast(pl.Float64))
-"""A column as long as the dividend. By a single value polars multiplies with the reciprocal, except in batches of one
-row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotient in ten)."""
+"""A column as long as the dividend. For a single divisor polars multiplies by the reciprocal, except in batches of one
+row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotient in ten).
+"""
 
 
 _ABOUT = pl.col("_base").cast(pl.Float64).pow(pl.col("_exponent").cast(pl.Float64))

@@ -1,9 +1,9 @@
-"""The text of an expression before polars parses it, where the parsed tree no longer says what was written.
+"""Changes of an expression's text before polars parses it, for constructs whose parsed tree loses the meaning.
 
-Polars parses `ok IS TRUE` as `ok = TRUE`, which is null for null where SQL says false, and `LEFT(s, 0)` as an empty
-text, also of null; of `SUBSTR(s, 0)` it leaves the column. So a truth value of its own becomes a comparison, `(0 = 0)`,
-and what is left of truth values in the tree was written behind IS; a length of 0, or a place that is not above 0,
-becomes a sum, which polars does not look into.
+Polars parses `ok IS TRUE` as `ok = TRUE`, which is null for null where SQL says false; it parses `LEFT(s, 0)` as an
+empty text, also for null, and `SUBSTR(s, 0)` as the column. So a standalone truth value becomes a comparison, `(0 =
+0)`, and all truth values left in the tree were written after IS. A length of 0, or a position that is not above 0,
+becomes a sum, which polars does not evaluate while parsing.
 """
 
 from __future__ import annotations

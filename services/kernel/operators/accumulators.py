@@ -1,8 +1,8 @@
-"""Accumulators of an aggregate over the rows it has seen, and the merge of two of them.
+"""The accumulators of an aggregate over its rows so far, and the merge of two of them.
 
-Each aggregate keeps a few accumulators, plain values; a batch is reduced to partial accumulators by Arrow, single
-threaded, and merged with the state column by column. Sums of floats are exact, so they do not depend on order and
-batches.
+Each aggregate has a few accumulators, which are plain values. Arrow reduces a batch to partial accumulators in a single
+thread, and they are merged with the state column by column. Sums of floats are exact, so they do not depend on order
+and batches.
 Source: JOBS "Aggregates", PROTOCOL 4, MECHANISMS C10.
 """
 

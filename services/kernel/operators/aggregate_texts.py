@@ -1,7 +1,7 @@
-"""The text of an aggregate: calls of aggregates, and what is computed of their values.
+"""The text of an aggregate: calls of aggregates, and an expression of their values.
 
 `sum(v) FILTER (WHERE ok) / count(DISTINCT w)` is two aggregates, and an expression of their values. Other names,
-DISTINCT and FILTER are written as what they mean: `avg(v)` is `mean(v)`, a filtered argument is a CASE.
+DISTINCT and FILTER are replaced by their meaning: `avg(v)` is `mean(v)`, a filtered argument is a CASE.
 Source: JOBS "Aggregates".
 """
 

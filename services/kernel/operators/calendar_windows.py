@@ -1,9 +1,9 @@
 """Windows of the calendar of a time zone: days, weeks, months, quarters and years.
 
-A window begins at the first moment at which the clocks of the zone show its beginning, and ends where the next one
-begins. So a day in which clocks change has 23 or 25 hours, every moment is in just one window, and the order of windows
-is that of moments, also where clocks show a time twice or never. The zone's rules are those that polars has built in:
-they belong to its version, which a unit pins (docs/decisions/0135, 0164), and not to the machine.
+A window begins at the first moment at which the clocks of the zone show its begin, and ends at the begin of the next
+one. So a day with a clock change has 23 or 25 hours, every moment is in exactly one window, and windows are in the
+order of moments, even if clocks show a time twice or never. The zone's rules are built into polars: they belong to its
+version, which a unit pins (docs/decisions/0135, 0164), and not to the machine.
 Source: JOBS "window".
 """
 

@@ -1,7 +1,7 @@
-"""collect_list, collect_set and string_agg: the values themselves, at most 1,000 of them.
+"""collect_list, collect_set and string_agg: collections of the values themselves, at most 1,000 of them.
 
-Of a list the first by event time are kept, of one time the smallest first; of a set the smallest values. So a memory
-depends neither on the order of the rows nor on batches, and has a bound.
+A list keeps the first values by event time, for equal times the smallest; a set keeps the smallest values. So a memory
+depends neither on the order of the rows nor on batches, and is bounded.
 """
 
 from __future__ import annotations

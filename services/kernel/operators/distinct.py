@@ -1,9 +1,8 @@
-"""Number of distinct values: exact up to 10,000, then estimated with a standard error of 1 %.
+"""The number of distinct values: exact up to 10,000, then estimated with a standard error of 1 %.
 
-The smallest hashes are kept, so a memory is at most 80 kB, and two become one whatever came first. Hashes are of 64
-bits
-and the same everywhere and always. Numbers, times and truth values have one of their own each; two of 10,000 texts,
-bytes or decimals share one in 4 of 10^12 cases. NaN is a value, null is none.
+The smallest hashes are kept, so a memory is at most 80 kB, and the merge of two does not depend on their order. Hashes
+have 64 bits and are the same on every machine. Numbers, times and truth values each have a unique hash; two of 10,000
+texts, bytes or decimals share a hash in 4 of 10^12 cases. NaN counts as a value, null does not.
 Source: Bar-Yossef et al., "Counting distinct elements in a data stream" (2002), the bottom-k estimator.
 """
 

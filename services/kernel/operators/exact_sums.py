@@ -1,12 +1,12 @@
-"""Sums of floats without a rounding error, so that neither batches nor order nor partitions change their value.
+"""Sums of floats without rounding errors, so that batches, order and partitions do not change their value.
 
-Two steps. Of a batch, the values of a column are cut into levels, columns whose sums are exact whatever the order of
-the additions: each value gives to a level as many of its highest bits as the sum of all rows has room for, and the rest
-goes to the next level. Two or three levels are enough for most columns. Then what a group has in each level, and what
-is stored of it, is added to a memory of the exact sum: its value, that is the sum, rounded once, and its rest, what
-rounding has taken. The rest of nearly every sum is one float, so that two columns of floats hold the memories of all
-keys. A rest may also be several floats, or where the sum is beyond every float the sum as a whole number of units;
-memories of these are added one by one.
+There are two steps. First, the values of a batch's column are split into levels, columns whose sums are exact for any
+order of the additions: each value gives to a level as many of its highest bits as fit into the sum of all rows, and the
+rest goes to the next level. Two or three levels are enough for most columns. Then the level sums of a group and its
+stored memory are added to a memory of the exact sum: the value (the sum, rounded once) and the rest (the rounding
+error). The rest of nearly every sum is one float, so that two columns of floats hold the memories of all keys. A rest
+may also be several floats, or, if the sum is beyond the floats, the sum as a whole number of units; such memories are
+added one by one.
 
 Source: S. M. Rump, T. Ogita, S. Oishi, "Accurate floating-point summation, part I" (2008), ExtractVector; D. E. Knuth,
 TAOCP 2, 4.2.2, TwoSum; math.fsum. docs/decisions/0141 and 0157.

@@ -1,4 +1,4 @@
-"""Groups of a batch: rows to distinct keys with partial accumulators, and accumulators to rows again.
+"""The groups of a batch: from rows to distinct keys with partial accumulators, and from accumulators to output rows.
 
 Source: PROTOCOL 4 (single-threaded reductions, canonical key order).
 """

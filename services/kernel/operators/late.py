@@ -1,7 +1,7 @@
-"""Late rows: all that they could count in was closed by the watermark after the batch before.
+"""Late rows: rows whose windows or matches were all closed by the watermark after the batch before.
 
-Source: PROTOCOL 3. Only operators that close something by time (windows, joins) judge lateness, each by what it has
-closed. A row that is merely behind the watermark is in time, so how records fall into batches drops none of them.
+Source: PROTOCOL 3. Only operators that close windows or matches by time judge lateness, each by its own closing. A row
+that is only behind the watermark is in time, so the division into batches drops no row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ class Split(NamedTuple):
     """The rows of a batch without the late ones.
 
     rows: the rows in time.
-    late: the number of late rows. Each is refused, or its event time is in `dropped`.
+    late: the number of late rows; each is either in `refused`, or its event time is in `dropped`.
+    refused: the refused late rows.
+    dropped: the event times of the dropped late rows.
     """
 
     rows: pl.DataFrame

@@ -1,8 +1,8 @@
-"""Running totals that are forgotten: the total of a key lives for so long after its newest row.
+"""Running totals with a limited life: the total of a key lives for a fixed time after its newest row.
 
-A row so long or longer past the newest row of its key that came before it begins a new total. So what a row counts in
-depends on the order of the rows, and not on how they fall into batches: in one batch with older rows of its key it
-begins a new total, too. A total is deleted once the watermark has passed its end, as no row in time counts in it then.
+A row that is at least this time later than the newest earlier row of its key begins a new total, even in the same
+batch. So the total of a row depends on the order of the rows, and not on their division into batches. A total is
+deleted once the watermark has passed its end, because no row in time counts in it any more.
 Source: JOBS "aggregate", PROTOCOL 4.
 """
 

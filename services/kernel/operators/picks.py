@@ -1,7 +1,7 @@
-"""max_by and min_by: the value of the row at which another one is the largest or the smallest.
+"""max_by and min_by: the value of the row at which another value is the largest or the smallest.
 
-Of rows that are equal in that, the smallest value is taken, so that order and batches are nothing to it. Rows at which
-one of both is null are passed over.
+Of rows equal in that, the smallest value is taken, so that order and batches do not matter. Rows in which one of the
+two is null are skipped.
 """
 
 from __future__ import annotations

@@ -259,8 +259,9 @@ class PythonTask:
         return self._called(run, lambda: self._code.on_watermark(watermark, self._state, ctx), time)
 
     def _fire(self, run: _Run) -> None:
-        """Calls the code for each time that has timers and that the watermark has reached, in the order of time. What
-        a call gives does not depend on how the rows fell into batches: neither its time nor its chance are the batch's.
+        """Calls the code for each time with timers that the watermark has reached, in the order of time.
+
+        The result of a call does not depend on the division into batches: its time and its random numbers are its own.
         """
         if self._timers is None:
             return

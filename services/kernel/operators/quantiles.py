@@ -1,9 +1,9 @@
-"""Quantiles: exact up to 10,000 distinct values, then each value is known to 1 %.
+"""Quantiles: exact up to 10,000 distinct values, then with an error of at most 1 % of each value.
 
-Remembered is how often each value came. When there are too many, their last binary digits are dropped, which leaves 64
-steps a power of two and an error of 0.8 % at most; values that span more than 47 powers of ten lose further digits. How
-many are dropped depends on the values alone, not on their order; a memory is at most 160 kB. Digits are dropped and
-not logarithms taken, for those differ from processor to processor. NaN and null are passed over.
+A memory holds the count of each value. If there are too many values, their last binary digits are dropped, which leaves
+64 steps per power of two and an error of 0.8 % at most; values that span more than 47 powers of ten lose further
+digits. The number of dropped digits depends only on the values, not on their order; a memory is at most 160 kB. Digits
+are dropped instead of taking logarithms, because logarithms differ between processors. NaN and null are skipped.
 Source: HdrHistogram (Tene); MECHANISMS C10.
 """
 

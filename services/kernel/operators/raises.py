@@ -1,8 +1,8 @@
-"""Places at which a user's code raised in a batch: the rows that are skipped, and the parts with which it is called.
+"""The rows of a batch at which users' code raised: the skipped rows, and the parts in which the code was called.
 
-The code gets the batch as one call. Where that raises, each half is a call of its own, down to the single row, which is
-skipped. The smallest ranges at which it raised say which calls there were: a copy that is given them makes the same
-calls without a try. Each call has its own random numbers, so this matters. Source: PROTOCOL 3.
+The code gets the batch in one call. If the call raises, each half is a call of its own, down to the single row, which
+is skipped. The smallest ranges at which the code raised determine all calls: a copy that has these ranges makes the
+same calls without failed ones. Each call has its own random numbers, so this matters. Source: PROTOCOL 3.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Rows that are ranked and kept from batch to batch, of all rows or of each group of them.
+"""Rows that are ranked and kept between batches, over all rows or in each group.
 
-A group is named by its encoded key behind eight bytes of that key's hash, by which the table is scanned; without a key
-there is one group, of no name. Its pool, in memory, holds its best rows;
-those outside are no better than its last one. So the best k of the pool are the best of the group, and only when too
-many of its rows were replaced by worse ones is the table read again. A batch works on the pools of its groups, all at
-once. Source: JOBS "top", PROTOCOL 4 and 6.
+The name of a group is its encoded key after eight bytes of the key's hash, by which the table is scanned; without a key
+there is one group with an empty name. The pool of a group, in memory, holds its best rows; rows outside the pool are no
+better than its last one. So the best k of the pool are the best of the group, and the table is read again only when too
+many of the pool's rows were replaced by worse ones. A batch works on the pools of all its groups at once. Source: JOBS
+"top", PROTOCOL 4 and 6.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""State of an operator as rows that a person reads: what it has of each key, as of a batch.
+"""The state of an operator as rows for people: its entries for each key, as of a batch.
 
-An operator that keeps state yields it table by table, in pieces, so that a reader may stop early. Reading changes
-nothing that the operator keeps. Source: JOBS "holdfast state".
+An operator with state yields it table by table, in pieces, so that a reader may stop early. Reading does not change the
+state. Source: JOBS "holdfast state".
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""aggregate with sessions: rows of a key that are less than a gap apart, by event time.
+"""aggregate with sessions: groups rows of a key that are less than a gap apart, by event time.
 
-A session begins with its first row and ends `gap` after its last one. A row that lies between two sessions, less than
-the gap from both, makes them one. A session closes when the watermark reaches its end: no row in time can meet it then.
-So the sessions of rows in time depend on the rows alone, and not on how they fall into batches or in which order they
-come. A row that was behind the watermark when it came counts in what is still open, or as a session of its own; it is
-late if that session would have ended.
+A session begins with its first row and ends `gap` after its last one. A row between two sessions, less than the gap
+from both, joins them. A session closes when the watermark reaches its end: no row in time can touch it then. So the
+sessions of rows in time depend only on the rows, not on batches or the order of arrival. A row behind the watermark on
+arrival counts in a session that is still open, or as a session of its own; it is late if that session would have ended.
 
-A batch is cut into segments, the sessions of its rows alone, and each segment is reduced once. Segments and the open
-sessions of their key are then put together, key by key. The state of a key is the tuple of its open sessions.
+A batch is divided into segments, the sessions of its rows alone, and each segment is reduced once. Then segments and
+the open sessions of their key are merged, key by key. The state of a key is the tuple of its open sessions.
 Source: JOBS "window", PROTOCOL 3 (late) and 4, docs/decisions/0163.
 """
 

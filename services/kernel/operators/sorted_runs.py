@@ -1,6 +1,7 @@
 """Rows kept for a join, found by the hash of their key: a few sorted runs, merged geometrically.
 
-A probe is a binary search of a whole batch in each run, so its cost grows with the logarithm of what is kept.
+A probe is a binary search of a whole batch in each run, so its cost grows with the logarithm of the number of kept
+rows.
 Source: JOBS "join".
 """
 
@@ -93,10 +94,10 @@ class SortedRuns:
             self._merge(len(self._runs))
 
     def matches(self, probe: Run, later_us: tuple[int, int], oldest_us: int) -> Iterator[tuple[Numbers, Run, Numbers]]:
-        """(positions in the probe, a run, positions in it) of rows with equal hashes and near times.
+        """Yields (positions in the probe, a run, positions in the run) of rows with equal hashes and near times.
 
-        later_us: how much later the row of the probe is, at least and at most; negative = earlier. Rows before
-        oldest_us match nothing; when they are dropped depends on how runs were merged.
+        later_us: the least and the most time by which the probe's row is later; negative: earlier.
+        oldest_us: rows before this time match nothing, even while they are still in a run.
         """
         for run in self._runs:
             first = np.searchsorted(run.hashes, probe.hashes)

@@ -1,8 +1,8 @@
-"""Variances and standard deviations without a rounding error on the way, the same in any order and any batches.
+"""Variances and standard deviations without intermediate rounding errors, equal for any order and any batches.
 
-Remembered are the exact sums of the values and of their squares, each square as two floats that add up to it, and the
-count. The quotient is computed in fractions and rounded once. Values beyond 1e154, whose squares are no float, make the
-result null. Source: T. J. Dekker, "A floating-point technique for extending the available precision" (1971).
+A memory holds the count, and the exact sums of the values and of their squares, each square as two floats that add up
+to it. The quotient is computed in fractions and rounded once. Values beyond 1e154, whose squares are beyond the floats,
+make the result null. Source: T. J. Dekker, "A floating-point technique for extending the available precision" (1971).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A time, or the number of a slice of time, as the first eight bytes of a state key: in the order of time.
+"""A time, or the number of a slice of time, as the first eight bytes of a state key, in the order of time.
 
-A table can be scanned by such a prefix, so that all that belongs to one slice of time leaves it at once.
+A table can be scanned by this prefix, so that all entries of one slice of time are deleted at once.
 """
 
 from __future__ import annotations

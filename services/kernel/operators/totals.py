@@ -27,14 +27,14 @@ _LATEST = "_latest"
 
 
 class Totals:
-    """`updates`: the newest values of each touched key, a row a key and batch. `final`: one row a key at the end.
-    `each`: one row an input row, the values after it, in the order of the input.
+    """A task of running totals.
 
-    The event time of an update is the largest of its batch, that of a final row the largest of its key; with `each` a
-    row has that of its input row.
+    `updates` outputs the newest values of each touched key, one row per key and batch, with the largest event time of
+    the batch. `final` outputs one row per key at the end, with the largest event time of the key. `each` outputs one
+    row per input row, with the values after it and its event time, in the order of the input.
 
     Args:
-        forget_us: a total is forgotten so long after the newest row of its key; None: never.
+        forget_us: the time after the newest row of its key at which a total is forgotten, in microseconds; None: never.
     """
 
     def __init__(self, made_of: Aggregation, emit: str, forget_us: int | None, tables: Tables) -> None:

@@ -1,8 +1,8 @@
-"""State with a type: a value, a list or a map for each key, with a time to live by event time if it is to end.
+"""Typed state: a value, a list or a map for each key, with an optional time to live by event time.
 
-An entry lives for `ttl` after its newest write, as a running total does after its newest row (lifespans.py): it is not
-read at a time so long or longer past that write, nor once the watermark of an earlier batch has passed its end. Then it
-is deleted. So which entries are read depends on times alone, and not on when they are deleted.
+An entry lives for `ttl` after its newest write, as a running total does after its newest row (lifespans.py). It cannot
+be read at a time `ttl` or more after that write, nor once the watermark of an earlier batch has passed its end; then it
+is deleted. So the readable entries depend only on times, and not on the moment of their deletion.
 Source: JOBS "Python operators".
 """
 

@@ -1,4 +1,4 @@
-"""The class that a user subclasses to write an operator in Python, and how it is found.
+"""The base class of users' Python operators, and the loading of users' classes.
 
 Users import it from the package `holdfast`. Source: JOBS "Python operators".
 """
@@ -123,15 +123,15 @@ class PythonOperator:
         self.params = params
 
     def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> Returned:
-        """Rows in, rows out; called with at least one row.
+        """Computes output rows from input rows; called with at least one row.
 
         Args:
             batch: the input's columns and `_time`, the event time in microseconds since 1970.
 
         Returns:
             The columns of `output`, others are dropped; None for no rows. Without `_time` the rows get the largest
-            `_time` of the batch. What is raised goes the way of the job's `on_error`, and what was written to tables
-            is undone; a part of the batch may then be given again, without the rows at fault.
+            `_time` of the batch. The job's `on_error` decides about an error, and the writes to tables of the failed
+            call are undone; a part of the batch may then be passed again, without the rows at fault.
         """
         raise NotImplementedError(f"{type(self).__name__} has no on_batch")
 
@@ -140,18 +140,20 @@ class PythonOperator:
         return None
 
     def on_timer(self, time_us: int, keys: list[Any], state: State, ctx: Context) -> Returned:
-        """Called for the timers that `ctx.set_timer` has set, once the watermark has reached their time: once for each
-        time, in the order of times, after `on_batch` and before `on_watermark`. Times that are rounded up, say to a
-        second, make few calls. Rows without `_time` get the time of the timers.
+        """Called for timers set by `ctx.set_timer` that the watermark has reached: once for each time, in the order of
+        times, after `on_batch` and before `on_watermark`.
 
-        Timers by the time of day come last in the first batch that was cut at their time or later; then `ctx.by_clock`
-        is true, and rows without `_time` get the newest event time that is known.
+        Rounding of times up, say to a second, keeps the number of calls low. Rows without `_time` get the time of the
+        timers.
 
-        At the end of the stream every timer fires; a call for a time past the newest event time sets none any more, and
-        one by the time of day none by event time.
+        Timers by the time of day are called last, in the first batch that was cut at their time or later; then
+        `ctx.by_clock` is true, and rows without `_time` get the newest known event time.
+
+        At the end of the stream every timer is called. A call for a time past the newest event time can set no timers
+        any more, and a call by the time of day can set none by event time.
 
         Args:
-            keys: that have a timer for this time, as they were set; parts that are times or dates as numbers.
+            keys: the keys with a timer for this time, as they were set; times and dates in them are numbers.
         """
         raise NotImplementedError(f"{type(self).__name__} has no on_timer")
 
@@ -164,10 +166,10 @@ def load(reference: str, allow: Sequence[str] | None) -> type[PythonOperator]:
     """The class of `package.module:Class`.
 
     Args:
-        allow: modules it may come from, with all below them; None: any.
+        allow: the permitted modules, including all modules below them; None: any.
 
     Raises:
-        CodeUnavailable: saying what is wrong.
+        CodeUnavailable: the class cannot be loaded; the message has the reason.
     """
     module_name, colon, class_name = reference.partition(":")
     if not colon or not module_name or not class_name:

@@ -1,6 +1,6 @@
-"""Errors that a user's code raised, as texts for people: the error, and the lines of the code that it came through.
+"""Errors of users' code as texts for people: the error, and the lines of the code that raised it.
 
-The text is the same on every copy: without addresses in memory and without folders. Source: JOBS "Errors of rows".
+The text is equal on every copy: without memory addresses and without folders. Source: JOBS "Errors of rows".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""State of a Python operator as entries that a person reads, without the user's code: by table, key and value.
+"""The state of a Python operator as entries for people, without the user's code: by table, key and value.
 
-A state with a type is read by the declaration that the state itself holds. Source: JOBS "holdfast state".
+A typed state is read by the declaration stored in the state itself. Source: JOBS "holdfast state".
 """
 
 from __future__ import annotations

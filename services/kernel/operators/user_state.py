@@ -1,4 +1,4 @@
-"""State as a Python operator sees it: named tables of keys and values, whose writes count when the call succeeds.
+"""The state of a Python operator: named tables of keys and values, whose writes count when the call succeeds.
 
 Source: JOBS "Python operators", PROTOCOL 6.
 """
@@ -71,9 +71,10 @@ def _canonical(part: Scalar) -> Any:
 
 
 class KeyedTable:
-    """Key -> value. A key is text, a number, or a tuple of such (null too); a value is a number, text, bytes, a time
-    with a zone, None, or a list or dict of such. What is read is a copy: put it back to change it; tuples come back as
-    lists.
+    """A table from keys to values.
+
+    A key is text, a number, or a tuple of these (null too). A value is a number, text, bytes, a time with a zone, None,
+    or a list or dict of these. A read returns a copy: put it back to change the value; tuples are returned as lists.
     """
 
     def __init__(self, table: Table) -> None:

@@ -1,12 +1,12 @@
-"""Timers of a Python operator: a set of pairs of time and key, which the watermark takes out in the order of time.
+"""The timers of a Python operator: a set of pairs of time and key, removed by the watermark in the order of time.
 
-They are a table of the task's state, so checkpoints, restores and savepoints hold them, and an index in memory that is
-read from the table at first use. What a call sets and cancels counts when the call succeeds.
+The timers are a table of the task's state, so checkpoints, restores and savepoints hold them, and an index in memory
+that is read from the table at first use. Timers set or cancelled by a call count when the call succeeds.
 
-At the end of the stream every timer fires. A call for a time past the newest event time could set timers for ever, so
-what it sets then is dropped; that time is a part of the state, and no matter of how the rows fall into batches.
-Timers by the clock are the same with the times at which batches were cut: those are in the cut log, so a replay fires
-the same timers in the same batches.
+At the end of the stream every timer is called. A call for a time past the newest event time could set timers for ever,
+so its new timers are dropped; the newest event time is part of the state, and does not depend on the division into
+batches. Timers by the clock work in the same way with the times at which batches were cut: these are in the cut log, so
+a replay calls the same timers in the same batches.
 Source: JOBS "Python operators", PROTOCOL 4.
 """
 

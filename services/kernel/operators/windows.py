@@ -1,8 +1,8 @@
-"""aggregate with a window: tumbling, sliding and cumulative windows of event time, and those of a calendar.
+"""aggregate with a window: tumbling, sliding and cumulative windows of event time, and windows of a calendar.
 
-Rows are reduced into panes, each pane and key once; a window is merged from its panes when the watermark passes its end
-(`final`) or when it was touched (`updates`). Which panes a window has is its shape's to say. When some windows of a row
-have closed, the row counts in the others; when all have, the row is late.
+Rows are reduced into panes, each pane and key once. A window is merged from its panes when the watermark passes its end
+(`final`) or when it was touched (`updates`). The shape of the window determines its panes. If some windows of a row
+have closed, the row counts in the others; if all have, the row is late.
 Source: JOBS "window", PROTOCOL 3 (late) and 4, MECHANISMS C10.
 """
 
