@@ -42,9 +42,9 @@ class Side:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=tree,  # processes of the cluster look there first for what they import
+            cwd=tree,  # processes of the cluster search this folder first for imports
             text=True,
-            start_new_session=True,  # Ctrl-C is ours to handle
+            start_new_session=True,  # this process handles Ctrl-C
             env={**os.environ, "PYTHONPATH": str(tree), "HOLDFAST_CLUSTER_SECRET": "off"},
         )
 

@@ -37,7 +37,7 @@ def main() -> None:
                 wanted = json.loads(line)
                 try:
                     found = {"figures": measures[wanted["measure"]].run(cluster, wanted["name"], scale)}
-                except Exception as error:  # whatever it is, the other side is to hear of it
+                except Exception as error:  # the other side must get every error
                     found = {"error": f"{type(error).__name__}: {error}"}
                 answers.write(json.dumps(found) + "\n")
         finally:

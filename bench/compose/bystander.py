@@ -14,7 +14,7 @@ from holdfast.schemas.topics import TopicSpec
 from holdfast.services.log.protocol import Log
 
 TOPIC, PARTITIONS = "bench-bystander", 3
-"""Topic with as many partitions as brokers, so each of them leads one."""
+"""Number of partitions of the topic, one for each broker, so that each leads one."""
 EVERY_S, CLOSING_S = 0.05, 60.0
 COMMIT_EVERY_S, COMMIT_S = 0.2, 20.0
 """Rarer, for each transaction costs the brokers several records. COMMIT_S: until its outcome is in doubt."""

@@ -43,7 +43,7 @@ TARGETS: Mapping[str, Target] = {
     "duplicated": at_most(0),
     "wrong": at_most(0),
 }
-"""Takeovers: what README.md has for processes, and 50 ms; without notice, and 100 ms."""
+"""Targets of takeovers: those for processes in README.md, and 50 ms more; 100 ms more without an exit notice."""
 VISITS, FIRST_S, SOAK_EVERY_S = 100, 120.0, 20.0
 JOB = "rolling"
 INTERRUPTED = 130

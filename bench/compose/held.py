@@ -141,7 +141,7 @@ def peaks(samples: Sequence[tuple[float, Sample]]) -> dict[str, float]:
 
 
 def above_bounds(peaks_mib: Mapping[str, float]) -> list[str]:
-    """Topics of ours, and of Kafka's transactions; users' topics have bounds of their own."""
+    """Topics of the product and of Kafka's transactions above their bounds; users' topics have bounds of their own."""
     return [topic for topic, held in peaks_mib.items() if held > _bound(topic)]
 
 

@@ -31,7 +31,7 @@ from holdfast.services.recovery.core.unit.table.reasons import FAILURES
 STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 240.0, 15.0
 SHOWN = 5
 STRUCK_S = 5.0
-"""For so long whoever does not end at once is struck."""
+"""Duration in seconds of a strike that does not end a process at once."""
 WHOM = {"kafka": ("container", "paused"), "controller": ("container",), "recovery": ("container", "paused")}
 OF_WORKERS = ("process", "container", "paused", "throttled", "cut-off")
 
@@ -114,9 +114,9 @@ class Loaded:
         return self.silences[-1]
 
     def _await_result(self) -> None:
-        """Waits for a result of a record sent from now on: for some seconds after the loss of a broker nobody knows
-        that anything
-        is amiss. Raises MeasureFailed.
+        """Waits for a result of a record sent from now on. Raises MeasureFailed.
+
+        For some seconds after the loss of a broker no process notices a failure, so the present state means nothing.
         """
         from_ms = now_ms()
         self._job.until(lambda: self._arrivals.first_after(from_ms) is not None, "no result comes", PATIENCE_S)
@@ -173,7 +173,10 @@ class Loaded:
 def loaded(
     cluster: ContainerCluster, name: str, rate_per_s: float = RATE_PER_S, latency_ms: int | None = None
 ) -> Iterator[Loaded]:
-    """Every unit is protected, and every key was there once. latency_ms: of the job."""
+    """A running job in which every unit is protected, and every key has occurred.
+
+    latency_ms: latency setting of the job.
+    """
     topic = f"bench-{name}"
     cluster.create(topic)
     text = jobs.FAILOVER if latency_ms is None else jobs.within(jobs.FAILOVER, latency_ms)

@@ -24,7 +24,7 @@ OWNER = 10_001
 """The user of the images."""
 BROKERS = 3
 SILENT = 0
-"""Level of what Kafka's client prints: that a broker is away is what is looked at."""
+"""Log level of Kafka's client, which would report the absent brokers that are measured."""
 
 
 class DockerFailed(Exception):

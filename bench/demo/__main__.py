@@ -47,9 +47,9 @@ READY_S = 300.0
 PROBE = 8_000
 """Flights that are fed at once, to see how many the machine takes in its first second."""
 DRAINS_S = 300.0
-"""A job is drained by then, as `holdfast cancel` has it."""
+"""Seconds within which a job is drained, as for `holdfast cancel`."""
 LOOK_S = 0.5
-"""Between two looks at the cluster, which cost processor time that a takeover needs."""
+"""Seconds between two reads of the cluster, which cost processor time that a takeover needs."""
 Row = tuple[int, bytes]
 """A result: its time on Kafka in milliseconds, and its JSON."""
 TAKEOVER, RESTART = "takeover", "restart"
@@ -81,7 +81,7 @@ class Demo:
         self._watched_by = Watched(self._command("console", "--json", "--port", "0"), self._say) if watch else None
 
     def run(self) -> dict[str, Any]:
-        """Returns the summary. Raises MeasureFailed with what keeps a figure from being known."""
+        """Runs the demo; returns its summary. Raises MeasureFailed with the reason for which a figure is missing."""
         self._say("Preparing a year of flights and weather, in the order of time ...")
         frames = self._frames()
         lines = {name: frame.write_ndjson().encode().splitlines() for name, frame in frames.items()}
@@ -128,7 +128,7 @@ class Demo:
             "whole_s": round(time.monotonic() - self._began_s, 1),
         }  # fmt: skip
 
-    # -- what differs between jobs ------------------------------------------------------------------------------------
+    # -- differences between jobs -------------------------------------------------------------------------------------
 
     def _frames(self) -> dict[str, pl.DataFrame]:
         return {"weather": demo_data.weather(), "flights": demo_data.flights()}
@@ -248,7 +248,7 @@ class Demo:
         return patience_s(self._up_s)
 
     def _timeout(self, usual_s: float = AGAIN_S) -> list[str]:
-        """Option of a command that waits for so long by itself: longer where the machine is slow."""
+        """Time-out option of a command that waits: longer on a slow machine."""
         return ["--timeout", f"{self._patience_s:.0f}"] if self._patience_s > usual_s else []
 
     def _await(self, reached: Callable[[], bool], what: str, least_s: float = AGAIN_S) -> None:

@@ -20,14 +20,14 @@ STARTS = 4
 FEEDS_S = 75.0
 """The flights of a year last so long at least, however fast the machine is."""
 SETTLES_S = 5.0
-"""Between two kills, beside the start of a worker."""
+"""Seconds between two kills, in addition to the start of a worker."""
 
 
 ROUND_S = 2.0
 """A look at the cluster and the pause after it take less. One that takes longer counts as no more: this process gets no
 processor, and neither do those that it waits for."""
 MOST_S = 3_600.0
-"""Wait for one thing, whatever the machine."""
+"""Longest wait in seconds for one condition, on any machine."""
 
 
 class Wait:

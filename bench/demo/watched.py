@@ -1,4 +1,4 @@
-"""Watching the demo: the console beside its cluster, left open after the run."""
+"""Watching the demo: a console of its cluster, left open after the run."""
 
 from __future__ import annotations
 

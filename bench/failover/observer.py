@@ -43,7 +43,7 @@ class Observer(Following):
         return next(committer.worker for committer in reversed(committers) if committer is not None)
 
     def copies(self, job: str, unit: str) -> list[str]:
-        """The workers with a copy of the newest such job's unit, the leader first."""
+        """The workers with a copy of the unit of the newest job of that name, the leader first."""
         first = self.leader_of(job, unit)
         placed = [change for change in self._changes(job, unit) if change.copies]
         return [first, *(copy.worker for copy in placed[-1].copies if copy.worker != first)]
@@ -64,7 +64,7 @@ class Observer(Following):
         return [change for key, change in units.items() if split_unit_key(key)[::2] == (job, unit)]
 
     def protected(self) -> bool:
-        """Every unit has its copies where its scheme wants them, and they answer."""
+        """True if every unit has its copies as its scheme requires, and they answer."""
         with self._lock:
             self._core.tick(time.monotonic_ns() // 1000)
             placed = [change for change in self._core.known.assigned.units().values() if change.copies]

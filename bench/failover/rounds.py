@@ -122,7 +122,7 @@ class Struck:
             os.kill(pid, signal.SIGKILL)
         over_ms = now_ms()
         first_ms = self.first_after(signal_ms)
-        if strike.fault not in FROZEN:  # until its silence is noticed, it looks as if nothing had happened
+        if strike.fault not in FROZEN:  # until its silence is noticed, the state shows no failure
             self._until(lambda: self._observer.incarnation(worker) > incarnation, f"{worker} does not come back")
         self.settle()
         back_ms = now_ms()
@@ -151,7 +151,7 @@ class Struck:
         return self.first_after(signal_ms) - signal_ms
 
     def away(self, operator: str, seconds: float) -> Away:
-        """The worker that leads the operator's unit is frozen for so long. Raises MeasureFailed."""
+        """Freezes the worker that leads the operator's unit for a time. Raises MeasureFailed."""
         self._await_moment()
         unit, job = self._unit(operator), self._job.plan.job
         worker = self._observer.leader_of(job, unit)

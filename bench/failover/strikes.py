@@ -28,7 +28,7 @@ FROZEN = (STALL, FLAP)
 """Faults that the process survives."""
 BETWEEN, EDGE = "between", "source or sink"
 OPERATORS = {"count": BETWEEN, "source": EDGE, "largest": BETWEEN, "sink": EDGE}
-"""Whose worker is struck, in turn (by name or kind), and where the unit stands in the chain."""
+"""Operators whose worker is struck, in turn (by name or kind), with the unit's place in the chain."""
 
 STALLING = tuple(name for name, scheme in SCHEMES.items() if scheme.misses == 1)
 """Schemes that answer a stall before it is over."""
@@ -214,7 +214,10 @@ GOALS: dict[tuple[str, str, str], Goal] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the report. met: by bound; None: nothing was asked."""
+    """A line of the report.
+
+    met: true if the target was met; None: there is no target.
+    """
 
     scheme: str
     fault: str

@@ -10,7 +10,7 @@ from bench.rig.followed import Followed, MeasureFailed
 
 LIVE = "document.querySelector('.top .chip.good') !== null && document.querySelector('.graph .operator') !== null"
 CALM_S = 4.0
-"""After a viewer has come or gone: what it took to start is over."""
+"""Seconds after a viewer has come or left, within which the load of its start is over."""
 
 
 class Viewing:

@@ -34,10 +34,10 @@ SURE = 1.645
 """Standard errors to each side that hold the true mean with 90 %."""
 KEYS = 1_000
 SETTLING_S, TURN_S = 0.5, 2.5
-"""After a command, and what is measured then: five looks at the schemes, and some 25 reports of progress."""
+"""Seconds after a command, and seconds measured then: five reviews of the schemes, and some 25 progress reports."""
 WAITS_S = 30.0
 BACKLOG, LEAST_RECORDS = 4, 6_000_000
-"""So many times the records of other measures; fewer are gone before both sides had a turn."""
+"""Multiple of other measures' records; a smaller backlog ends before both sides had a turn."""
 LEFT = 0.05
 """Share of the backlog: a turn that ends with less is not counted, the source was about to run dry."""
 

@@ -20,10 +20,10 @@ from holdfast.services.console.feed import REST_S
 
 OPENINGS, TAKEOVERS = 5, 5
 SHOWN = "document.querySelectorAll('.graph .operator').length >= 5 && document.querySelector('.chip.good') !== null"
-"""The page of the job is there, and says that it is live."""
+"""Expression that is true once the job's page shows that it is live."""
 WAIT_S = 60.0
 LEFT_S = 20.0
-"""A page that was closed may come back for so long: only then nobody looks."""
+"""Seconds within which a closed page may return; only then the console has no viewer."""
 
 
 def console(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
@@ -77,7 +77,7 @@ def _visible_s(browser: Browser, console: ConsoleProcess, staged: Staged, at: in
     if browser.value("location.pathname") != "/takeovers":
         browser.open(path)
         browser.until("document.querySelector('main .card') !== null", "the page of takeovers", WAIT_S)
-        time.sleep(2.0)  # its connection is there, and the first pictures have been taken
+        time.sleep(2.0)  # the connection is open, and the first pictures are made
     began = time.monotonic()
     unit = staged.take_over(at)
     told = f"[...document.querySelectorAll('.bar-row strong')].some((one) => one.innerText === '{unit}')"

@@ -24,7 +24,7 @@ EACH_S = 1.0
 TOLD = 3
 """Events of a takeover."""
 PAGE_S = 15.0
-"""Between two pages, each with a takeover that comes meanwhile."""
+"""Seconds between two pages, with a takeover during each."""
 PAGES = ("/jobs/{}", "/takeovers", "/", "/jobs/{}/checkpoints", "/events", "/incidents", "/jobs/{}/events", "/submit")
 SHARES = 12
 """Parts of the time, after each of which the memory is reported."""

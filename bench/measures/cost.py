@@ -31,7 +31,7 @@ VARIANTS: Mapping[str, Template] = {
     "budget_100": jobs.within(jobs.CHAIN, 100),
     "budget_200": jobs.within(jobs.CHAIN, 200),
 }
-"""By name in the figures: a batch every `batch_interval_ms`, and under a `latency_ms`."""
+"""Variants by name in the figures: a batch every `batch_interval_ms`, and batches under a `latency_ms`."""
 
 
 def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:

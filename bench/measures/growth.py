@@ -23,7 +23,7 @@ HORIZON_S = 60
 """Horizon of the job's cuts, so that a run of minutes goes through it several times."""
 SAMPLES = 80
 SLACK_MIB = 1.0
-"""By so much the most of a topic may be higher in the last third than in the one before: it is a saw."""
+"""MiB by which the maximum of a topic may grow from one third to the next: its size is a sawtooth."""
 _PARTITION = re.compile(r"(.+)-\d+")
 _JOB = re.compile(r"(.+)\.\d+-[0-9a-f]{6}\.(.+)")
 DAY_MIN = 24 * 60

@@ -39,7 +39,7 @@ KINDS = ("stateless", "stateful")
 
 
 class Scores(PythonOperator):
-    """A column from columns: as little work for a row as there is."""
+    """A column computed from columns, with the least work for each row."""
 
     output = {"user": "string", "score": "float"}  # noqa: RUF012 - as users write it
 

@@ -72,7 +72,7 @@ VARIANTS: Mapping[str, Variant] = {
     "active_standby": Variant("active-standby", 2),
     "active_replication": Variant("active-replication", 2),
 }
-"""By name in the figures. Passive-hot is hybrid's flags: while nothing fails, the two do the same."""
+"""Variants by name in the figures. Passive-hot has hybrid's flags: without failures both do the same."""
 
 
 def overhead(cluster: BenchCluster, name: str, scale: Scale) -> Figures:

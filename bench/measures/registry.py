@@ -48,7 +48,7 @@ SCHEMA = {
     ],
 }
 BATCHES = {10_000: 30, 1_000: 200}
-"""Number of batches, by their records: the default limit of a batch, and what 10 ms bring at 100,000 a second."""
+"""Number of batches, by their records: the default limit of a batch, and the records of 10 ms at 100,000 a second."""
 HEAD = b"\0" + (1).to_bytes(4, "big")
 NOW_MS = 1_600_000_000_000
 

@@ -18,7 +18,7 @@ from bench.rig.scale import Scale
 REPLICAS = 2
 BACK_S = 60.0
 CAUGHT_UP_S = 2.0
-"""From a replica's first echo to the end of what it reads at its start."""
+"""Seconds from a replica's first echo to the end of its reads at the start."""
 OPERATORS = ("count", "largest")
 
 

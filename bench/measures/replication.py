@@ -32,7 +32,7 @@ WORKERS, SOURCES = 5, 16
 RATE_PER_S, KEYS, INTERVAL_MS = 32, 20, 500
 """Little, so that two slow cores carry 46 copies."""
 BUSY = 9
-"""A busy source gets so many times the records of another one."""
+"""Records of a busy source as a multiple of another source's."""
 STRIKES_PER_KILL = 7
 """Strikes in all, for each kill of the scale: 105 by default."""
 STALL_S = 3.0
@@ -101,7 +101,7 @@ class Holding:
                 placed.append(change)
 
     def successor(self, unit: str, since: Change) -> Change | None:
-        """The change by which another copy leads the unit; None: there is none yet."""
+        """The change by which another copy leads the unit; None while there is none."""
         later = (one for one in self._placed.get(unit, []) if one.epoch > since.epoch)
         return next((one for one in later if one.committer != since.committer), None)
 
@@ -152,7 +152,7 @@ class Budgeted:
         self._until(lambda: set(self._plan().units) == self._holding(), "the units do not follow the plan")
         self.settle()
         followed_s = time.monotonic() - began_s
-        self._job.watch(COOL_DOWN_US / 1e6 + 30)  # a plan that were to change again would do so now
+        self._job.watch(COOL_DOWN_US / 1e6 + 30)  # a plan that changes again would do so within this time
         return {
             "replanned_after_s": round(planned_s, 1),
             "followed_after_s": round(followed_s, 1),

@@ -1,4 +1,4 @@
-"""Usage of a cluster while there is nothing to do."""
+"""Resource usage of an idle cluster."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ KILLS = 5
 WAIT_S = 300.0
 LOOK_S, LOOK_AT_ALL_S = 0.05, 2.0
 BEATS = 100
-"""So many heartbeats are looked at: some seconds of a cluster's."""
+"""Number of heartbeats read: some seconds of a cluster's heartbeats."""
 
 QUERY = "SELECT window(at, '10 seconds'), user, count(*) AS n, sum(amount) AS total FROM input GROUP BY 1, 2"
 _SOURCE = """

@@ -37,7 +37,7 @@ from holdfast.services.process.collector import Collector
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 
 LEVELS = {31: (16, 1), 1_022: (256, 2)}
-"""Units of a job whose sources merge two and two; the number of sources, and of trees of them."""
+"""Units of a job whose sources merge in pairs; the number of sources, and of trees."""
 TREES = ("", "b")
 """Ends of the names of a tree."""
 COPIES = 30
@@ -45,7 +45,7 @@ COPIES = 30
 BEAT_MS, TURN_MS, COSTS_MS = 100, 10, 1_000
 RECORDS_PER_S = 10_000
 SETTLED_S = 40.0
-"""Simulated seconds until the first plan is followed, and rates are known."""
+"""Simulated seconds until the units follow the first plan, and rates are known."""
 LEAST_S = 12.0
 """Time for two questions to the planner."""
 MOST_MS = 20

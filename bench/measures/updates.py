@@ -90,7 +90,7 @@ def _check(cluster: BenchCluster, topic: str, records: int) -> None:
 
 
 def _rows(cluster: BenchCluster, topic: str) -> list[dict[str, object]]:
-    """Offsets do not say how many there are: ends of transactions have some, too."""
+    """Number of rows, counted, because offsets include ends of transactions."""
     return [msgspec.json.decode(one.value() or b"{}") for one in cluster.log.scan(Partition(f"{topic}-out", 0))]
 
 

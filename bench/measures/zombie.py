@@ -103,7 +103,7 @@ class Results:
         self._where = TopicPartition(partition.topic, partition.index)
 
     def held_back(self) -> bool:
-        """A transaction is open: there is more than read_committed readers get."""
+        """True if a transaction is open: the topic has more records than read_committed readers get."""
         return self._end(IsolationLevel.READ_COMMITTED) < self._end(IsolationLevel.READ_UNCOMMITTED)
 
     def _end(self, level: IsolationLevel) -> int:

@@ -37,11 +37,11 @@ CAPTURE, APPLY = 0.11, 0.07
 READ_PER_MS, SEEK_MS = 5_000.0, 80.0
 """Bytes of a checkpoint log that a restore reads in a millisecond."""
 DEPLOY_MS, SEND_MS, RECEIVE_MS, OPEN_MS = 1_000.0, 200.0, 300.0, 100.0
-"""MECHANISMS section 4, golden values; open_ms is ours."""
+"""Golden values of MECHANISMS section 4; open_ms is this project's measurement."""
 SPREAD = 0.2
 """Share around its mean within which the time of a phase is drawn evenly."""
 LOG = (1.5, 4.0)
-"""A checkpoint log is so many times as long as the state; drawn."""
+"""Size of a checkpoint log as a multiple of the state's; drawn at random."""
 SLACK_MS = (5.0, 40.0)
 COSTS_MS = 1_000
 
@@ -91,7 +91,7 @@ class Adapted(Failover):
         spec = {"fault_tolerance": self._tolerance}
         return Plan("job", GENERATION, Id("c", 1), spec, (), (), units, (), {}, STEP_MS, {})
 
-    # -- what copies measure ------------------------------------------------------------------------------------------
+    # -- measurements of copies ----------------------------------------------------------------------------------------
 
     def _place(self, change: Change) -> None:
         before, known = self._assigned_scheme, set(self.copies)
@@ -140,7 +140,7 @@ class Adapted(Failover):
     def _drawn(self, mean: float, spread: float = SPREAD) -> float:
         return mean * self._draws.uniform(1 - spread, 1 + spread)
 
-    # -- how it stands ------------------------------------------------------------------------------------------------
+    # -- state --------------------------------------------------------------------------------------------------------
 
     @property
     def state_bytes(self) -> float:

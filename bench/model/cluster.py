@@ -23,7 +23,7 @@ from holdfast.services.worker.checkpoint.policies.idle_minmax import Credit, Idl
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 
 LOOK_MS = 25.0
-"""An idle worker that had nothing to do asks again: what is worst changes with time."""
+"""Milliseconds after which an idle worker chooses again, because the priorities change with time."""
 TINY_MS = 1e-6
 
 

@@ -71,7 +71,7 @@ class Protected:
     known_ms: list[float] = field(default_factory=list)
 
     def delays_ms(self) -> list[float]:
-        """Delay of each batch that came out, from when it came in."""
+        """Milliseconds from the arrival of each delivered batch to its delivery."""
         return [known_ms - (batch + 1) * STEP_MS for batch, known_ms in enumerate(self.known_ms)]
 
 

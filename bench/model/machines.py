@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 SPELL_MS = 8_000.0
-"""A transient load lasts so long on average."""
+"""Mean duration of a transient load in milliseconds."""
 TAKEN = (0.35, 0.4)
 """Share of the CPU that a transient load takes, drawn for each: the paper's machines go from 60 % to 95-100 %."""
 SLICE_MS = 100.0

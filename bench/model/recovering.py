@@ -110,7 +110,7 @@ def reads(task: Task) -> tuple[Task, ...]:
 
 
 def above(task: Task) -> set[Task]:
-    """The task, and all that lead to it."""
+    """The task, and all tasks whose output reaches it."""
     return {task}.union(*(above(one) for one in reads(task)))
 
 

@@ -54,7 +54,7 @@ class State:
         return self.unit.load.done_ms(now_ms) - self.unit.load.done_ms(self.saved_ms)
 
     def gain_ms(self, now_ms: float) -> float:
-        """Time that a capture would take in."""
+        """Milliseconds that a capture would cover."""
         return self.unit.load.done_ms(now_ms) - self.unit.load.done_ms(self.captured_ms)
 
     def capture_ms(self, now_ms: float) -> float:

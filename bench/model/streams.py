@@ -15,7 +15,7 @@ TYPE_1_PER_S, TYPE_2_PER_S = 2_000.0, 100.0
 DEVIATION = 0.35
 """Deviation of the rate of type 1: 0.7K of 2.0K tuples/s."""
 FULL = 0.9
-"""Load of a worker when type 1 brings its full rate."""
+"""Load of a worker when type 1 has its full rate."""
 OF_EACH = 4
 TYPE_1 = Windowed(scale=60.0, power=0.6)
 """Few of many addresses come again and again: about 240 in 10 s."""

@@ -1,8 +1,9 @@
-"""A chain of units whose checkpoints follow the policies of the real workers: what each holds, and how long it takes.
+"""A chain of units whose checkpoints follow the policies of the real workers: the kept state, and the duration of
+captures.
 
-Every unit passes on what it takes in at once. An output is held until the unit that reads it has a checkpoint of what
-it made of it. The paper's checkpoints hold that output beside the state, ours the state alone, since outputs stay in
-their topics. Source: MECHANISMS S1 to S4.
+Every unit sends its output on at once. An output is held until the unit that reads it has a checkpoint of its effects.
+The paper's checkpoints include that output, Holdfast's the state alone, since outputs stay in their topics. Source:
+MECHANISMS S1 to S4.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DELIVERY_MS, WRITE_MS = 2.0, 4.0
 
 @dataclass(slots=True)
 class Seen:
-    """A unit, as far as the three policies look. Implements their part of UnitView."""
+    """A unit in the view of the three policies. Implements their part of UnitView."""
 
     sinkmost: bool
     captured_ms: float = 0.0

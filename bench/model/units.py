@@ -1,4 +1,4 @@
-"""The units of the model: what processing them costs, and what their captures and pastes cost.
+"""The units of the model: costs of their processing, captures and pastes.
 
 Source: MECHANISMS C5, C10 and W7. Times are milliseconds of CPU time.
 """

@@ -31,13 +31,13 @@ from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.plans.layout import below, unit_layouts
 
 WORKERS, SLOTS, SOURCES = 3, 2, 3
-"""No more slots than units: three sources, two that count, one with the sink."""
+"""Number of sources: with no more slots than units, three sources, two units that count, one with the sink."""
 RATE_PER_S, KEYS, INTERVAL_MS = 150, 20, 100
 FREEZE_S = 3.0
 CALM_S = 1.0
 PATIENCE_S = 120.0
 FIRST_S = 4.0
-"""A second strike waits so long for a tentative row, and then comes without one."""
+"""Seconds that a second strike waits for a tentative row before it is made without one."""
 
 
 def run_round(

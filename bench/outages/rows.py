@@ -52,7 +52,7 @@ class Rows(Following):
     # -- what they say ------------------------------------------------------------------------------------------------
 
     def first_after(self, at_ms: float) -> float | None:
-        """Time at which the first tentative row since then came."""
+        """Arrival time of the first tentative row since then."""
         with self._lock:
             return next((one for one in self._tentative_ms if one >= at_ms), None)
 

@@ -1,4 +1,4 @@
-"""Outages that are wanted and those that were made, and their report. Pure.
+"""Planned outages and those that were made, and their report. Pure.
 
 Source: MECHANISMS P12 to P14, docs/decisions/0168 to 0170.
 """
@@ -27,7 +27,7 @@ FORKS, BROKERS = 0.25, 0.1
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """An outage that is wanted."""
+    """An outage to be made."""
 
     kind: str
     fault: str

@@ -35,7 +35,9 @@ INTERVAL_MS = 50
 """Between batches: of four jobs at once (--together 4), shorter ones would fill two cores before anything failed."""
 COOL_DOWN_S = 2
 WARM_UP_S = 6.0 + 2 * COOL_DOWN_S
-"""Every key was there once, and a cheaper scheme has suited for two cool-downs: takeovers follow each other faster."""
+"""Seconds within which every key occurs, and a cheaper scheme suits for two cool-downs: takeovers follow each other
+faster.
+"""
 CALM_S = 0.5
 """Between two takeovers, and up to four times as much more: any time between two checkpoints, and two choices."""
 PATIENCE_S = 60.0

@@ -22,11 +22,13 @@ KINDS = {
 }
 PROMISES_MS = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 200)
 KEPT_FROM_MS = 500
-"""From this promise on none may be broken; below, the share of broken ones is only reported."""
+"""Least promise in milliseconds that must always be kept; of shorter ones only the share of broken promises is
+reported.
+"""
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A takeover that is wanted."""
+    """A takeover to be made."""
 
     promise_ms: int
     kind: str

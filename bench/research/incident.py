@@ -47,7 +47,7 @@ ROOT = Path(__file__).parents[2]
 JOB, POSTS = ROOT / "compose" / "jobs" / "hashtags.yaml", ROOT.parent / "shared" / "data" / "hashtags.jsonl.gz"
 PLUGIN = "compose.jobs.hashtags"
 HEALTHY = "healthy"
-"""The query beside the parsers."""
+"""The query that does not read the parsers."""
 EVERY_S = 45.0
 """Between two workers. In the paper they come 2 to 6 minutes after the failure."""
 INTERVAL_MS = 1_000
@@ -57,9 +57,9 @@ CALM_S = 60.0
 PATIENCE_S = 600.0
 INTERRUPTED = 130
 QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off", "HOLDFAST_PLUGINS": PLUGIN}
-"""No unit moves by itself."""
+"""Settings under which units move only on request."""
 OPEN = {"HOLDFAST_CLUSTER_SECRET": "off"}
-"""An embedded Kafka asks for no secret."""
+"""Settings without a secret, which an embedded Kafka does not need."""
 MOVED_S = 20.0
 """Between two requests for moves that were not made."""
 _err = console(stderr=True)
@@ -83,7 +83,7 @@ class Seen:
 
 
 class Host:
-    """A worker with a parent of its own, as a container has it."""
+    """A worker with a parent process of its own, as in a container."""
 
     def __init__(self, name: str, folder: Path, kafka: str, variables: Mapping[str, str]) -> None:
         folder.mkdir(parents=True)
@@ -138,7 +138,7 @@ class Incident:
     # -- before the failure -------------------------------------------------------------------------------------------
 
     def prepare(self, posts: Sequence[bytes], rate_per_s: float, share: float, interval_ms: int) -> None:
-        """The job runs, where it is wanted, and has done so for a while."""
+        """Waits until the job runs with its units in place, and then for a while."""
         for number in range(1, LOST + 1):
             self._arrive(f"lost{number}")
         self._until(lambda: len(self._pids()) == LOST + SURVIVORS, "not every worker came")

@@ -22,7 +22,9 @@ from holdfast.services.view.reading import Watch, read_all
 
 LOOK_S = 0.2
 PLACES_S = 5.0
-"""Seconds after which a unit without a place finds one, because the former generation's units have left theirs."""
+"""Longest wait in seconds for units without a place: they get one once the former generation's
+units have left theirs.
+"""
 
 
 class Replacing(Protocol):

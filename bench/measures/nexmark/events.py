@@ -79,7 +79,7 @@ class Events:
     frames: dict[str, pl.DataFrame] = field(init=False)
     """Rows of each kind with the column of the event time, in the order of the events."""
     numbers: dict[str, np.ndarray] = field(init=False)
-    """Places of these rows in the stream."""
+    """Positions of these rows in the stream."""
 
     def __post_init__(self) -> None:
         every = np.arange(self.count)

@@ -36,9 +36,8 @@ GRACE_S = 10.0
 
 
 def beside_flink(cluster: BenchCluster, events: Events) -> Figures:
-    """Records a second and CPU seconds per million of each query, ours and Flink's, and their ratios.
-
-    Flink that cannot be brought is said and left out.
+    """Records a second and CPU seconds per million of each query, Holdfast's and Flink's, and their ratios. If Flink
+    cannot be installed, that is reported, and its figures are left out.
     """
     cluster.start(1)
     _preload(cluster, events)

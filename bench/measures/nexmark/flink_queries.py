@@ -13,7 +13,7 @@ from bench.measures.nexmark.queries import READS
 
 _KINDS = {"int": "BIGINT", "string": "STRING", "timestamp": "TIMESTAMP(3)"}
 LEFT_OUT = {13: "Flink reads a table at its side by connectors other than Kafka's"}
-"""Written queries of ours that Flink is not asked for."""
+"""Holdfast's queries without a counterpart for Flink."""
 
 
 class FlinkQuery(NamedTuple):

@@ -18,9 +18,9 @@ OURS = Throughput(jobs.EACH, keys=1_000, keyed=True)
 
 
 def against_peers(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """A peer that cannot be brought or does not run is said and left out.
+    """Figures of all peers. A peer that cannot be installed or does not run is reported and left out.
 
-    ahead_of: ours as a multiple of the peer's records a second, or the peer's CPU as a multiple of ours.
+    ahead_of: Holdfast's records a second as a multiple of the peer's, or the peer's CPU as a multiple of Holdfast's.
     """
     ours = OURS(cluster, name, scale)
     figures = dict(ours)

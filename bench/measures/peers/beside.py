@@ -20,7 +20,7 @@ from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.node.machine.processes import Child, tail
 
 SETTLING_S = 8.0
-"""Java compiles what runs often in the first seconds."""
+"""Seconds in which Java compiles frequent code."""
 GRACE_S = 5.0
 
 

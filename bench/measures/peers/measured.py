@@ -60,7 +60,7 @@ def run_peer(cluster: BenchCluster, name: str, command: Sequence[str], topic: st
 
 
 def rates(samples: Sequence[Sample]) -> Figures:
-    """Leaving out what came before the first rows: starting and warming up. Raises MeasureFailed."""
+    """Rates without the time before the first rows, which is start and warm-up. Raises MeasureFailed."""
     known = [sample for sample in samples if sample.rows > 0]
     first, last = known[0], known[-1]
     rows, took_s = last.rows - first.rows, last.time_s - first.time_s

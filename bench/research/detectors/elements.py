@@ -23,7 +23,7 @@ LOAD = 0.6
 """Above this share of the machine elements are run."""
 
 FIRST = 40
-"""Timings whatever the load is: by them the benchmark is known."""
+"""Number of first timings that are taken under any load, to calibrate the benchmark."""
 
 _CODEC = RowCodec(pl.Schema({"user": pl.String(), "amount": pl.Int64()}))
 _FRAME = _CODEC.encode(pl.DataFrame({"user": [f"user-{n % 7}" for n in range(20)], "amount": list(range(20))}))

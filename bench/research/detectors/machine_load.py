@@ -65,7 +65,7 @@ def corrected(duty: float, wanted: float, found: float) -> float:
 
 
 def burners(share: float) -> int:
-    """Number of burners: one a core; for more than all of it, two."""
+    """Number of processes that make the load: one a core; two a core for more than the whole machine."""
     return (os.cpu_count() or 1) * (1 if share <= 1 else 2)
 
 

@@ -30,7 +30,7 @@ class Row:
 
 
 def report(outcomes: Sequence[Outcome], detectors: Sequence[str], misses: Sequence[int]) -> list[Row]:
-    """Over all that was made at a level; times of detection are those of the newest part."""
+    """Rows over all parts of a level; detection times are those of the newest part."""
     rows = []
     for level in LEVELS:
         some = [one for one in outcomes if one.level == level]

@@ -26,14 +26,14 @@ from holdfast.services.recovery.replica import ECHO_MS
 ON_S, OFF_S = 0.83, 0.71
 """A rise and the pause after it: no multiple of the interval of heartbeats, so that rises meet them at any time."""
 MARGIN_US = 100_000
-"""So long after a load has come or gone, samples are of both."""
+"""Microseconds after the begin or end of a load for which samples include both states."""
 LATE_US = 200_000
 """Time after a rise within which a declaration is due to it: the heartbeat that it delayed is missed by then."""
 LEVELS = {"60%": 0.6, "75%": 0.75, "90%": 0.9, "95%": 0.95}
 """Loads to which the machine rises: the paper's 60 to 95 %."""
 
 Rise = tuple[int, int]
-"""From when to when, monotonic microseconds."""
+"""Begin and end of a rise, in monotonic microseconds."""
 
 
 class Declared(msgspec.Struct, frozen=True):

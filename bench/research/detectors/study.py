@@ -43,7 +43,9 @@ from holdfast.services.recovery.replica import ECHO_MS
 
 RATE_PER_S = 200
 JOB = Template(f"batch_interval_ms: 200\n{jobs.FAILOVER.template}")
-"""With few batches, so that the cluster leaves most of the machine to the loads: heartbeats are what is looked at."""
+"""A job with few batches, so that the cluster leaves most of the machine to the loads: only
+heartbeats are evaluated.
+"""
 LEVELS: Mapping[str, float] = {"50%": 0.5, "80%": 0.8, "95%": 0.95, "overfull": 2.0}
 """Shares of all cores that are busy; overfull: two processes a core never rest, beside the cluster's own."""
 
@@ -55,7 +57,7 @@ DETECTORS = {
 }
 MISSES = (1, 2, 3)
 QUIET_S = 15.0
-"""Before the first load: processes that have just started calm down, and the benchmark gets to know the machine."""
+"""Seconds before the first load, in which new processes settle, and the benchmark is calibrated."""
 SETTLING_S = 3.0
 PROTECTED_S = 120.0
 BEFORE_MS, AFTER_MS = 500, 2_000
@@ -110,7 +112,10 @@ class Recorded:
 
     @contextmanager
     def loaded(self, share: float, *words: str) -> Iterator[None]:
-        """The machine, to this share of it; words: more of them for each burner."""
+        """Loads the machine to this share in its context.
+
+        words: further arguments of each process that makes the load.
+        """
         with ExitStack() as load:
             for _ in range(burners(share)):
                 load.enter_context(_running(self.log, "machine_load", str(share), *words))
@@ -169,7 +174,7 @@ def _running(log: Path, module: str, *words: str) -> Iterator[None]:
 
 
 def _part(job: Followed, arrivals: Arrivals, seconds: float) -> Callable[[str, tuple[Path, Path], int], Outcome]:
-    """Lets the time pass under load; evaluated later, when the load is gone."""
+    """Waits under load; the part is evaluated later, without load."""
     meter, start_us, start_ms = LoadMeter(), monotonic_us(), time.time() * 1000
     job.watch(seconds)
     load, end_us, end_ms = meter.share(), monotonic_us(), time.time() * 1000

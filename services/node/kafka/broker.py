@@ -154,7 +154,7 @@ class EmbeddedKafka:
         return port
 
     def crashed(self) -> bool:
-        """True if its process has run, and did not end on request."""
+        """True if it has run, and has not shut down cleanly."""
         return fencing.crashed(self.data_dir / "data")
 
     @property
