@@ -21,5 +21,5 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     close_service_log()
-    # Queries, their JVM and client threads end with the process, which nobody waits for.
+    # Queries, their JVM and client threads end with the process; waiting for them is not needed.
     os._exit(status)

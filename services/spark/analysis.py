@@ -1,7 +1,7 @@
-"""Analysis of an operator by Spark before its job is admitted: `python -m holdfast.services.spark.analysis`.
+"""Analyses an operator with Spark before its job is admitted: `python -m holdfast.services.spark.analysis`.
 
-Questions (a SparkPlan without its output each) come on standard input, answers go to standard output. A process of its
-own, so that no controller needs a JVM; it has one session, and a fork for each question.
+Questions (each a SparkPlan without its output) arrive on standard input, answers go to standard output. A separate
+process does it, so that no controller needs a JVM. The process has one session, and a fork for each question.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from holdfast.services.spark.session import open_session, own_session
 from holdfast.services.spark.settings import SparkSettings
 
 PATIENT = 10
-"""Niceness at the end: beside a process that never waits, a tenth of a processor."""
+"""Niceness during the recording at the end: a tenth of a processor beside a process that never waits."""
 NO_JAVA = "there is no Java in JAVA_HOME or on the PATH; install a Java 17 runtime, see `holdfast doctor`"
 
 
 def answer(spark: SparkSession, plan: SparkPlan, allow: list[str] | None) -> Answer:
-    """The output of one operator, or what is wrong with it; paths are relative to the operator."""
+    """The output of one operator, or its problems; paths are relative to the operator."""
     try:
         given = {one.name: made_up(spark, one) for one in plan.inputs}
         if plan.more:
@@ -68,7 +68,7 @@ def answer(spark: SparkSession, plan: SparkPlan, allow: list[str] | None) -> Ans
 
 
 def _described(plan: SparkPlan, outputs: Mapping[str, DataFrame], result: DataFrame) -> Answer:
-    """result: the rows of all outputs."""
+    """The answer for an operator without faults. `result` holds the rows of all outputs."""
     problems, columns, found = list[Problem](), dict[str, dict[str, str]](), _shape(result)
     for name, one in outputs.items():
         columns[name], wrong = _columns(one, f"output '{name}': " if name else "")
@@ -95,7 +95,7 @@ def _described(plan: SparkPlan, outputs: Mapping[str, DataFrame], result: DataFr
 
 
 def _columns(result: DataFrame, where: str) -> tuple[dict[str, str], list[Problem]]:
-    """Type text by column of an output, and what is wrong with columns. where: begins each message."""
+    """The type text of each column of an output, and problems of columns. Each message begins with `where`."""
     problems, columns = [], dict[str, str]()
     for name, kind, nullable in describe(result):
         if name.startswith("_") or name in columns:
@@ -110,7 +110,7 @@ def _columns(result: DataFrame, where: str) -> tuple[dict[str, str], list[Proble
 
 
 def _check(spark: SparkSession, result: DataFrame, emit: str) -> None:
-    """Checks the query as Spark would when it starts."""
+    """Checks the query as Spark does when a query starts."""
     jvm: Any = spark._jvm
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode(emit).capitalize())()
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
@@ -135,7 +135,7 @@ def _uses(result: DataFrame, given: str) -> bool:
 
 
 def _shape(result: DataFrame) -> Shape:
-    """Names of all nodes of the logical plan that are streaming."""
+    """The shape of the logical plan, from the names of its streaming nodes."""
     names, waiting = [], [_plan(result)]
     while waiting:
         node = waiting.pop()
@@ -151,7 +151,7 @@ def _shape(result: DataFrame) -> Shape:
 
 
 def _steady(result: DataFrame) -> bool:
-    """No random numbers, no clock, no other tables."""
+    """True if the plan has no random numbers, no clock and no other tables."""
     plan: Any = _plan(result)
     jvm: Any = result.sparkSession._jvm
     now = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
@@ -175,11 +175,11 @@ def no_java() -> bool:
 
 
 def main() -> int:
-    """Answers questions until there will be none, or its asker is gone."""
+    """Answers questions until the input ends. The asker may have ended before."""
     lazy_modules.resolve()
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # what the user's code prints is no answer
+    os.dup2(2, 1)  # output of the user's code must not mix with answers
     with tempfile.TemporaryDirectory(prefix="holdfast-analysis-") as folder:
         scratch, spark = Path(folder), None
         while record := asked.read(int.from_bytes(size := asked.read(LENGTH_BYTES))):
@@ -190,17 +190,17 @@ def main() -> int:
         if size and isinstance(spark, SparkSession):
             _record(spark, scratch)
         shutil.rmtree(scratch, ignore_errors=True)
-        os._exit(0)  # nobody waits for the JVM
+        os._exit(0)  # without waiting for the JVM
 
 
 def _record(spark: SparkSession, scratch: Path) -> None:
-    """Makes the archive of class data, and leaves the processors to the jobs that run meanwhile."""
+    """Makes the archive of class data, with low priority so that running jobs keep the processors."""
     os.setpriority(os.PRIO_PGRP, 0, PATIENT)  # with the JVM, which is in the group of this process
     class_data.record(spark, scratch)
 
 
 def _opened(scratch: Path) -> SparkSession | Answer:
-    """A session, or why there is none."""
+    """A session, or the answer with the reason why there is none."""
     try:
         settings = SparkSettings(spark_master="local[1]")
         return open_session(settings, "holdfast-analysis", scratch, briefly=True, records=True)
@@ -209,9 +209,8 @@ def _opened(scratch: Path) -> SparkSession | Answer:
 
 
 def _of_fork(spark: SparkSession, record: bytes) -> bytes:
-    """The answer of a fork of this process: effects of the user's code end with it, and modules are loaded as they are
-    now.
-    """
+    """The answer of a fork of this process. Effects of the user's code end with the fork, and modules are loaded in
+    their present state."""
     read, write = os.pipe()
     if not (pid := os.fork()):
         signal.alarm(int(ANSWER_S))
@@ -232,7 +231,7 @@ def _ending(code: int) -> str:
 
 
 def _reply(spark: SparkSession, record: bytes, pipe: int) -> None:
-    """In a session of its own, which has no views and settings of the user's code before."""
+    """Answers in a session of its own, without views and settings of earlier user code."""
     question = decode_question(record)
     sys.path[:0] = [path for path in question.path if path not in sys.path]
     importlib.invalidate_caches()

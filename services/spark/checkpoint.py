@@ -1,7 +1,7 @@
-"""The checkpoint directories of a query: one per epoch, so that a zombie writes where no query reads.
+"""The checkpoint directories of a query: one for each epoch, so that a zombie writes where no query reads.
 
 Source: PROTOCOL 12. The layout is Spark's own: `offsets/<batch>` is written before a batch runs, `commits/<batch>`
-behind it, and files of `state` are never changed once they have their name.
+after it, and files of `state` never change once they have their name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.spark.core.taking_over import Takeover
 
 FAR_WATERMARK_MS = 253_402_300_799_000
-"""The end of the year 9999: everything that Spark holds is behind it, and in microseconds it still fits."""
+"""The end of the year 9999: every row that Spark holds is earlier, and the value fits into microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Spark's note before it ran a batch. stop: by topic and partition. watermark_us: NO_WATERMARK before any."""
+    """Spark's note before a batch.
+
+    Attributes:
+        stop: end offsets of the batch, by topic and partition.
+        watermark_us: watermark in microseconds; NO_WATERMARK before any.
+        time_ms: time of the batch.
+    """
 
     stop: dict[str, dict[int, int]]
     watermark_us: int
@@ -33,7 +39,7 @@ class Planned:
 
 
 class Checkpoints:
-    """Checkpoints of one operator. root: a directory that every driver of the cluster sees."""
+    """The checkpoints of one operator. `root` is a directory shared by all drivers of the cluster."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -42,14 +48,14 @@ class Checkpoints:
         return self._root / str(epoch)
 
     def done(self, epoch: int) -> list[int]:
-        """Batches that Spark has noted as done."""
+        """The batches that Spark has noted as done."""
         return sorted(_batches(self.directory(epoch) / "commits"))
 
     def prepare(self, epoch: int, start: Takeover) -> Path:
-        """The directory of the epoch, made from what is to be taken over; one that is there already stays as it is.
+        """Returns the directory of the epoch, made from the former one; an existing directory is left unchanged.
 
         Raises:
-            StateCorrupted: the former driver's directory is not there, or lacks what its commits promise.
+            StateCorrupted: the former driver's directory is missing, or lacks a committed batch.
         """
         target = self.directory(epoch)
         if target.exists():
@@ -77,7 +83,8 @@ class Checkpoints:
             _link(path, target / inside)
 
     def _rename(self, staging: Path, epoch: int) -> None:
-        """Operators with Spark's newer kind of state (`transformWithState`) note where their schemas lie, in full."""
+        """Adapts paths in notes: operators with Spark's newer kind of state (`transformWithState`) note the full path
+        of their schemas."""
         root = self._root.absolute()
         former = re.compile(rf"{re.escape(str(root))}/\d+/")
         for path in staging.glob("state/*/_metadata/v2/[0-9]*"):
@@ -87,20 +94,20 @@ class Checkpoints:
             path.write_text(note)
 
     def forget_before(self, epoch: int) -> None:
-        """Directories of earlier epochs."""
+        """Deletes directories of earlier epochs."""
         for path in self._root.glob("[0-9]*"):
             if int(path.name) < epoch:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def planned(directory: Path, batch: int) -> Planned:
-    """Raises StateCorrupted when Spark has noted nothing of the batch."""
+    """Spark's note of the batch. Raises StateCorrupted if there is none."""
     head, sources = _read(directory, batch)
     stop: dict[str, dict[int, int]] = {}
     for source in sources:
         for topic, offsets in source.items():
             if not isinstance(offsets, dict):
-                continue  # of a source of files
+                continue  # the source reads files
             known = stop.setdefault(topic, {})
             for partition, offset in offsets.items():
                 known[int(partition)] = max(int(offset), known.get(int(partition), 0))
@@ -109,15 +116,15 @@ def planned(directory: Path, batch: int) -> Planned:
 
 
 def last_file(directory: Path, batch: int) -> int:
-    """The last file, in the order in which they came, that a batch over one source of files has taken; -1: none."""
+    """The last file that a batch over one source of files has read, by order of arrival; -1 for none."""
     return max((int(source.get("logOffset", -1)) for source in _read(directory, batch)[1]), default=-1)
 
 
 def plan_last_batch(directory: Path, batch: int) -> None:
-    """Notes a batch without input whose watermark is behind everything: what Spark holds comes out in it.
+    """Notes a batch without input and with a watermark behind all rows, in which Spark returns all rows that it holds.
 
     Args:
-        batch: the one behind the last that is done.
+        batch: the batch after the last one done.
     """
     path = directory / "offsets" / str(batch - 1)
     version, head, *sources = path.read_text().splitlines()
@@ -148,7 +155,8 @@ def _kept(inside: Path, limits: dict[str, int]) -> bool:
 
 
 def _link(path: Path, target: Path) -> None:
-    """Spark replaces files and never writes into one that is there: a second name is as good as a copy."""
+    """Links a file under a second name. A link is as good as a copy, because Spark replaces files and never changes
+    them."""
     try:
         os.link(path, target)
     except FileNotFoundError:  # a driver that still runs cleans up behind itself

@@ -1,7 +1,7 @@
-"""Class data of Spark's JVM, in an archive that every JVM of this machine shares: each starts in half the time.
+"""Keeps class data of Spark's JVM in an archive shared by every JVM of this machine, which halves their start time.
 
-`python -m holdfast.services.spark.class_data` makes it, as does an analysis that has nothing else to do
-(services/spark/analysis.py). Java itself checks whether an archive fits, and does without one that does not.
+`python -m holdfast.services.spark.class_data` makes it, as does an idle analysis process (services/spark/analysis.py).
+Java checks that an archive fits, and ignores one that does not.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 END_S = 120.0
-"""Longest time in which a JVM writes an archive."""
+"""Longest time for a JVM to write an archive."""
 OLD_S = 30 * 24 * 3600.0
-"""Archives of other installations, 180 MB each, are deleted after so long."""
+"""Age at which archives of other installations are deleted; each has 180 MB."""
 
 
 def archive() -> Path | None:
-    """The archive of this Java and this Spark, whether it is there or not; None without a Java."""
+    """The path of the archive for this Java and this Spark; None without a Java. The file may be missing."""
     home = os.environ.get("JAVA_HOME")
     found = f"{home}/bin/java" if home else shutil.which("java")
     if found is None or not os.access(found, os.X_OK):
@@ -47,7 +47,7 @@ def archive() -> Path | None:
 
 
 def options(records: bool) -> list[str]:
-    """Options of a JVM that uses the archive. records: the JVM makes one at its end if there is none."""
+    """Options of a JVM that uses the archive. With `records`, the JVM makes a missing archive at its end."""
     wanted = archive()
     if wanted is None:
         return []
@@ -59,9 +59,9 @@ def options(records: bool) -> list[str]:
 
 
 def record(spark: SparkSession, scratch: Path) -> None:
-    """Ends the JVM of a session that was opened to record, if there is no archive yet; then the archive is there.
+    """Ends the JVM of a session that was opened to record, and so makes a missing archive.
 
-    A query runs before, so that the classes are in it that drivers load. What fails leaves everything as it was.
+    A query runs first, so that the archive holds the classes that drivers load. A failure leaves everything unchanged.
     """
     wanted = archive()
     if wanted is None or wanted.exists() or not _writable(wanted.parent):
@@ -84,7 +84,7 @@ def record(spark: SparkSession, scratch: Path) -> None:
 
 
 def _play(spark: SparkSession, scratch: Path) -> None:
-    """Runs a windowed aggregate, its state in RocksDB and its rows through Arrow, as an operator's query does."""
+    """Runs a windowed aggregate with its state in RocksDB and its rows through Arrow, like an operator's query."""
 
     def on_batch(rows: DataFrame, _batch: int) -> None:
         rows.mapInArrow(_same, rows.schema).collect()
@@ -117,7 +117,7 @@ def _beside(wanted: Path) -> Path:
 
 
 def main() -> int:
-    """Makes the archive if it is not there."""
+    """Makes a missing archive."""
     lazy_modules.resolve()
     from holdfast.services.spark.session import open_session
     from holdfast.services.spark.settings import SparkSettings

@@ -1,4 +1,4 @@
-"""Field types of a job file as Spark's types, and what comes out of Spark as field types.
+"""Converts field types of a job file to Spark's types, and Spark's types to field types.
 
 Source: JOBS "Field types".
 """
@@ -35,17 +35,18 @@ _NAMES: tuple[tuple[type[spark.DataType], str], ...] = (
 
 
 def spark_type(text: str) -> spark.DataType:
-    """Spark's type for a field type. Raises ValueError for a text that is none."""
+    """Spark's type for a field type. Raises ValueError for an invalid text."""
     return _spark_type(fields.dtype(text))
 
 
 def spark_schema(columns: Mapping[str, str]) -> spark.StructType:
-    """Every column may be null: what is not there in a record is null, whatever was declared."""
+    """The schema for these columns. Every column may be null, because a field missing in a record is null under any
+    declaration."""
     return spark.StructType([spark.StructField(name, spark_type(text)) for name, text in columns.items()])
 
 
 def field_type(kind: spark.DataType) -> str:
-    """The field type of a Spark type, without `?`. Raises ValueError for one that has none."""
+    """The field type for a Spark type, without `?`. Raises ValueError for a type without one."""
     if isinstance(kind, spark.DecimalType):
         return f"decimal({kind.precision},{kind.scale})"
     if isinstance(kind, spark.ArrayType):
@@ -69,7 +70,7 @@ def _spark_type(kind: pl.DataType) -> spark.DataType:
 
 
 def _instance(kind: object) -> pl.DataType:
-    """Polars gives inner types as classes or instances."""
+    """The instance of a Polars type. Polars returns inner types as classes or instances."""
     instance = kind() if isinstance(kind, type) else kind
     assert isinstance(instance, pl.DataType)
     return instance

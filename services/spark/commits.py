@@ -1,4 +1,4 @@
-"""A driver's door to the commit log: it appends, and acts only on what it reads back.
+"""A driver's access to the commit log: it appends records, and acts only on records that it reads back.
 
 Source: PROTOCOL 12 and 0.1.
 """
@@ -18,13 +18,13 @@ from holdfast.services.log.protocol import Appender, Log
 ANSWER_S = 60.0
 
 ReadBack = Callable[[Exception | None], None]
-"""Called once the record was read back: None, it counts; Fenced, another copy was faster; StateCorrupted, it does not
-fit though nobody was; Retriable, Kafka did not take it."""
+"""A function called when the record was read back: with None if it is valid, Fenced if another copy came first,
+StateCorrupted if it does not fit for another reason, or Retriable if Kafka did not append it."""
 
 
 @dataclass(slots=True)
 class _Proposal:
-    """offset: where it lies, -1 as long as Kafka has not said so."""
+    """A record on its way; `offset` is -1 until Kafka has returned it."""
 
     record: CommitRecord
     done: ReadBack
@@ -33,7 +33,7 @@ class _Proposal:
 
 
 class Commits:
-    """The commit log of one operator as one driver sees it; for the host's loop, nothing blocks."""
+    """The commit log of one operator, read by one driver. For the host's loop; no method blocks."""
 
     def __init__(
         self,
@@ -47,9 +47,14 @@ class Commits:
         skipped: Collection[int] = (),
         begins: Callable[[], tuple[int, Commit] | None] = lambda: None,
     ) -> None:
-        """fits: looks into a frame's payload. refuse: called with what is no record, or does not fit. skipped: offsets
-        of records that a person has skipped. begins: the commit with which a log begins that is trimmed; may raise
-        PositionGone and Retriable, and is asked again then."""
+        """Opens the log.
+
+        Args:
+            fits: checks a frame's payload.
+            refuse: called with a record that cannot be decoded or does not fit.
+            skipped: offsets of records that a person has skipped.
+            begins: returns the commit with which a trimmed log begins; called again after PositionGone and Retriable.
+        """
         self._refuse, self._refused = refuse, (-1, "")
         self._skipped = skipped
         self._first, self._fits, self._begins, self._begun = first, fits, begins, False
@@ -62,7 +67,7 @@ class Commits:
         self._proposals: list[_Proposal] = []
 
     def follow(self) -> int:
-        """Reads what has come; how many valid commits. Raises StateCorrupted."""
+        """Reads new records. Returns the number of valid commits. Raises StateCorrupted."""
         self._appender.poll()
         if not self._begun and not self._begin():
             return 0
@@ -74,7 +79,7 @@ class Commits:
         return self.fold.k - k
 
     def _begin(self) -> bool:
-        """Looks for the beginning of the log; true if it is known."""
+        """Finds the beginning of the log. True if it is known."""
         try:
             base = self._begins()
         except (PositionGone, Retriable):
@@ -87,7 +92,7 @@ class Commits:
         return True
 
     def propose(self, record: CommitRecord, done: ReadBack) -> None:
-        """Appends; `follow` reads back, and calls `done`."""
+        """Appends a record; `follow` reads it back and calls `done`."""
         proposal = _Proposal(record, done)
 
         def answered(error: Exception | None, offset: int) -> None:
@@ -127,7 +132,7 @@ class Commits:
 
 
 def put(appender: Appender, partition: Partition, values: Sequence[bytes]) -> list[int]:
-    """Appends records that a commit is to name; their offsets. Blocks; raises Retriable."""
+    """Appends records that a commit will name. Returns their offsets. Blocks; raises Retriable."""
     found: list[int] = []
     failed: list[Exception] = []
 

@@ -1,6 +1,6 @@
-"""Controls of a job for the copy that leads a Spark unit: run, pause, drain; and the end of its input.
+"""The controls of a job for the leader of a Spark unit: run, pause, drain; and the end of its input.
 
-Source: PROTOCOL 3. A drain ends where the topic ends once nobody writes it for this job any more.
+Source: PROTOCOL 3. A drain ends at the topic's end when no unit of this job writes the topic any more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MARK = b'"control"'
 
 
 class Controls:
-    """Follows the cut log and the progress of one job for one operator; to be closed."""
+    """Reads the cut log and the progress of one job for one operator. Must be closed."""
 
     def __init__(self, log: Log, plan: Plan, spark: SparkPlan, topics: JobTopics) -> None:
         self._writers = set(spark.every_writer)
@@ -44,11 +44,11 @@ class Controls:
 
     @property
     def input_ended(self) -> bool:
-        """True if the units that write the operator's input have ended; a user's topic is taken as it stands."""
+        """True if the units that write the operator's input have ended; always true for a user's topic."""
         return self._ended >= self._writers
 
     def follow(self) -> None:
-        """Reads what has come. A cut log that was trimmed is read from a snapshot on, which says what was asked."""
+        """Reads new records. A trimmed cut log is read from a snapshot, which holds the controls."""
         with suppress(PositionGone, Retriable):
             if not self._begun:
                 base = cuts_base(self._log, self._plan, self._cuts)

@@ -1,6 +1,6 @@
-"""The shell of one copy of a Spark unit: carries out what its lifecycle decides.
+"""The shell of one copy of a Spark unit, which carries out the actions of its lifecycle.
 
-Source: PROTOCOL 3, 8 and 12. Turned by the host's loop; nothing here blocks.
+Source: PROTOCOL 3, 8 and 12. The host's loop takes its turns; nothing here blocks.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class SparkCopy:
 
     @property
     def leads(self) -> bool:
-        """The last assignment makes it the leader, and its job has not ended."""
+        """True if the last assignment makes it the leader and its job has not ended."""
         return self.core.flags.commit and self.core.state is not State.ENDED
 
     @property
     def next_deadline(self) -> float:
-        """The time of the next turn unless something comes before, in milliseconds of the clock."""
+        """The clock time of the next turn unless an event comes before."""
         return self.core.next_deadline
 
     def place(self, epoch: int, flags: Flags) -> None:
@@ -101,13 +101,13 @@ class SparkCopy:
         self._handle(lifecycle.Unplaced())
 
     def skip(self, offsets: Collection[int]) -> None:
-        """Records of the commit log that a person has skipped: the copy begins again without them."""
+        """Restarts the copy without these records of the commit log, which a person has skipped."""
         if offsets != self._skipped:
             self._skipped = offsets
             self._handle(lifecycle.Repaired())
 
     def step(self, now_ms: float) -> None:
-        """Takes a turn: records that were read, then the engine's answers, then what is due."""
+        """Takes a turn: new records, then events of the engine, then due work."""
         try:
             self._follow()
         except PositionGone:  # the copy was left behind by a trim
@@ -120,7 +120,7 @@ class SparkCopy:
             self._handle(lifecycle.Due())
 
     def report(self) -> CopyState:
-        """For the heartbeat; batch: the last valid micro-batch that it knows."""
+        """The state for the heartbeat; its batch is the last valid micro-batch that the copy has read."""
         k = 0 if self._commits is None else self._commits.fold.k
         return CopyState(self.core.unit, self.core.epoch, self.core.reported, batch=k, error=self.core.error, durable=k)
 
@@ -128,7 +128,7 @@ class SparkCopy:
         return self._spent.costs(self.core.unit, self._around.clock_ms())
 
     def taken(self) -> Iterator[Taken]:
-        """Its positions in users' topics; real-time mode notes none."""
+        """Its positions in users' topics; none in real-time mode."""
         if self._commits is None or self._real_time:
             return
         stop = self._commits.fold.stop
@@ -182,7 +182,7 @@ class SparkCopy:
 
     @property
     def _holds(self) -> bool:
-        """Spark holds rows that a watermark at the end of time brings out."""
+        """True if Spark holds rows that a watermark at the end of time releases."""
         return not self._real_time and self.spark.holds and self.spark.closes and self._open.fold.k > 0
 
     def _judge(self, batch: int) -> None:
@@ -229,7 +229,7 @@ class SparkCopy:
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def _handle(self, event: lifecycle.Event) -> None:
-        """An event that the table does not list ends the copy, with its story as the cause."""
+        """Carries out the actions for an event. An event missing in the table ends the copy with its story."""
         now_ms = self._around.clock_ms()
         try:
             actions = self.core.at(event, now_ms)
@@ -322,7 +322,7 @@ class SparkCopy:
         )
 
     def _publish_end(self) -> None:
-        """Until Kafka has it: the controller waits for it."""
+        """Publishes that the unit has ended, again until Kafka has it, because the controller waits for it."""
         k = self._open.fold.k
         record = encode_progress(Progress(self.spark.unit, k, k, ended=True))
 

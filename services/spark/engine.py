@@ -1,6 +1,6 @@
-"""Engine that runs the query of one copy: the contract between the host's loop and the engine behind it.
+"""The engine that runs the query of one copy: the interface between the host's loop and an engine.
 
-Source: PROTOCOL 12. Behind it is Spark (spark_engine.py), and in the simulation nothing but time.
+Source: PROTOCOL 12. Spark implements it (spark_engine.py); the simulation implements it with time only.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from holdfast.services.spark.core.lifecycle import Deployed, NothingRehearsed, R
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Wait until queries can run."""
+    """Waits until queries can run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearse:
-    """Run the query over the newest records, and write nothing."""
+    """Runs the query over the newest records and writes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run the query of an epoch behind the last valid commit.
+    """Runs the query of an epoch behind the last valid commit.
 
-    log: the commit log up to the fence, or later. until_now: end once everything that has arrived is processed.
-    closing: run one more batch, whose watermark is at the end of time, and end.
+    Attributes:
+        epoch: the epoch.
+        log: commit log up to the fence, or later.
+        until_now: True to end when all present input is processed.
+        closing: True for one more batch, with a watermark at the end of time.
     """
 
     epoch: int
@@ -47,18 +50,20 @@ Task = Deploy | Rehearse | Run
 
 @dataclass(frozen=True, slots=True)
 class BatchAsked:
-    """A micro-batch, by the query's own count, waits for its verdict: answered by Write, Discard or Refused."""
+    """A micro-batch, by the query's own count, waits for the answer Write, Discard or Refused."""
 
     batch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Report of Spark on a micro-batch.
+    """Spark's report on a micro-batch.
 
-    batch: by the query's own count; -1: there was none. state_keys, state_bytes: that the query holds after it.
-    late: rows that it dropped as older than the watermark.
-    parts_ms: the times that it took, by Spark's names; `triggerExecution` is all of it.
+    Attributes:
+        batch: number by the query's own count; -1 for no report.
+        state_keys, state_bytes: size of the query's state after it.
+        late: rows dropped as older than the watermark.
+        parts_ms: times by Spark's names; `triggerExecution` is the total.
     """
 
     batch: int = -1
@@ -73,9 +78,11 @@ NOTHING = Reported()
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Micro-batch k is written, and waits for its commit: answered by Committed or Refused.
+    """Micro-batch k is written and waits for the answer Committed or Refused. Fields are as in schemas/commits.py.
 
-    As in schemas/commits.py. taken: records by topic. reported: what Spark says of the micro-batch before.
+    Attributes:
+        taken: number of records by topic.
+        reported: Spark's report on the micro-batch before.
     """
 
     k: int
@@ -90,13 +97,13 @@ class Output:
 
     @property
     def records(self) -> int:
-        """Records of all topics."""
+        """The number of records of all topics."""
         return sum(self.taken.values())
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The query ended by itself. ends: of what it wrote, if it writes without commits."""
+    """The query ended by itself. `ends` are the ends of its output if it writes without commits."""
 
     ends: dict[int, int] | None = None
 
@@ -106,7 +113,7 @@ Told = Deployed | Rehearsed | NothingRehearsed | Started | RunFailed | RunEnded 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write the micro-batch as number k. log: the commit log before it."""
+    """Answer: write the micro-batch as number k. `log` is the commit log before it."""
 
     k: int
     attempt: int
@@ -115,17 +122,17 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """The micro-batch counts already: run it for its state alone."""
+    """Answer: the micro-batch is valid already, so run it only for its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The commit was read back."""
+    """Answer: the commit was read back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The micro-batch does not count: the run fails."""
+    """Answer: the micro-batch is not valid, so the run fails."""
 
     cause: str
 
@@ -134,24 +141,24 @@ Answer = Write | Discard | Committed | Refused
 
 
 class Engine(Protocol):
-    """Does one task at a time; no method blocks. Each is for the host's loop."""
+    """Does one task at a time. For the host's loop; no method blocks."""
 
     def begin(self, task: Task) -> None:
-        """Ends the task before it, then does this one."""
+        """Ends the former task, then does this one."""
         ...
 
     def rest(self) -> None:
-        """Ends the task; what it has written may still arrive."""
+        """Ends the task; its output may still arrive."""
         ...
 
     def poll(self) -> Told | None:
-        """The next thing that has come of the task that was begun last."""
+        """The next event of the newest task; None if there is none."""
         ...
 
     def answer(self, answer: Answer) -> None:
-        """To the question that `poll` gave last."""
+        """Answers the last question from `poll`."""
         ...
 
     def close(self) -> None:
-        """After this no task is begun."""
+        """Ends the engine; no later task may begin."""
         ...

@@ -1,6 +1,6 @@
-"""Cause of a query's end, in words that a user can act on.
+"""The cause of a query's end, in words for a user.
 
-Source: PROTOCOL 12: Spark's reason shortened to what the user can act on.
+Source: PROTOCOL 12: Spark's reason, shortened to the part that a user can act on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _OF_PYTHON = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception|Failed|Fenced|
 
 
 def cause_of(error: BaseException) -> str:
-    """The innermost Python error that a Spark error quotes, else its first line."""
+    """The innermost Python error quoted in a Spark error; otherwise the first line of the error."""
     text = str(error)
     found = _OF_PYTHON.findall(text)
     # An error that only passes another on is not the cause, and its text says it.

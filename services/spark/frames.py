@@ -1,6 +1,7 @@
-"""The part that runs in Spark's tasks: rows to frames in the commit log's partition, and what was written back.
+"""The code that runs in Spark's tasks: it writes rows as frames to the commit log's partition and returns their
+offsets.
 
-Source: PROTOCOL 12. A frame counts once a valid commit names its offset, so a task that is tried again harms nothing.
+Source: PROTOCOL 12. A frame is valid only if a valid commit names its offset, so a repeated task does no harm.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ def _has_secret() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FrameTask:
-    """Writes the rows of one task of micro-batch k. time_us: of rows without an event time. rehearsed: writes none.
+    """Writes the rows of one task of micro-batch k.
 
-    sealed: the driver, in which this is made, has a secret; the process in which it runs must have it, too.
+    Attributes:
+        time_us: time of rows without an event time.
+        rehearsed: True to write nothing.
+        sealed: True if the driver, which creates this object, has a secret; the task's process then needs it, too.
     """
 
     bootstrap_servers: str
@@ -54,7 +58,8 @@ class FrameTask:
     sealed: bool = field(default_factory=_has_secret)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """In: the stream's columns and its event time. Out: columns of WRITTEN, a row a frame."""
+        """Takes batches with the stream's columns and event time. Yields the columns of WRITTEN, with a row for each
+        frame."""
         written = [one for batch in batches if batch.num_rows for one in self._send(self._frames(batch))]
         if written:
             yield pa.RecordBatch.from_pydict(
@@ -85,19 +90,20 @@ class FrameTask:
 
 
 class Frame(NamedTuple):
-    """A frame, and how many rows it holds."""
+    """A frame, and its number of rows."""
 
     data: bytes
     rows: int
 
 
 def frames_of(rows: pl.DataFrame, fields: dict[str, str], of: tuple[int, int, int], time_us: int) -> list[Frame]:
-    """Rows of a micro-batch as frames.
+    """The rows of a micro-batch as frames.
 
     Args:
-        rows: the stream's columns and its event time.
+        rows: the stream's columns and event time.
+        fields: types of the columns.
         of: generation, epoch and number of the micro-batch.
-        time_us: of rows without an event time.
+        time_us: time of rows without an event time.
     """
     generation, epoch, k = of
     schema = stream_schema(fields)
@@ -120,13 +126,13 @@ def _height(codec: FrameCodec, frame: bytes) -> int:
 
 
 def _prefix(topic: str) -> str:
-    """Prefix of the cluster: a name without dots."""
+    """The prefix of the cluster in a topic's name: the part before the first dot."""
     return topic.partition(".")[0]
 
 
 @functools.lru_cache(maxsize=4)
 def _appender(bootstrap_servers: str, prefix: str, sealed: bool) -> Appender:
-    """Appender for a Python process of Spark, which outlives its tasks."""
+    """The appender of a Python process of Spark, which outlives its tasks."""
     log = open_log(bootstrap_servers, prefix, "spark-task")
     if sealed and not isinstance(log, SealedLog):
         raise SecretUnusable(f"Spark's executors have no secret: {HOW}")

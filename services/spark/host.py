@@ -1,6 +1,6 @@
-"""The loop of a driver process: assignments in, copies of Spark units made to follow them.
+"""The loop of a driver process: it reads assignments and keeps the copies of Spark units equal to them.
 
-Source: PROTOCOL 5 and 12. It takes only units that a plan gives to Spark.
+Source: PROTOCOL 5 and 12. A driver takes only units that a plan assigns to Spark.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ from holdfast.services.spark.engine import Engine
 from holdfast.services.spark.surroundings import DriverServices
 
 HOSTS = "spark"
-"""Units that a driver takes, as its heartbeats say it."""
+"""The kind of units that a driver takes, as in its heartbeats."""
 
 MAX_WAIT_MS = 50.0
 SOON_MS = 5.0
-"""Longest wait of a turn where a copy leads: commits are to be read back; an engine's answer ends the wait at once."""
+"""Longest wait of a turn while a copy leads, because commits are to be read back. An event of an engine ends the
+wait.
+"""
 
 
 class Host:
     """Hosts the copies that `assignments` names for this incarnation.
 
     Args:
-        engine: for a new copy. fault: why no query can run here any more; empty if one can.
-        clock_ms: monotonic. time_ms: time of day.
-        wait: for an engine to say something, or so many seconds.
+        engine: creates the engine of a new copy. fault: returns why no query can run here; empty if queries can.
+        clock_ms: monotonic time. time_ms: time of day.
+        wait: waits for an event of an engine, or for a number of seconds.
 
     Raises Retriable.
     """
@@ -81,16 +83,16 @@ class Host:
         self.doing = Doing()
 
     def turn(self) -> None:
-        """Reads what was decided, and turns every copy.
+        """Reads decisions and takes a turn of every copy.
 
         Raises:
-            WorkerUnfit: no query can run here any more, or decisions were trimmed before it read them.
+            WorkerUnfit: no query can run here, or decisions were trimmed before this host read them.
         """
         if fault := self._fault():
             raise WorkerUnfit(fault)
         try:
             chunks = self._reader.poll(self._waited_s())
-        except PositionGone as gone:  # only a snapshot says now what is to be here
+        except PositionGone as gone:  # only a snapshot holds the present assignments
             raise WorkerUnfit(f"decisions were trimmed before they were read: {gone}") from gone
         changed = [self._decisions.read(chunk) for chunk in chunks]
         if any(changed):
@@ -103,52 +105,52 @@ class Host:
         self._appender.poll()
 
     def copies(self) -> tuple[CopyState, ...]:
-        """For the heartbeat."""
+        """The states of the copies, for the heartbeat."""
         return tuple(copy.report() for copy in list(self._copies.here.values()))
 
     def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
-        """For heartbeats and metrics: of the copies here of these units."""
+        """The costs of the copies here of these units, for heartbeats and metrics."""
         return tuple(copy.costs() for key, copy in list(self._copies.here.items()) if key in units)
 
     def taken(self) -> list[Taken]:
-        """Positions of the copies that lead here in the users' topics."""
+        """The positions of the leaders here in the users' topics."""
         return [one for copy in list(self._copies.here.values()) if copy.leads for one in copy.taken()]
 
     @property
     def caught_up(self) -> bool:
-        """Everything that was decided before its start was read."""
+        """True if all decisions from before the start were read."""
         return self._decisions.caught_up
 
     def over(self, generation: str) -> bool:
-        """Its job has ended, as far as was read."""
+        """True if the generation's job has ended, as far as the decisions were read."""
         return self._decisions.over(generation)
 
     @property
     def decided(self) -> int:
-        """Offset of the last assignment that was read."""
+        """The offset of the last assignment that was read."""
         return self._decisions.decided
 
     @property
     def leads(self) -> bool:
-        """A copy here leads its unit and has not ended."""
+        """True if a copy here leads its unit and has not ended."""
         return any(copy.leads for copy in self._copies.here.values())
 
     @property
     def next_deadline(self) -> float:
-        """The time of the next turn by time alone, in milliseconds of the clock."""
+        """The clock time of the next turn without events."""
         return min((copy.next_deadline for copy in self._copies.here.values()), default=math.inf)
 
     def stops(self, cause: str) -> None:
-        """Publishes why it can hold copies no longer."""
+        """Publishes the reason why the driver can no longer hold copies."""
         self._publish(Event(time_ms=self._time_ms(), kind="worker-stops", detail=cause))
 
     def close(self) -> None:
-        """Leaves everything as it is: a successor finds all in the log and in the checkpoints."""
+        """Closes readers and appenders. A successor finds all state in the log and in the checkpoints."""
         self._reader.close()
         self._appender.close()
 
     def _waited_s(self) -> float:
-        """Waits for an engine where one is busy; how long the reader may wait then, seconds."""
+        """Waits for an engine if one is busy. Returns how long the reader may then wait, in seconds."""
         wait_ms = max(0.0, min(MAX_WAIT_MS, self.next_deadline - self._clock_ms()))
         if not self.leads:
             return wait_ms / 1000

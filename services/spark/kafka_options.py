@@ -1,4 +1,4 @@
-"""The options that say what Spark's connector reads; it takes the names of the Java client.
+"""Options of Spark's Kafka connector, under the names of the Java client.
 
 Source: PROTOCOL 12 (read_committed), JOBS "the Kafka client's security settings (SASL, TLS) passed through".
 """
@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 
 MAX_RECORDS = 1_000_000
-"""Records of one micro-batch: the most that a query that is behind reads at once."""
+"""Most records of one micro-batch, which a query that is behind reads at once."""
 
 _FOR_EVER = 2**31 - 1
 
@@ -23,7 +23,7 @@ _LOGIN = {
 def source_options(
     bootstrap_servers: str, topic: str, first: Mapping[int, int], settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """Options of `readStream.format("kafka")`. first: offset from which each partition is read by a new query."""
+    """Options of `readStream.format("kafka")`. `first` holds the first offset of each partition for a new query."""
     return {
         "kafka.bootstrap.servers": bootstrap_servers,
         "subscribe": topic,
@@ -36,8 +36,8 @@ def source_options(
 
 
 def sink_options(bootstrap_servers: str, topic: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Options of `writeStream.format("kafka")`. A writer leaves nothing out: a record is sent again until it is
-    there, or until the process ends, and what is too large is refused before what comes behind it."""
+    """Options of `writeStream.format("kafka")`. A writer leaves no record out: it repeats a record until it is appended
+    or the process ends, and refuses a record that is too large before any later record."""
     own = {
         "enable.idempotence": "true",
         "acks": "all",
@@ -54,7 +54,8 @@ def sink_options(bootstrap_servers: str, topic: str, settings: Mapping[str, str]
 
 
 def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's security properties under the names of the Java client; others concern our own clients only."""
+    """The security properties of librdkafka under the names of the Java client. Other properties concern holdfast's own
+    clients only."""
     found: dict[str, str] = {}
     if "security.protocol" in settings:
         found["security.protocol"] = settings["security.protocol"].upper()

@@ -1,4 +1,4 @@
-"""Checkpoint directories of jobs that are over: drivers delete them, whoever made them."""
+"""Deletes the checkpoint directories of jobs that are over, made by any driver."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _OF_A_JOB = re.compile(r"[a-z][a-z0-9_-]*\.(?P<generation>\d+-[0-9a-f]{6})")
 
 
 class Leftovers:
-    """In a directory that drivers share.
+    """Leftover directories in a directory that drivers share.
 
     Args:
-        over: whether a generation has ended, or its records have left `jobs.plans`; not so while that is unknown.
-        run: beside the loop; many files take long.
+        over: True for a generation that has ended or has left `jobs.plans`; False while that is unknown.
+        run: runs a call beside the loop, since deleting many files takes long.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Leftovers:
         self._looked_ms = -math.inf
 
     def look(self, now_ms: float) -> None:
-        """Deletes what is over, at most once a minute."""
+        """Deletes directories of ended generations, at most once a minute."""
         if now_ms - self._looked_ms < LOOK_MS:
             return
         self._looked_ms = now_ms

@@ -1,4 +1,4 @@
-"""Spark's counts of the input of the micro-batch that has just run.
+"""Spark's counts of the input of the last micro-batch.
 
 Source: PROTOCOL 3 and 12.
 """
@@ -25,9 +25,11 @@ RAN = "addBatch"
 class Observed:
     """Counts by input, in the order of the plan.
 
-    read: records. unfit: those of them that are no rows. reached: by partition how far its rows have come,
-    microseconds; None: no row.
-    reported: what Spark says of the micro-batches before.
+    Attributes:
+        read: number of records.
+        unfit: number of records that are not rows.
+        reached: newest time of the rows by partition, microseconds; None without a row.
+        reported: Spark's report on earlier micro-batches.
     """
 
     read: tuple[int, ...]
@@ -37,7 +39,7 @@ class Observed:
 
 
 def observe(spark: SparkSession, name: str, plan: SparkPlan) -> Observed:
-    """Observes the query `name`."""
+    """Reads the counts of the query `name`."""
     query = next(one for one in spark.streams.active if one.name == name)
     inner: Any = query._jsq
     found = inner.streamingQuery().lastExecution().observedMetrics()
@@ -55,9 +57,9 @@ def _of_input(found: Any, name: str, given: SparkInput) -> tuple[int, int, tuple
 
 
 def _reported(query: StreamingQuery) -> Reported:
-    """Report on the newest micro-batch that has run; Spark makes reports, too, while nothing comes.
+    """The report on the newest micro-batch with work; Spark also reports while no input comes.
 
-    Rows and bytes of the state are those of all its operators.
+    Keys and bytes of the state are sums over all its operators.
     """
     inner: Any = query._jsq
     recent = inner.recentProgress()

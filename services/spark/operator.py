@@ -1,4 +1,4 @@
-"""The user's operator: its function or query, what it is given, and what becomes of what it returns.
+"""The user's operator: its function or query, its inputs, and the conversion of its result.
 
 Source: JOBS "A job file", PROTOCOL 12.
 """
@@ -28,29 +28,31 @@ from holdfast.services.spark.columns import spark_type
 from holdfast.services.spark.records import decoded, observed
 
 _NAMING = threading.Lock()
-"""Operators share a session, and it has one view of a name: until the query is bound to it, it must be theirs."""
+"""Lock of the views' names. Operators share a session with one view of a name, so a query must be bound before another
+operator replaces the view."""
 
 WINDOW, START, END = "window", "window_start", "window_end"
 
 ONLY = ""
-"""Name of the output of an operator that has one."""
+"""Name of the output of an operator with a single output."""
 
 
 class OperatorFault(HoldfastError):
-    """The user's code is no operator; the message says why, in words a person can act on."""
+    """The user's code cannot be an operator; the message tells a person why."""
 
 
 def result_of(plan: SparkPlan, records: Callable[[SparkInput], DataFrame], allow: Sequence[str] | None) -> DataFrame:
-    """Rows of all outputs of the operator for Kafka records of its inputs, as `apply` says."""
+    """The rows of all outputs of the operator, for Kafka records of its inputs; errors as in `apply`."""
     given = {one.name: decoded(one, records(one), observed(index)) for index, one in enumerate(plan.inputs)}
     return united(plan, apply(plan, given, allow))
 
 
 def apply(plan: SparkPlan, given: Mapping[str, DataFrame], allow: Sequence[str] | None) -> dict[str, DataFrame]:
-    """Outputs of the operator for its inputs, both by name; an only output has the name ONLY.
+    """The outputs of the operator for its inputs, both by name. A single output has the name ONLY.
 
     Raises:
-        OperatorFault: the function raises, returns no streaming DataFrame, or not the outputs that the plan names.
+        OperatorFault: the function raises, returns no streaming DataFrame, or returns other outputs than the plan
+            names.
     """
     if plan.sql:
         return {ONLY: queried(plan.sql, {one.name: _with_watermark(one, given[one.name]) for one in plan.inputs})}
@@ -89,7 +91,7 @@ def _by_name(plan: SparkPlan, result: Any) -> dict[str, Any]:
 
 
 def queried(sql: str, given: Mapping[str, DataFrame]) -> DataFrame:
-    """Result of a query over tables."""
+    """The result of a query over tables."""
     session = next(iter(given.values())).sparkSession
     with _NAMING:
         for name, table in given.items():
@@ -98,7 +100,8 @@ def queried(sql: str, given: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _with_watermark(one: SparkInput, given: DataFrame) -> DataFrame:
-    """SQL has no words for a watermark, so a query's input has that of the source; a function sets its own."""
+    """The input with the watermark of its source for a query, because SQL has no syntax for one. A function sets its
+    own."""
     if not one.event_time:
         return given
     return given.withWatermark(one.event_time, f"{one.lateness_s} seconds")
@@ -125,7 +128,7 @@ def _kind(value: object) -> str:
 
 
 def _raised(entry: str, error: Exception) -> str:
-    """With the line of the user's own code that was last entered."""
+    """The error with the last line of the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if "pyspark" not in frame.filename and "py4j" not in frame.filename]
     at = f" at {own[-1].filename.rpartition('/')[2]}:{own[-1].lineno}" if own else ""
@@ -133,7 +136,7 @@ def _raised(entry: str, error: Exception) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Spark's errors are followed by plans and stack traces that nobody can act on."""
+    """The first line of an error. Spark's errors continue with plans and stack traces that do not help a user."""
     text = str(error).strip()
     return (text.splitlines() or [type(error).__name__])[0][:500]
 
@@ -142,7 +145,7 @@ def first_line(error: BaseException) -> str:
 
 
 def flattened(result: DataFrame) -> DataFrame:
-    """Spark's `window` column as two: a stream has window_start and window_end."""
+    """The result with Spark's column `window` split into window_start and window_end."""
     if WINDOW not in result.columns or not _is_window(result):
         return result
     columns: list[Column] = []
@@ -161,18 +164,23 @@ def _is_window(result: DataFrame) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TimeColumn:
-    """The output column that says when a row happened; empty: none. timed: Spark has a watermark for it."""
+    """The output column with the event time of a row.
+
+    Attributes:
+        name: name of the column; empty for none.
+        timed: True if Spark has a watermark for it.
+    """
 
     name: str = ""
     timed: bool = False
 
 
 def time_column(result: DataFrame, event_time: str, watermark: bool) -> TimeColumn:
-    """Column of an operator's result, as it returned it, that carries its event time.
+    """The column with the event time in an operator's result, before any conversion.
 
     Args:
-        event_time: of the input.
-        watermark: true if the plan has one.
+        event_time: event-time column of the input.
+        watermark: True if the plan has a watermark.
     """
     marked = [field.name for field in result.schema.fields if "spark.watermarkDelayMs" in (field.metadata or {})]
     if WINDOW in result.columns and _is_window(result):
@@ -189,9 +197,8 @@ def _is_time(result: DataFrame, name: str) -> bool:
 
 
 def united(plan: SparkPlan, outputs: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of all outputs: a column with the output's name, the columns of each under names that begin with it, and
-    the event time. An only output is returned as it is.
-    """
+    """The rows of all outputs: a column with the output's name, the columns of each output with that name as prefix,
+    and the event time. A single output is returned unchanged."""
     if ONLY in outputs:
         return outputs[ONLY]
     parts = []
@@ -203,14 +210,14 @@ def united(plan: SparkPlan, outputs: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def output(plan: SparkPlan, result: DataFrame) -> DataFrame:
-    """The columns as the plan declares them, then the event time (null where the row has none), microseconds."""
+    """The columns declared in the plan, then the event time in microseconds (null for rows without one)."""
     flat = flattened(result)
     columns = [F.col(f"`{name}`").cast(spark_type(text)).alias(name) for name, text in plan.output.items()]
     return flat.select(*columns, F.col(TIME) if plan.outputs else _micros(plan.time).alias(TIME))
 
 
 def _micros(time: str) -> Column:
-    """The event time of rows, by the column that carries it; null where none does."""
+    """The event time of rows from its column, in microseconds; null without a column."""
     if not time:
         return F.lit(None).cast("long")
     micros: Column = F.unix_micros(F.col(f"`{time}`").cast("timestamp"))
@@ -218,7 +225,9 @@ def _micros(time: str) -> Column:
 
 
 def written(plan: SparkPlan, rows: DataFrame, mark: str) -> DataFrame:
-    """Rows of real-time mode as Kafka records, as kernel/marked reads them. mark: column that says of which record."""
+    """Rows of real-time mode as Kafka records that kernel/marked reads. `mark` is the column with the origin of a
+    row.
+    """
     columns = [_as_json(F.col(f"`{name}`"), text).alias(f"c{i}") for i, (name, text) in enumerate(plan.output.items())]
     time = F.coalesce(_micros(plan.time), F.col(f"{mark}.{STAMP}"))
     said = [F.col(f"{mark}.offset").alias(ORIGIN), *(F.col(f"{mark}.{name}") for name in (REACHED, RAW, BEAT, STAMP))]
@@ -227,7 +236,7 @@ def written(plan: SparkPlan, rows: DataFrame, mark: str) -> DataFrame:
 
 
 def _as_json(column: Column, text: str) -> Column:
-    """JSON's own numbers lose digits and know no infinity."""
+    """A column as JSON without loss: numbers of JSON lose digits and have no infinity."""
     kind = required(text)
     typed = column.cast(spark_type(text))
     if kind == "timestamp":
@@ -240,11 +249,11 @@ def _as_json(column: Column, text: str) -> Column:
 
 
 def made_up(spark: SparkSession, given: SparkInput) -> DataFrame:
-    """A stream with the columns of an input, without Kafka: to find out what an operator makes of it."""
+    """A stream with the columns of an input, without Kafka, for the analysis of an operator."""
     rate = spark.readStream.format("rate").load()
     return rate.select(*(F.lit(None).cast(spark_type(text)).alias(name) for name, text in given.fields.items()))
 
 
 def describe(result: DataFrame) -> list[tuple[str, Any, bool]]:
-    """(name, Spark type, nullable) of each column that comes out."""
+    """(name, Spark type, nullable) of each output column."""
     return [(field.name, field.dataType, field.nullable) for field in flattened(result).schema.fields]

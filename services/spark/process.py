@@ -20,7 +20,8 @@ from holdfast.services.spark.spark_engine import Session, SparkEngine, SparkRoom
 
 
 def main() -> int:
-    """Runs until SIGTERM, when others have taken over or the time for it is over, or until SIGINT."""
+    """Runs until SIGTERM, after which other drivers take over within a time limit, or until SIGINT. Returns the exit
+    status."""
     lazy_modules.resolve()
     settings = SparkSettings()
     open_service_log(settings.log_level, settings.log_format, driver=settings.driver)
@@ -30,7 +31,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings, settings.driver)
     scratch = settings.spark_dir / "scratch" / settings.driver
-    shutil.rmtree(scratch, ignore_errors=True)  # of earlier incarnations
+    shutil.rmtree(scratch, ignore_errors=True)  # files of earlier incarnations
     session = Session(lambda: open_session(settings, settings.driver, scratch))
     told = threading.Event()
     room = SparkRoom(

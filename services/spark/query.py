@@ -1,6 +1,6 @@
 """A run of an operator's query: micro-batches in, frames out.
 
-Source: PROTOCOL 12. The copy in the host's loop, which the run asks, decides the fate of a micro-batch.
+Source: PROTOCOL 12. The copy in the host's loop decides on each micro-batch when the run asks it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holdfast.services.spark.records import partitions
 
 
 class BatchFailed(HoldfastError):
-    """A micro-batch failed; says why."""
+    """A micro-batch failed, for the reason in the message."""
 
 
 @dataclass(slots=True)
@@ -40,9 +40,10 @@ class Query:
     """The query of one epoch.
 
     Args:
-        generation: of the job. allow: modules that operators may come from.
-        ask: waits for the answer to a BatchAsked or an Output; raises when the run is to end.
-        put: appends records to the commit log that a commit is to name; their offsets.
+        generation: generation of the job.
+        allow: modules that operators may come from.
+        ask: waits for the answer to a BatchAsked or an Output; raises when the run must end.
+        put: appends records to the commit log for a commit; returns their offsets.
     """
 
     spark: SparkSession
@@ -61,10 +62,10 @@ class Query:
         return f"{self.generation} {self.plan.operator} {self.epoch}"
 
     def start(self, *, until_now: bool = False) -> StreamingQuery:
-        """Starts it; until_now: it ends by itself once it has done all that is there.
+        """Starts the query. With `until_now`, the query ends when all present input is processed.
 
         Raises:
-            OperatorFault or Spark's own errors: it cannot start.
+            OperatorFault or Spark's own errors: the query cannot start.
         """
         rows = stream(self.spark, self.plan, self.bootstrap_servers, self.allow)
         writer = rows.writeStream.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
@@ -73,8 +74,9 @@ class Query:
         return writer.queryName(self._name).start()
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
-        """An error is reported in one line: Spark takes an error's text apart by a pattern that overflows the stack of
-        the query's thread when a Java error is quoted in it, and the query then neither runs nor ends."""
+        """Runs a micro-batch and reports an error in one line. Spark matches the text of an error against a pattern
+        that overflows the stack of the query's thread if the text quotes a Java error; the query then neither runs nor
+        ends."""
         try:
             self._decide(rows, batch)
         except Exception as error:
@@ -91,7 +93,7 @@ class Query:
             raise BatchFailed(answer.cause)
 
     def _written(self, rows: DataFrame, note: Planned, write: Write) -> Output:
-        """The output of a micro-batch, which lies in the commit log then."""
+        """Writes the output of a micro-batch to the commit log and returns it."""
         before = write.log
         task = FrameTask(
             bootstrap_servers=self.bootstrap_servers,
@@ -116,7 +118,7 @@ class Query:
         )
 
     def _dead(self, seen: Observed, start: Positions, stop: Positions) -> list[int]:
-        """Offsets of the dead letters of the micro-batch."""
+        """Offsets of the dead letters of the micro-batch, which it appends."""
         letters = [
             letter
             for one, count in zip(self.plan.inputs, seen.unfit, strict=True)
@@ -135,7 +137,8 @@ def outcome(
     frames: tuple[Named, ...],
     dead: tuple[int, ...],
 ) -> Output:
-    """The output of a micro-batch whose frames and dead letters lie in the commit log. note: where its input ends."""
+    """The output of a micro-batch whose frames and dead letters are in the commit log. `note` holds the ends of its
+    input."""
     before = write.log
     inputs = list(zip(plan.inputs, seen.reached, strict=True))
     heard = listen(before.heard, [_in_time(one, at) for one, reached in inputs for at in reached], note.time_ms)
@@ -153,14 +156,14 @@ def outcome(
 
 
 def _in_time(given: SparkInput, reached_us: int | None) -> int | None:
-    """A writer says its watermark, which has the lateness in it."""
+    """The watermark of a partition, in microseconds. A writer's watermark includes the lateness already."""
     if reached_us is None or given.writers:
         return reached_us
     return reached_us - int(given.lateness_s * 1_000_000)
 
 
 def _watermark(plan: SparkPlan, note: Planned, heard: Sequence[Heard]) -> int:
-    """Spark's own where it has one for the time column; else the lowest of the input partitions."""
+    """Spark's own watermark if it has one for the time column; otherwise the lowest of the input partitions."""
     if plan.timed:
         return note.watermark_us
     if not plan.time:
@@ -170,7 +173,7 @@ def _watermark(plan: SparkPlan, note: Planned, heard: Sequence[Heard]) -> int:
 
 
 def stream(spark: SparkSession, plan: SparkPlan, bootstrap_servers: str, allow: list[str] | None) -> DataFrame:
-    """From the topics to what the operator makes of it; raises OperatorFault or Spark's own errors."""
+    """The operator's output as a stream over its topics. Raises OperatorFault or Spark's own errors."""
 
     def records(given: SparkInput) -> DataFrame:
         options = source_options(bootstrap_servers, given.topic, given.first, client_settings())

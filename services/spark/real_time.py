@@ -1,7 +1,7 @@
-"""A run of an operator's query in real-time mode: Spark reads, computes and writes by itself.
+"""A run of an operator's query in real-time mode, in which Spark reads, computes and writes by itself.
 
-Source: PROTOCOL 12. The begin of a run is read from what was written, see kernel/marked; Spark's checkpoint is not
-used: in this mode it says nothing before a batch ends.
+Source: PROTOCOL 12. The start of a run is derived from its written output, see kernel/marked. Spark's checkpoint is not
+used, because in this mode it holds nothing before a batch ends.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from holdfast.services.spark.operator import written
 from holdfast.services.spark.rewriting import MARKED, rewritten
 
 BATCH = "30 minutes"
-"""Length of Spark's own batches, between which it pauses: nothing here waits for their ends."""
+"""Length of Spark's own batches, between which Spark pauses; no code here waits for their ends."""
 
 FIRST_STRETCH = 64
-"""Records of a lane that are looked through for its last row."""
+"""Number of records of a lane in which the last row is first searched for."""
 
 
 @dataclass(slots=True)
 class RealTimeQuery:
-    """The query of one epoch. directory: for what Spark insists on keeping; no other run sees it."""
+    """The query of one epoch. `directory` is for files that Spark requires; no other run reads it."""
 
     spark: SparkSession
     plan: SparkPlan
@@ -44,10 +44,11 @@ class RealTimeQuery:
     runs: int = 0
 
     def start(self, *, until_now: bool = False) -> StreamingQuery:
-        """Starts it; until_now: in micro-batches, and it ends by itself once it has done all that is there.
+        """Starts the query. With `until_now`, the query uses micro-batches and ends when all present input is
+        processed.
 
         Raises:
-            Spark's own errors: it cannot start.
+            Spark's own errors: the query cannot start.
         """
         self.runs += 1
         shutil.rmtree(self.directory.parent, ignore_errors=True)
@@ -64,16 +65,17 @@ class RealTimeQuery:
 
     @property
     def come(self) -> tuple[int, ...]:
-        """A number that grows with progress."""
+        """Numbers that grow with progress."""
         return tuple(self.ends().values())
 
     def ends(self) -> dict[int, int]:
-        """By lane, the end of what was written."""
+        """The end of the output, by lane."""
         found = self.log.offsets([Partition(self.commits_topic, lane) for lane in lanes(self.plan.first)], "end")
         return {partition.index: offset for partition, offset in sorted(found.items(), key=lambda one: one[0].index)}
 
     def _first(self) -> dict[int, int]:
-        """Behind the record of each lane's last row: its writer had written everything before it."""
+        """The first offsets of a run: behind the record of each lane's last row, because its writer had written
+        everything before."""
         first = dict(self.plan.first)
         ends = self.log.offsets([Partition(self.plan.topic, index) for index in self.plan.first], "end")
         for lane in lanes(self.plan.first):
@@ -85,10 +87,10 @@ class RealTimeQuery:
 
 
 def last_origin(log: Log, plan: SparkPlan, lane: Partition, end: int) -> int | None:
-    """Offset of the record from which the last row of a lane is made; None if it has none.
+    """The offset of the record from which the last row of a lane was made; None for a lane without rows.
 
-    A record that is no row, or is made of no record, is skipped, as is a row of a record behind `end`, the end of the
-    input partition: a run that begins too early doubles nothing.
+    Skipped are records that are not rows, rows made from no record, and rows of a record at or behind `end`, the end of
+    the input partition. A run that begins too early creates no duplicates.
     """
     start, stop = (log.offsets([lane], which)[lane] for which in ("start", "end"))
     stretch, rows = FIRST_STRETCH, RowReader(plan.output, 0)

@@ -1,4 +1,4 @@
-"""Kafka records of an input as rows, in Spark: decoded as a source task decodes them, and counted on the way.
+"""Kafka records of an input as rows in Spark: decoded like those of a source task, and counted in passing.
 
 Source: PROTOCOL 3 and 12.
 """
@@ -25,19 +25,19 @@ _TO_TIMESTAMP: Mapping[str, Callable[[Column], Column]] = {
 }
 
 WATERMARK = "watermark"
-"""The header with which a sink task says that no later row is older."""
+"""The header with a sink task's watermark: no later row is older."""
 
 _WRONG = "_wrong"
 
 
 def observed(index: int) -> str:
-    """The name of what is counted of a micro-batch's records of an input, see `observing`."""
+    """The name of the counts of an input's records in a micro-batch; see `observing`."""
     return f"observed_{index}"
 
 
 def decoded(given: SparkInput, records: DataFrame, counted: str) -> DataFrame:
-    """The rows of Kafka records whose values are JSON objects: the columns that the input has. What `observing` says
-    of a micro-batch is counted on the way, under the name `counted`."""
+    """The rows of Kafka records with JSON objects as values: the columns of the input. The counts for `observing` are
+    made in passing, under the name `counted`."""
     parsed = _parsed(given, records)
     counts = [F.count(F.lit(1)).alias("read"), F.count_if(_unfit(given)).alias("unfit"), *_reached(given)]
     fit = parsed.observe(counted, *counts).filter(~_unfit(given))
@@ -45,8 +45,8 @@ def decoded(given: SparkInput, records: DataFrame, counted: str) -> DataFrame:
 
 
 def _reached(given: SparkInput) -> list[Column]:
-    """By partition how far its rows have come, microseconds: as their writer says, else the newest event time, else
-    Kafka's."""
+    """The newest time of the rows by partition, microseconds: their writer's watermark, otherwise the newest event
+    time, otherwise Kafka's timestamp."""
     if given.writers:
         own = F.filter("headers", lambda header: header["key"] == WATERMARK)
         reached = F.get(own, F.lit(0))["value"].cast("string").cast("long")
@@ -62,8 +62,8 @@ def _reached(given: SparkInput) -> list[Column]:
 
 
 def marked(given: SparkInput, records: DataFrame, *, timed: bool) -> DataFrame:
-    """Kafka records of a source with what real-time mode says of each, see kernel/marked. timed: rows of the output
-    have an event time."""
+    """Kafka records of a source with the marks of real-time mode, see kernel/marked. `timed` is True if rows of the
+    output have an event time."""
     parsed = _parsed(given, records).withColumn(STAMP, F.unix_micros("timestamp"))
     reached = F.col(STAMP)
     if given.event_time and timed:
@@ -73,17 +73,17 @@ def marked(given: SparkInput, records: DataFrame, *, timed: bool) -> DataFrame:
 
 
 def record_columns(given: SparkInput) -> dict[str, Column]:
-    """The columns of the operator's input, of a record that is a row."""
+    """The columns of the operator's input for a record that is a row."""
     return {name: _column(given, name, text) for name, text in given.fields.items()}
 
 
 def partitions(given: SparkInput) -> int:
-    """The number of input partitions with a watermark of their own; one that is added later shares an older one's."""
+    """The number of input partitions with a watermark of their own. A later partition shares that of an older one."""
     return min(len(given.first), MAX_PARTITIONS)
 
 
 def unfit(given: SparkInput, records: DataFrame) -> DataFrame:
-    """The records that are no rows of the plan's fields, as Kafka gave them."""
+    """The records that are not rows of the plan's fields, as Kafka returned them."""
     return _parsed(given, records).filter(_unfit(given)).drop("row")
 
 
@@ -98,7 +98,7 @@ def _parsed(given: SparkInput, records: DataFrame) -> DataFrame:
 
 
 def _unfit(given: SparkInput) -> Column:
-    """No JSON object, a value of another type, or null where the job file has no `?`."""
+    """True for a record that is no JSON object, has a value of another type, or null in a field without `?`."""
     needed = [name for name, text in given.fields.items() if not nullable(text) or name == given.event_time]
     found = F.col("row").isNull() | F.col(f"row.{_WRONG}").isNotNull()
     for name in needed:
@@ -107,7 +107,7 @@ def _unfit(given: SparkInput) -> Column:
 
 
 def _as_written(given: SparkInput, name: str, text: str) -> str:
-    """Times that are written as integers are read as such."""
+    """The type of a field in the record: times written as integers are read as integers."""
     return "int" if given.unit_of_time and required(text) == "timestamp" else text
 
 

@@ -1,7 +1,7 @@
-"""The rehearsal of a standby: it runs the query over the newest few records and writes nothing.
+"""The rehearsal of a standby: runs the query over the newest few records and writes nothing.
 
-Source: PROTOCOL 12, "a standby driver has session, code and Kafka connections up". Most of what a query's first
-micro-batch takes is spent once for a process: classes are loaded, code is generated and compiled, Python workers start.
+Source: PROTOCOL 12, "a standby driver has session, code and Kafka connections up". Most of the time of a query's first
+micro-batch is spent only once in a process: loading classes, generating and compiling code, starting Python workers.
 """
 
 from __future__ import annotations
@@ -27,24 +27,28 @@ from holdfast.services.spark.observing import observe
 from holdfast.services.spark.query import BatchFailed, stream
 
 RECORDS = 20
-"""Records read of each partition; markers of transactions count, too."""
+"""Records read of each partition, including markers of transactions."""
 AGAIN_S = 40.0
-"""Spark ends a Python worker that was idle for a minute, and brokers a connection that was idle for some."""
+"""Time between rehearsals. Spark ends a Python worker after a minute without work, and brokers close idle
+connections.
+"""
 MOST_S = 60.0
 LOOK_S = 0.05
 CLEAR_S = 10.0
-"""A task that was cut off writes on for a moment after its query has ended."""
+"""Time for deleting files: an interrupted task writes for a moment after its query has ended."""
 
 _log = get_logger()
 
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Rehearsal of one operator.
+    """The rehearsal of one operator.
 
-    folder: for its checkpoints, its own; every worker of Spark sees it.
-    allow: see `Query`.
-    idle: it went through and there was no record."""
+    Attributes:
+        folder: folder for its checkpoints, shared with every worker of Spark.
+        allow: as in `Query`.
+        idle: True if it succeeded without any record.
+    """
 
     spark: SparkSession
     plan: SparkPlan
@@ -58,7 +62,7 @@ class Rehearsal:
     _batches: int = 0
 
     def run(self, wanted: Callable[[], bool]) -> None:
-        """Runs until it is done, cancelled or too slow; a fault is left for the query itself to report."""
+        """Runs until it is done, cancelled or too slow. Faults are left for the query itself to report."""
         ends = time.monotonic() + MOST_S
         try:
             self._play(lambda: wanted() and time.monotonic() < ends)
@@ -68,7 +72,7 @@ class Rehearsal:
             self._clear()
 
     def _clear(self) -> None:
-        """The next rehearsal, which has a checkpoint of its own, deletes what is left."""
+        """Deletes its folder. The next rehearsal deletes leftovers."""
         ends = time.monotonic() + CLEAR_S
         shutil.rmtree(self.folder, ignore_errors=True)
         while self.folder.exists() and time.monotonic() < ends:
@@ -102,14 +106,14 @@ class Rehearsal:
         return {one.index: max(given.first[one.index], starts[one], ends[one] - RECORDS) for one in partitions}
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
-        """An error is reported in one line, as by `Query`."""
+        """Reports an error in one line, like `Query`."""
         try:
             self._rehearse(rows, batch)
         except Exception as error:
             raise BatchFailed(cause_of(error)) from None
 
     def _rehearse(self, rows: DataFrame, batch: int) -> None:
-        """Rehearses the commit of a micro-batch by `Query`, but nothing is written."""
+        """Runs the steps of a micro-batch's commit in `Query`, without writing."""
         task = FrameTask(
             bootstrap_servers=self.bootstrap_servers,
             topic=self.commits_topic,

@@ -1,6 +1,6 @@
-"""A stateless query rewritten so that every row says of which record it was made, and no record that is none is lost.
+"""Rewrites a stateless query so that every row carries its origin and no record that is not a row is lost.
 
-Source: PROTOCOL 12. Only plans of `core.modes.PASSING` come here: a chain of projections and filters over the input.
+Source: PROTOCOL 12. It handles only plans of `core.modes.PASSING`: a chain of projections and filters over the input.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from holdfast.services.spark.operator import queried
 from holdfast.services.spark.records import marked, record_columns
 
 BEAT_EVERY = 16
-"""Records among which one reports the partition's event time, even if the query drops the record."""
+"""Number of records of which one reports the partition's event time, even if the query drops the record."""
 MARKED = "_holdfast"
-"""The column that goes along: of the record of a row, what marks it."""
+"""The additional column with the marks of the row's record."""
 PASSED = "_holdfast_passed"
-"""Column that is true if filters let the row pass, whatever they say."""
+"""The column that is true for rows that pass every filter."""
 
 
 def rewritten(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    """The query's rows with MARKED, and rows of nulls for beats and for records that are no rows.
+    """The query's rows with MARKED, and rows of nulls for beats and for records that are not rows.
 
     Args:
-        records: of Kafka.
+        records: records of Kafka.
     """
     (read,) = plan.inputs
     parsed = marked(read, records, timed=bool(plan.time))
@@ -53,7 +53,7 @@ def _through(given: DataFrame, result: DataFrame) -> DataFrame:
 
 
 class _Rewriting:
-    """Catalyst's own nodes, by way of py4j."""
+    """Builds nodes of Catalyst through py4j."""
 
     def __init__(self, jvm: Any, mark: Any, passed: Any) -> None:
         self._jvm, self._mark, self._passed = jvm, mark, passed
@@ -61,7 +61,7 @@ class _Rewriting:
         self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
 
     def of(self, node: Any) -> Any:
-        """The node with the two columns, if they are in what it reads."""
+        """The node with the two columns, if its input has them."""
         children = _items(node.children())
         if len(children) != 1 or self._carries(node):
             return node

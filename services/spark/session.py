@@ -1,4 +1,4 @@
-"""The Spark session of a driver: local unless a master is named, state in RocksDB, time in UTC.
+"""The Spark session of a driver: local unless a master is named, with state in RocksDB and time in UTC.
 
 Source: PROTOCOL 12: embedded by default, `HOLDFAST_SPARK_MASTER` for a cluster.
 """
@@ -17,7 +17,8 @@ from holdfast.services.spark.settings import SparkSettings
 
 TASK_ATTEMPTS = 4
 REAL_TIME_TASKS = 32
-"""Each partition that is read in real-time mode keeps a task, which mostly waits; others must still get theirs."""
+"""Additional tasks for real-time mode: each partition keeps a task that mostly waits, and other queries still need
+tasks."""
 
 _SILENT = """\
 rootLogger.level = off
@@ -26,7 +27,7 @@ appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 """
-"""A configuration of the log. One without an appender counts as none for Spark, which then takes its own."""
+"""A log configuration. Spark ignores one without an appender and uses its own."""
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -40,13 +41,14 @@ def open_session(
     quiet: bool = False,
     records: bool = False,
 ) -> SparkSession:
-    """The process's session; takes some seconds for the JVM.
+    """Opens the process's session, which takes some seconds for the JVM.
 
     Args:
-        scratch: what Spark writes besides checkpoints.
-        briefly: it will be needed for some seconds only: a JVM that compiles little starts in half the time.
-        quiet: Spark logs nothing.
-        records: see `class_data`.
+        scratch: folder for Spark's files other than checkpoints.
+        briefly: True if the session is needed for some seconds only; a JVM that compiles little starts in half the
+            time.
+        quiet: True to turn Spark's log off.
+        records: as in `class_data`.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch.mkdir(parents=True, exist_ok=True)
@@ -86,7 +88,7 @@ def open_session(
 
 
 def own_session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """A session for one operator, with its settings: views and settings of others are not in it."""
+    """A session for one operator with its settings, without views and settings of other operators."""
     own = spark.newSession()
     for setting, value in conf.items():
         own.conf.set(setting, value)
@@ -94,7 +96,7 @@ def own_session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _java_options(scratch: Path, briefly: bool, quiet: bool, records: bool) -> str:
-    """Deep plans and long messages need more stack than a megabyte."""
+    """Options of the JVM. Deep plans and long messages need a stack of more than a megabyte."""
     options = ["-Xss4m", *class_data.options(records)]
     if briefly:
         options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]

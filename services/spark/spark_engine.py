@@ -1,6 +1,6 @@
-"""The engine of a copy over Spark: one thread does its tasks, micro-batches come from threads of the JVM.
+"""The engine of a copy over Spark: one thread does its tasks, and threads of the JVM bring micro-batches.
 
-Source: PROTOCOL 12. Starting a session or a query takes seconds, and stopping one may.
+Source: PROTOCOL 12. Starting a session or a query takes seconds, and so may stopping one.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ LOOK_S = 0.05
 
 
 class Stopped(HoldfastError):
-    """The run is to end: nobody answers its micro-batches any more."""
+    """The run must end; its micro-batches get no answers any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkRoom:
-    """Common part of all engines of a process.
+    """The common part of all engines of a process.
 
-    session: waits for Spark's, and raises RuntimeError if there will be none.
-    checkpoints: root of all jobs'.
-    scratch: this driver's own.
-    allow: modules that operators may come from.
-    wake: called when an engine has something to say.
+    Attributes:
+        session: waits for Spark's session; raises RuntimeError if it cannot be opened.
+        checkpoints: root of all jobs' checkpoints.
+        scratch: folder of this driver.
+        allow: modules that operators may come from.
+        wake: called when an engine has an event.
     """
 
     log: Log
@@ -132,7 +133,7 @@ class SparkEngine:
                 self._run(doing, run)
 
     def _deploy(self, doing: _Doing) -> None:
-        """Without a session the process ends, see `Session.fault`."""
+        """Waits for the session. If there is none, the process ends; see `Session.fault`."""
         with suppress(RuntimeError):
             self._room.session()
             self._record(doing, lifecycle.Deployed())
@@ -142,7 +143,7 @@ class SparkEngine:
         return own_session(self._room.session(), self._spark.conf)
 
     def _rehearse(self, doing: _Doing) -> None:
-        """A query in real-time mode has nothing that a rehearsal would prepare."""
+        """Rehearses the query. A query in real-time mode has nothing to prepare."""
         if self._real_time:
             self._record(doing, lifecycle.Rehearsed())
             return
@@ -160,7 +161,8 @@ class SparkEngine:
         self._record(doing, lifecycle.NothingRehearsed() if rehearsal.idle else lifecycle.Rehearsed())
 
     def _run(self, doing: _Doing, run: Run) -> None:
-        """A query in real-time mode fails without progress if it wrote nothing since it failed last."""
+        """Runs the query. In real-time mode, a failure without new output since the last failure counts as one without
+        progress."""
         query: Query | RealTimeQuery | None = None
         try:
             query = self._real_time_query(run) if self._real_time else self._query(doing, run)
@@ -212,7 +214,7 @@ class SparkEngine:
         )
 
     def _ask(self, doing: _Doing, question: BatchAsked | Output) -> Answer:
-        """Called by the JVM's thread of a query. Raises Stopped."""
+        """Asks the copy and waits for its answer. Called in the JVM's thread of a query. Raises Stopped."""
         self._record(doing, question)
         while not doing.ended.is_set():
             try:
@@ -223,7 +225,7 @@ class SparkEngine:
 
 
 class Session:
-    """Spark's session, opened once, from the start on, for every caller that waits for it."""
+    """Spark's session, which is opened once from the start for all callers."""
 
     def __init__(self, open_session: Callable[[], SparkSession]) -> None:
         self._open = open_session
@@ -240,14 +242,14 @@ class Session:
         self._there.set()
 
     def wait(self) -> SparkSession:
-        """Raises RuntimeError when it could not be opened."""
+        """Returns the session when it is open. Raises RuntimeError if it cannot be opened."""
         self._there.wait()
         if self._session is None:
             raise RuntimeError(f"Spark's session cannot be opened: {self._error}")
         return self._session
 
     def fault(self) -> str:
-        """Why no query can run any more; empty if one can."""
+        """The reason why no query can run; empty if queries can."""
         if self._error is not None:
             return f"Spark's session cannot be opened: {self._error}"
         gateway: Any = None if self._session is None else self._session.sparkContext._gateway

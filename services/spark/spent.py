@@ -1,7 +1,7 @@
-"""Costs of one Spark copy so far, as far as Spark says them.
+"""The costs of one Spark copy so far, as far as Spark reports them.
 
-Source: MECHANISMS C5 and A3; the meaning of each number is in schemas/costs.py. Spark counts no CPU time by query, and
-writes its own checkpoints: neither is here. A query in real-time mode says nothing of its batches.
+Source: MECHANISMS C5 and A3; schemas/costs.py defines each number. Spark counts no CPU time by query and writes its own
+checkpoints, so both are missing here. A query in real-time mode reports nothing about its batches.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from holdfast.schemas.costs import Costs, MicroBatches
 from holdfast.services.spark.engine import NOTHING, Output, Reported
 
 ALL = "triggerExecution"
-"""Spark's name for the whole time of a micro-batch."""
+"""Spark's name for the total time of a micro-batch."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """By one copy since it was placed here.
+    """The costs of one copy since it was placed here.
 
-    batch_ms: when its micro-batch began, on the clock. marked_ms: when its last commit was read back.
-    written, rows, late: as in schemas/costs.py. reported: what Spark said last.
+    Attributes:
+        batch_ms: clock time of the start of its micro-batch.
+        marked_ms: clock time at which its last commit was read back.
+        written, rows, late: as in schemas/costs.py.
+        reported: Spark's last report.
     """
 
     processed: int = 0
@@ -35,7 +38,7 @@ class Spent:
     marked_ms: float | None = None
 
     def batch_written(self, output: Output, now_ms: float) -> None:
-        """The micro-batch that began last is in the commit log."""
+        """Counts the last micro-batch, which is in the commit log now."""
         self.processed += output.records
         self.process_ms += now_ms - self.batch_ms
         self.written += 1

@@ -13,9 +13,8 @@ from holdfast.services.log.protocol import Appender, Log
 
 @dataclass(frozen=True, slots=True)
 class DriverServices:
-    """Services of its host that a copy needs. refuse: called with the place of a job's record that does not fit, the
-    reason,
-    and the job."""
+    """The services of a host for its copies. `refuse` is called with the position of a job's record that does not fit,
+    the reason, and the job."""
 
     log: Log
     appender: Appender

@@ -1,6 +1,6 @@
-"""Records that Spark reads itself and that are no rows: dead letters in the commit log.
+"""Dead letters in the commit log for records that Spark reads itself and that are not rows.
 
-Source: PROTOCOL 3 and 12. They are looked for only when the micro-batch has counted some: its input is read once more.
+Source: PROTOCOL 3 and 12. Only a micro-batch that has counted some searches for them, by reading its input again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.services.spark.records import unfit
 def read(
     spark: SparkSession, given: SparkInput, origin: str, servers: str, start: Positions, stop: Positions
 ) -> list[bytes]:
-    """A record of the commit log for each record of an input that lies in [start, stop) and is no row."""
+    """A record of the commit log for each record of an input in [start, stop) that is not a row."""
     options = source_options(servers, given.topic, {}, client_settings())
     offsets = {"startingOffsets": start, "endingOffsets": stop}
     options |= {name: _offsets(given.topic, positions, stop) for name, positions in offsets.items()}
@@ -33,7 +33,8 @@ def read(
 
 
 def letters(given: SparkInput, origin: str, records: DataFrame) -> list[bytes]:
-    """A record of the commit log for each of these records that is no row. origin: where no source is."""
+    """A record of the commit log for each of these records that is not a row. `origin` is used if the input has no
+    source."""
     found = unfit(given, records)
     rows = found.select("partition", "offset", "value", "timestamp").orderBy("partition", "offset").toLocalIterator()
     decoder = Decoder(given.fields, "json", given.event_time or None, given.unit_of_time or None)
@@ -41,12 +42,12 @@ def letters(given: SparkInput, origin: str, records: DataFrame) -> list[bytes]:
 
 
 def _offsets(topic: str, positions: Positions, stop: Positions) -> str:
-    """Offsets of every partition; one that is new since begins at its start."""
+    """The offsets of every partition; a new partition begins at its start."""
     return json.dumps({topic: {str(p): positions[topic].get(p, -2) for p in stop[topic]}})
 
 
 def _letter(origin: str, topic: str, row: Any, decoder: Decoder) -> DeadLetter:
-    """With the reason that a source task would give."""
+    """The dead letter of a record, with the reason that a source task would give."""
     raw = bytes(row["value"] or b"")
     refused = decoder.decode([raw if row["value"] is not None else None], [int(row["timestamp"].timestamp() * 1000)])
     reason = refused.refused[0][1] if refused.refused else UNREADABLE

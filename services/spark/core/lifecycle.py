@@ -15,11 +15,11 @@ from holdfast.services.kernel.lifecycle import Broke, Machine, Placed, Table, Un
 __all__ = ["Broke", "Placed", "Unlisted", "Unplaced"]
 
 AGAIN_MS = 40_000.0
-"""Between two rehearsals: Spark's tasks keep an unused Python process for a minute."""
+"""Time between two rehearsals. Spark's tasks keep an unused Python process for a minute."""
 RETRY_MS = 1_000.0
-"""For each failure in a row."""
+"""Wait after a failure, multiplied by the number of failures in a row."""
 MAX_FAILURES = 3
-"""Failures in a row, without a commit between them, before the job reports the cause."""
+"""Failures in a row without a commit at which the job reports the cause."""
 
 
 class State(Enum):
@@ -53,7 +53,7 @@ REPORTED = {state: state.value for state in State} | {
     _S.PAUSED: "running", _S.RETRYING: "running",
     _S.ARRIVING: "running", _S.FINISHING: "running", _S.CLOSING: "running",
 }  # fmt: skip
-"""State in heartbeats for each state."""
+"""The state in heartbeats, by state."""
 
 
 class Goal(Enum):
@@ -87,12 +87,12 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """The query ran over the newest records, or could not; the leader reports faults of the query."""
+    """The query ran over the newest records or failed; the leader reports faults of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class NothingRehearsed:
-    """There were no records to rehearse with."""
+    """There were no records for a rehearsal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,17 @@ class BatchRead:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The time that the state waits for has come."""
+    """The waiting time of the state has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FenceRead:
-    """The fence of this copy was read back, and it is the newest."""
+    """The fence of this copy was read back as the newest one."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndRead:
-    """The last commit of the job was read, and the fence before it."""
+    """The last commit of the job was read, with the fence before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True)
 class NotAppended:
-    """Kafka did not take a fence, or the last commit."""
+    """Kafka did not append a fence or the last commit."""
 
     cause: str
 
@@ -136,7 +136,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class RunFailed:
-    """The query ended with an error. come: grows with progress."""
+    """The query ended with an error. `come` grows with progress."""
 
     cause: str
     come: tuple[int, ...] = ()
@@ -144,17 +144,17 @@ class RunFailed:
 
 @dataclass(frozen=True, slots=True)
 class RunDone:
-    """The query ended by itself, and Spark holds no rows that a last batch would bring out."""
+    """The query ended by itself, and Spark holds no rows that a last batch would release."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsHeld:
-    """The query ended by itself, and Spark holds rows that a last batch brings out."""
+    """The query ended by itself, and Spark holds rows that a last batch releases."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputEnded:
-    """Everything that writes the operator's input has ended."""
+    """All writers of the operator's input have ended."""
 
 
 Event = (
@@ -187,7 +187,7 @@ LEADING = (
     _S.FENCING, _S.STARTING, _S.RUNNING, _S.PAUSED, _S.RETRYING, _S.ARRIVING, _S.FINISHING, _S.CLOSING,
 )  # fmt: skip
 COLD = (_S.FENCING, _S.STARTING, _S.PAUSED, _S.RETRYING)
-"""A leader that may not have processed a batch: as a standby it rehearses first."""
+"""States of a leader that may not have processed a batch: as a standby it rehearses first."""
 OVER = (_S.ENDED, _S.FENCED, _S.FAILED)
 
 TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ...]]] = {
@@ -255,7 +255,7 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
 }  # fmt: skip
 """(state, event, goal of flags and controls; None: any other) -> (next state, actions).
 
-A task of the engine ends when the next one begins, and what it said is not heard any more.
+A task of the engine ends when the next one begins; later events of the former task are ignored.
 """
 
 _OVER = "the copy is over: what was under way may still be answered"
@@ -282,7 +282,7 @@ IGNORED: dict[tuple[State, type], str] = {
 } | {
     (state, BatchRead): _OVER for state in OVER
 }  # fmt: skip
-"""(state, event) -> why nothing follows, where no row of TRANSITIONS says what does."""
+"""(state, event) -> the reason why nothing follows, for pairs without a row in TRANSITIONS."""
 
 _WAITS = {_S.SUSPENDED: AGAIN_MS, _S.IDLE: AGAIN_MS, _S.RETRYING: RETRY_MS}
 
@@ -291,7 +291,8 @@ _WAITS = {_S.SUSPENDED: AGAIN_MS, _S.IDLE: AGAIN_MS, _S.RETRYING: RETRY_MS}
 class Lifecycle(Machine[State, Goal, Action]):
     """The state machine of one copy on a Spark driver.
 
-    leading: the epoch of its fence. asked: by the job's controls. failures: of the query in a row.
+    `leading` is the epoch of its fence, `asked` the goal set by the job's controls, `failures` counts failures in a
+    row.
     """
 
     state: State = State.NEW
@@ -304,7 +305,7 @@ class Lifecycle(Machine[State, Goal, Action]):
     TABLE: ClassVar[Table[Any, Any, Any]] = Table(TRANSITIONS, IGNORED)
 
     def at(self, event: Event, now_ms: float) -> tuple[Action, ...]:
-        """The actions to carry out now; failures without progress between them break the copy. Raises Unlisted."""
+        """Returns the actions to carry out now. Repeated failures without progress break the copy. Raises Unlisted."""
         if isinstance(event, RunFailed):
             self.failures = self.failures + 1 if event.come == self._come else 1
             self._come = event.come
@@ -319,7 +320,7 @@ class Lifecycle(Machine[State, Goal, Action]):
 
     @property
     def next_deadline(self) -> float:
-        """The time at which it is Due, in milliseconds of the clock."""
+        """The clock time of the next Due."""
         wait_ms = _WAITS.get(self.state, math.inf)
         return self._entered_ms + wait_ms * (self.failures or 1 if self.state is State.RETRYING else 1)
 

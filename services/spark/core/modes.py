@@ -1,4 +1,4 @@
-"""Modes of a query: the choice of one, and the effect of a watermark at the end on rows that it holds.
+"""Chooses the mode of a query, and finds out if a watermark at the end of time releases its rows.
 
 Source: PROTOCOL 12.
 """
@@ -24,24 +24,24 @@ _HOLDING = frozenset(
         "TransformWithStateInPySpark",
     }
 )
-"""Nodes of a logical plan that keep rows, or what became of them, from micro-batch to micro-batch."""
+"""Nodes of a logical plan that keep rows, or state made from rows, between micro-batches."""
 
 
 STATIC_JOIN = "Join with a table"
 PASSING = frozenset({"Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark"})
-"""Nodes that make at most one row of a row, and nothing of several."""
+"""Nodes that make at most one row from a row, and combine no rows."""
 
 _OUTPUT_MODES = {"final": "append", "updates": "update"}
 
 
 def output_mode(emit: str) -> str:
-    """Spark's name for what the job file calls `emit`."""
+    """Spark's name for a value of the setting `emit`."""
     return _OUTPUT_MODES[emit]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Shape of a logical plan. nodes: names of its streaming nodes."""
+    """The shape of a logical plan; `nodes` holds the names of its streaming nodes."""
 
     nodes: frozenset[str]
 
@@ -54,16 +54,18 @@ class Shape:
         return bool(self.nodes & _HOLDING)
 
     def holds(self, emit: str) -> bool:
-        """Rows wait for a later micro-batch; in update mode none does, except for a partner."""
+        """True if rows wait for a later micro-batch. In update mode only rows of a join do."""
         waiting = self.nodes & _HOLDING if emit == "final" else self.nodes & {"Join"}
         return bool(waiting - {"Deduplicate", "DeduplicateWithinWatermark", "Distinct"})
 
 
 def choice(found: Shape, *, sql: bool, steady: bool, plain: bool) -> tuple[str, str]:
-    """The mode, and why, as `holdfast check` says it.
+    """The mode and its reason, as `holdfast check` shows them.
 
     Args:
-        steady: a record that is read again gives the same row. plain: no column of the output is a list or a struct.
+        sql: True if the operator is a query in SQL.
+        steady: True if a record that is read again gives the same row.
+        plain: True if no column of the output is a list or a struct.
     """
     if not sql:
         return MICRO_BATCH, "it may call Python functions, which real-time mode does not run"

@@ -1,6 +1,7 @@
-"""Takeover of a driver's checkpoint by the next one: the files of its own, and the micro-batches that run again.
+"""The takeover of a driver's checkpoint by the next driver: the files that it copies, and the micro-batches that run
+again.
 
-Source: PROTOCOL 12: the query checkpoint as of the last valid commit goes into a directory of the new epoch.
+Source: PROTOCOL 12: the query checkpoint as of the last valid commit is copied into a directory of the new epoch.
 Micro-batch k of the commit log is batch k - 1 of Spark's own count.
 """
 
@@ -17,8 +18,10 @@ from holdfast.services.decisions.commits import CommitLog
 class Takeover:
     """The checkpoint to begin with.
 
-    former: epoch whose directory it is copied from; None: a new query. planned, done: the last batches, by Spark's
-    count, of which the copy holds the offsets and the completion; -1: none.
+    Attributes:
+        former: epoch of the directory to copy; None for a new query.
+        planned: last batch whose offsets are copied, by Spark's count; -1 for none.
+        done: last batch whose completion is copied, by Spark's count; -1 for none.
     """
 
     former: int | None = None
@@ -27,11 +30,10 @@ class Takeover:
 
 
 def takeover(log: CommitLog, done: Collection[int]) -> Takeover:
-    """From the valid commits and the batches that the former driver's query has noted as done.
+    """The takeover from the valid commits and the batches that the former driver's query has noted as done.
 
-    A driver that died between its commit and Spark's own note leaves a batch that counts and that Spark will run again
-    for the sake of its state: its output is thrown away, see `verdict`. Batches behind the last valid commit are not
-    copied: they run again.
+    A driver that died between its commit and Spark's note leaves a valid batch that Spark runs again for its state; the
+    output is discarded (see `verdict`). Batches behind the last valid commit are not copied: they run again.
     """
     if log.last is None:
         return Takeover()
@@ -40,7 +42,7 @@ def takeover(log: CommitLog, done: Collection[int]) -> Takeover:
 
 
 class Verdict(Enum):
-    """Verdicts on a micro-batch that Spark runs."""
+    """Decisions on a micro-batch that Spark runs."""
 
     COMMIT = "write its frames and commit it"
     DISCARD = "it counts already: run it for its state alone"
@@ -48,7 +50,7 @@ class Verdict(Enum):
 
 
 def verdict(log: CommitLog, epoch: int, batch: int) -> Verdict:
-    """The verdict on batch `batch` by Spark's count."""
+    """The decision on batch `batch` by Spark's count."""
     if log.epoch > epoch:
         return Verdict.STOP
     if batch < log.k or log.ended:

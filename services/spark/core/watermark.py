@@ -1,7 +1,7 @@
-"""The watermark of a Spark operator that has none of its own: the lowest of its input partitions.
+"""The watermark of a Spark operator without one of its own: the lowest watermark of its input partitions.
 
-Source: PROTOCOL 3 and 12. A micro-batch takes what each partition holds by then, so one that was slow to be written may
-come hours of event time behind another; the newest row of all would make its rows late.
+Source: PROTOCOL 3 and 12. A micro-batch reads all partitions up to their present ends, so a slow partition may be hours
+of event time behind another one; a watermark from the newest row of all would make its rows late.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from holdfast.schemas.commits import Heard
 from holdfast.schemas.cuts import NO_WATERMARK
 
 MAX_PARTITIONS = 128
-"""So many are distinguished; of a topic with more, several share a watermark, which is the highest of theirs."""
+"""Most partitions with a watermark of their own. In a topic with more, several share the highest of their
+watermarks.
+"""
 
 
 def listen(before: Sequence[Heard], found: Sequence[int | None], now_ms: int) -> tuple[Heard, ...]:
-    """Watermark of each partition with a micro-batch.
+    """The watermarks of the partitions after a micro-batch.
 
     Args:
-        before: with the last one; empty before the first.
-        found: by partition, microseconds; None: it gave no row.
+        before: watermarks after the last one; empty before the first.
+        found: watermark in this micro-batch, by partition, microseconds; None without a row.
+        now_ms: time of the micro-batch.
     """
     known = before or [Heard(NO_WATERMARK, now_ms)] * len(found)
     return tuple(
@@ -29,9 +32,8 @@ def listen(before: Sequence[Heard], found: Sequence[int | None], now_ms: int) ->
 
 
 def lowest(heard: Sequence[Heard], now_ms: int, idle_after_s: Sequence[float | None]) -> int:
-    """The watermark behind a micro-batch: partitions that were silent for their idle_after_s (None: never) do not
-    count.
-    """
+    """The watermark behind a micro-batch. A partition that was silent for its idle_after_s (None: never) does not
+    count."""
     heard_of = [
         one.watermark
         for one, idle_s in zip(heard, idle_after_s, strict=True)

@@ -1,4 +1,4 @@
-"""A Spark driver in memory: the loop of a driver's process over engines of this process.
+"""A Spark driver in memory: the loop of a driver's process over engines in this process.
 
 Source: JOBS `try`.
 """
@@ -28,12 +28,12 @@ from holdfast.services.spark.session import own_session
 
 NAME = "local-spark"
 RIPE_TURNS = 20
-"""Turns without work of the worker after which Spark takes what has come, a millisecond each: a micro-batch costs more
-than all of them."""
+"""Turns without work of the worker, a millisecond each, after which Spark processes new records. A micro-batch costs
+more than all of these turns."""
 
 
 def ask(question: Question) -> Answer:
-    """Asks Spark what an operator makes of its inputs; in micro-batches, which give the rows of any mode.
+    """Asks Spark for the output of an operator; always for micro-batches, which give the rows of any mode.
 
     Raises:
         JobRejected: there is no session.
@@ -71,7 +71,9 @@ class LocalDriver:
         )
 
     def turn(self, worked: bool) -> bool:
-        """Takes a turn; True if something came of it. worked: the worker did something in its own."""
+        """Takes a turn. True if a copy's state or batch changed. `worked` is True if the worker had work in its
+        turn.
+        """
         self._quiet = 0 if worked else self._quiet + 1
         before = self._batches()
         with whole_answers():

@@ -1,7 +1,8 @@
-"""The engine of a copy in memory: it runs a query over files of the log in memory, each time something has come.
+"""The engine of a copy in memory: it runs a query over files of the log in memory, each time when new records have
+come.
 
-Source: JOBS `try`. The query is the one of a driver (services/spark/query.py), and the copy decides on each of its
-micro-batches as on a driver. Spark has run them by then, so nobody waits for an answer.
+Source: JOBS `try`. The query is that of a driver (services/spark/query.py), and the copy decides on each micro-batch as
+on a driver. Spark has run the micro-batch by then, so no thread waits for an answer.
 """
 
 from __future__ import annotations
@@ -51,10 +52,13 @@ from holdfast.services.spark.session import own_session
 
 @dataclass(frozen=True, slots=True)
 class LocalRoom:
-    """Common part of the engines of a run.
+    """The common part of the engines of a run.
 
-    folder: its own. allow: modules that operators may come from. time_ms: time of day.
-    ripe: True once what has come to the topics is worth a micro-batch.
+    Attributes:
+        folder: folder of the run.
+        allow: modules that operators may come from.
+        time_ms: time of day.
+        ripe: returns True if new records are worth a micro-batch.
     """
 
     log: Log
@@ -66,8 +70,11 @@ class LocalRoom:
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """A micro-batch that Spark has run. batch: by its own count. files: that it took, behind the first and to the
-    second.
+    """A micro-batch that Spark has run.
+
+    Attributes:
+        batch: number by Spark's own count.
+        files: files that it read: behind the first, up to the second.
     """
 
     batch: int
@@ -79,8 +86,11 @@ class _Ran:
 
 @dataclass(slots=True)
 class _Begun:
-    """A run that was begun. again: Spark may have noted a micro-batch that is not done. over: it has nothing left to
-    do.
+    """A run that was begun.
+
+    Attributes:
+        again: True if Spark may have noted a micro-batch that is not done.
+        over: True if the run has no work left.
     """
 
     run: Run
@@ -157,8 +167,8 @@ class LocalEngine:
         self._told.append(lifecycle.RunFailed(cause))
 
     def _start(self, run: Run) -> None:
-        """In a directory of its own: Spark notes a micro-batch as done before it counts, so each run begins behind the
-        last valid commit, as a takeover does."""
+        """Starts in a directory of its own. Spark notes a micro-batch as done before it is valid, so each run begins
+        behind the last valid commit, like a takeover."""
         start = takeover(run.log, self._checkpoints.done(self._runs))
         start = start if start.former is None else replace(start, former=self._runs)
         self._runs += 1
@@ -172,7 +182,7 @@ class LocalEngine:
         self._told.append(lifecycle.Started())
 
     def _advance(self, begun: _Begun) -> None:
-        """Runs Spark over what has come, to its end."""
+        """Runs Spark over new records up to their end."""
         ends = begun.run.until_now
         if begun.over:
             self._begun = None
@@ -189,7 +199,7 @@ class LocalEngine:
             self._told.append(BatchAsked(ran[0].batch))
 
     def _play(self, begun: _Begun) -> None:
-        """Until Spark has taken all files, and has closed the windows that they close."""
+        """Runs the query until Spark has read all files and closed the windows that they close."""
 
         def take(rows: DataFrame, batch: int) -> None:
             try:
@@ -206,7 +216,7 @@ class LocalEngine:
             running.stop()
 
     def _ran(self, begun: _Begun, rows: DataFrame, batch: int) -> _Ran:
-        """For the thread of Spark."""
+        """The result of a micro-batch; called in Spark's thread."""
         found = rows.toArrow()
         last = last_file(begun.directory, batch)
         before = last_file(begun.directory, batch - 1) if batch else -1
@@ -214,7 +224,7 @@ class LocalEngine:
         return _Ran(batch, found, note, (before, last), seen=observe(begun.session, self._name, self._spark))
 
     def _written(self, ran: _Ran, write: Write) -> Output:
-        """The output of a micro-batch, which lies in the commit log then."""
+        """Writes the output of a micro-batch to the commit log and returns it."""
         rows = pl.from_arrow(ran.rows)
         assert isinstance(rows, pl.DataFrame)
         assert self._begun is not None
@@ -225,7 +235,7 @@ class LocalEngine:
         return outcome(self._spark, write, ran.note, ran.seen, frames=named, dead=tuple(self._dead(ran)))
 
     def _dead(self, ran: _Ran) -> Sequence[int]:
-        """Offsets of the dead letters of a micro-batch."""
+        """Offsets of the dead letters of a micro-batch, which it appends."""
         letters: list[bytes] = []
         for one, count in zip(self._spark.inputs, ran.seen.unfit, strict=True):
             for file in range(ran.files[0] + 1, ran.files[1] + 1) if count else ():

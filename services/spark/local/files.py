@@ -1,6 +1,7 @@
-"""The log in memory as files that Spark reads as a stream: each holds what has come to the topics since the one before.
+"""The log in memory as files that Spark reads as a stream; each file holds the records that have come since the one
+before.
 
-Spark takes one file for one micro-batch, so a micro-batch ends where its file ends.
+Spark reads one file for each micro-batch, so a micro-batch ends where its file ends.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RECORDS = (
     "topic string, partition int, offset long, timestamp timestamp, value binary, "
     "headers array<struct<key: string, value: binary>>"
 )
-"""The columns of Spark's Kafka source that a query reads."""
+"""Columns of Spark's Kafka source that a query reads."""
 _SCHEMA = {
     "topic": pl.String(),
     "partition": pl.Int32(),
@@ -37,7 +38,7 @@ class TopicFiles:
     """Files of some topics.
 
     Args:
-        first: where the first file begins.
+        first: offsets at which the first file begins.
     """
 
     def __init__(self, log: Log, folder: Path, first: Mapping[str, Mapping[int, int]]) -> None:
@@ -50,11 +51,11 @@ class TopicFiles:
         return len(self._ends)
 
     def end(self, file: int) -> Positions:
-        """Positions behind a file; before the first there is file -1."""
+        """Offsets behind a file; file -1 is before the first one."""
         return self._ends[file] if file >= 0 else self._first
 
     def take(self) -> bool:
-        """Writes what has come to a new file; False if nothing has come."""
+        """Writes new records to a new file. False if there are none."""
         ends = {topic: dict(offsets) for topic, offsets in self.end(len(self) - 1).items()}
         columns: dict[str, list[object]] = {name: [] for name in _SCHEMA}
         counts = self._log.topics()
@@ -72,7 +73,7 @@ class TopicFiles:
         return True
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """All files, those that are to come included."""
+        """A stream of all files, including later ones."""
         return spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", 1).parquet(str(self._folder))
 
     def read(self, spark: SparkSession, file: int) -> DataFrame:
@@ -84,7 +85,7 @@ class TopicFiles:
 
 
 def of_topic(records: DataFrame, given: SparkInput) -> DataFrame:
-    """The records of an input. All inputs come from one stream, so that a micro-batch holds a file whole."""
+    """The records of an input. All inputs come from one stream, so that a micro-batch holds a complete file."""
     return records.filter(F.col("topic") == given.topic)
 
 

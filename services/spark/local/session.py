@@ -1,4 +1,4 @@
-"""The Spark session of this process: opened when a job first needs it, and used by each that follows.
+"""The Spark session of this process, opened when a job first needs it and shared by later jobs.
 
 Source: JOBS `try`.
 """
@@ -31,19 +31,19 @@ STARTS = "Spark starts in this process, which takes some seconds ..."
 NOTICES = (b"Using incubator modules", b"Setting default log level", b"To adjust logging level")
 """Lines that Java and Spark write before the log can be silenced."""
 TASKS = 2
-"""Tasks that run at once; a job that is tried has few rows."""
+"""Tasks that run in parallel; a job in `try` has few rows."""
 
 
 class SparkDoesNotStart(HoldfastError):
-    """There is no session; the message says why."""
+    """No session could be opened; the message holds the reason."""
 
 
 @functools.cache
 def local_session() -> SparkSession:
-    """The session; says on stderr that it starts.
+    """The session. Prints on stderr that Spark starts.
 
     Raises:
-        SparkDoesNotStart: there will be none.
+        SparkDoesNotStart: no session can be opened.
     """
     if SparkSession.getActiveSession() is None:
         sys.stderr.write(f"{STARTS}\n")
@@ -58,9 +58,8 @@ def local_session() -> SparkSession:
 
 @contextmanager
 def whole_answers() -> Iterator[None]:
-    """Closes this thread's connection to the JVM if the block is cut off, as by Ctrl-C or a test's time-out: the answer
-    that was waited for would else be read as that of the next call, and so on for the life of the process.
-    """
+    """Closes this thread's connection to the JVM if the block is interrupted, as by Ctrl-C or a test's time-out.
+    Otherwise the next call would read the answer of the interrupted one, and so on for the life of the process."""
     try:
         yield
     except Exception:
@@ -71,7 +70,7 @@ def whole_answers() -> Iterator[None]:
 
 
 def drop_connection() -> None:
-    """Closes the connection of this thread to the JVM, if it has one; its next call opens another."""
+    """Closes this thread's connection to the JVM, if it has one; its next call opens another."""
     gateway = SparkContext._gateway
     connection = None if gateway is None else gateway._gateway_client.get_thread_connection()
     if connection is not None:
@@ -80,9 +79,8 @@ def drop_connection() -> None:
 
 @contextmanager
 def _without(notices: Sequence[bytes]) -> Iterator[None]:
-    """Leaves lines with these words out of what processes that start within the block write to stderr as long as they
-    live.
-    """
+    """Removes lines with these words from the stderr of processes that start in the block, for the life of the
+    processes."""
     own, (read, write) = os.dup(2), os.pipe()
     os.dup2(write, 2)
     os.close(write)
@@ -103,7 +101,7 @@ def _without(notices: Sequence[bytes]) -> Iterator[None]:
 
 @functools.cache
 def scratch() -> Path:
-    """A folder of this process, which goes with it."""
+    """A folder of this process, deleted at its end."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
