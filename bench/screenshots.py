@@ -25,7 +25,7 @@ PAGES = ROOT / "docs" / "screenshots"
 RATE = 60
 """Flights a second: the machine has power left for Chromium."""
 PROMISED = "{default: {scheme: adaptive}, recovery_time_ms: 1000}"
-"""Instead of the demo's scheme: takeovers are shown beside what was promised."""
+"""Fault tolerance in place of the demo's scheme: takeovers are shown with their promise."""
 COLOURS = 240
 """Number of colours of a picture: enough for pages without photographs, and half of the bytes."""
 READY_S, CALM_S = 180.0, 20.0

@@ -37,7 +37,9 @@ SETTLING_S, TURN_S = 0.5, 2.5
 """Seconds after a command, and seconds measured then: five reviews of the schemes, and some 25 progress reports."""
 WAITS_S = 30.0
 BACKLOG, LEAST_RECORDS = 4, 6_000_000
-"""Multiple of other measures' records; a smaller backlog ends before both sides had a turn."""
+"""Backlog as a multiple of other measures' records, and its least size; a smaller one ends before both sides had a
+turn.
+"""
 LEFT = 0.05
 """Share of the backlog: a turn that ends with less is not counted, the source was about to run dry."""
 

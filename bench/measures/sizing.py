@@ -22,7 +22,7 @@ from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.log.protocol import Log
 
 RATE_PER_S, KEYS = 200, 1_000
-"""Number of keys, small enough that a batch costs as much as an empty one."""
+"""Records a second, and keys: so few that a batch costs as much as an empty one."""
 LOOKED_AT = 20
 DAY_S = 86_400
 MIB = 2**20

@@ -30,7 +30,7 @@ START_S, ANSWER_S = 300.0, 300.0
 
 
 def program() -> str | None:
-    """The path of Chromium; None: there is none here."""
+    """The path of Chromium; None if it is not installed."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 

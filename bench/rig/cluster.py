@@ -34,8 +34,9 @@ POLL_EVERY = 10_000
 LINGER_MS = 1
 """Time that a record of an application that feeds a job waits for others; Kafka's clients do for 5 by default."""
 WAIT_MS, LEAST_BYTES = 200, 64 * 1024
-"""A request for what a job publishes waits so long at the broker, or until there is so much: an answer to each record
-would cost what is measured."""
+"""Bytes of a job's published records for which a request waits at the broker, at most WAIT_MS: an answer to each record
+would add to the measured cost.
+"""
 TimeOf = Callable[[int], int]
 """Event time in milliseconds of the record with this index."""
 

@@ -8,7 +8,7 @@ from holdfast import Context, PythonOperator, State
 
 
 class Passing(PythonOperator):
-    """Gives rows on as they came."""
+    """Passes rows on unchanged."""
 
     output = {"user": "string", "amount": "int"}  # noqa: RUF012 - as users write it
 

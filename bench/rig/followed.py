@@ -26,7 +26,7 @@ class Refused(MeasureFailed):
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Progress of the job at a time: source records taken in, known of every unit with a source."""
+    """Progress of the job at a time: source records read, once every unit with a source has reported."""
 
     time_ms: int
     records: int

@@ -25,7 +25,7 @@ operators: {count: {aggregate: {n: "count()", total: "sum(amount)"}, key: [user]
 queries: {counts: {input: count, sink: {topic: $topic-out}}}
 """
 )
-"""Its cuts are kept for a while only."""
+"""A job whose cuts are kept only for a while."""
 EACH = Template(
     _EVENTS
     + """
@@ -158,7 +158,7 @@ placement: {units: [[events, count], [none, counts]]}
 fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: $interval_ms}}
 """
 )
-"""Its first unit's frames tell when each batch was done, and hardly anything else is to be done with them."""
+"""A job whose first unit's frames show when each batch was processed, with little other work on them."""
 FAILOVER = Template(
     _EVENTS
     + """
@@ -187,7 +187,7 @@ batch_interval_ms: $interval_ms
 fault_tolerance: {default: {scheme: adaptive}, recovery_time_ms: $promise_ms, cool_down_s: $cool_down_s}
 """
 )
-"""A unit whose scheme is recovery's to choose."""
+"""A unit whose scheme recovery chooses."""
 STEADY = Template(FAILOVER.template.replace("{default", "{hybrid: {inputs: $inputs}, default"))
 PASSING = Template(
     _EVENTS

@@ -63,9 +63,9 @@ def rss_mib(pid: int) -> float:
 
 
 class Outside:
-    """CPU that other processes than ours use, in cores, from its making to `cores`.
+    """CPU used by other processes than the measured ones, in cores, from its creation to `cores`.
 
-    CPU of a child that has ended is its parent's, so ask while what `roots` names still runs.
+    CPU of an ended child counts for its parent, so call `cores` while the processes of `roots` still run.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ def trees_cpu_s(roots: Iterable[int]) -> float:
 
 
 def trees(roots: Iterable[int]) -> list[int]:
-    """These processes and all that descends from them, each behind its parent."""
+    """These processes and all their descendants, each behind its parent."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

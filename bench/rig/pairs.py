@@ -12,12 +12,11 @@ SURE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Ratio of ours over theirs.
+    """Ratio of Holdfast's value over the other's.
 
-    median: of the pairs' ratios.
-    low, high: the median of all such pairs lies between them with SURE (order statistics: no assumption of how ratios
-        are
-        spread); nan with too few pairs.
+    median: median of the pairs' ratios.
+    low, high: bounds of the median of all such pairs, with probability SURE (order statistics: without an assumption
+        about the distribution of ratios); nan with too few pairs.
     """
 
     ours: float

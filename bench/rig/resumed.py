@@ -43,7 +43,7 @@ class Record(Generic[T]):
 
 
 def remaining(wanted: Sequence[T], made: Iterable[T]) -> list[T]:
-    """Items that are still to be made, in the order wanted; one that is wanted twice is made twice."""
+    """Items that are still to be made, in the given order; an item given twice is made twice."""
     done, found = Counter(made), list[T]()
     for one in wanted:
         if done[one]:

@@ -1,4 +1,4 @@
-"""CPU that a cluster has used so far, by what its processes are."""
+"""CPU that a cluster has used so far, by kind of process."""
 
 from __future__ import annotations
 

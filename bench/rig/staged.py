@@ -24,9 +24,9 @@ from holdfast.services.planning.loading import load
 from holdfast.services.planning.plan import make_plan
 
 WORKERS, EACH_S = 5, 0.1
-"""So many workers, each with a heartbeat as often as a real one: 50 updates a second."""
+"""Number of workers, and seconds between two heartbeats of one, as in a real cluster: 50 updates a second."""
 COSTS = 4
-"""A heartbeat carries the costs of so many copies: services/hosting/heartbeats.py."""
+"""Number of copies whose costs a heartbeat carries: services/hosting/heartbeats.py."""
 GENERATION, TASKS = "1-aaaaaa", 125
 JOB = f"""
 name: large

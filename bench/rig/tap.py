@@ -44,7 +44,7 @@ class SeldomReader:
 
     def __init__(self, bootstrap_servers: str, partitions: Sequence[Partition] | Mapping[Partition, int]) -> None:
         own: dict[str, str | int] = {"group.id": "bench-tap", "enable.auto.commit": "false", **self.settings}
-        own |= {"auto.offset.reset": "earliest"}  # where it was trimmed before we came
+        own |= {"auto.offset.reset": "earliest"}  # the log was trimmed before this read
         starts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(partitions, 0)
         self._consumer = Cluster(bootstrap_servers).consumer("bench-tap", own)
         self._consumer.assign([TopicPartition(one.topic, one.index, at) for one, at in starts.items()])

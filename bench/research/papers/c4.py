@@ -21,18 +21,20 @@ from bench.rig.saying import say
 
 UNITS, SHARE = 8, 0.35
 KILLS = {4: 25, 1: 25}
-"""By peers. After a kill with one peer all units are on one worker again; with four they are first gathered there."""
+"""Number of kills, by peers. After a kill with one peer all units are on one worker; with four they are moved there
+first.
+"""
 AT_ONCE = 5
-"""Kills whose rows are looked at together before they are kept: all that the job delivered so far is made again."""
+"""Number of kills whose rows are checked together, because a check computes all results so far again."""
 WITHIN = 0.3
-"""The mean error of what was expected, by the mean of what it took."""
+"""Largest mean error of the expected recovery, as a share of the mean duration."""
 INTERVAL_MS, BATCH_MS = 8_000, 2_000
 PIECE = Piece(20, 200, Hash.__name__)
 WARM_UP_S = INTERVAL_MS / 1000 + 1.0
-"""Until every unit has a marker: what its first batches take is no load."""
+"""Seconds until every unit has a marker: the load of its first batches does not count."""
 SHARES = range(10, 100, 10)
 LEAST_S = INTERVAL_MS / 1000 + 1.0
-"""Under its quota before the worker is killed: all that is to be repeated was then processed under it."""
+"""Seconds under a quota before the worker is killed, so that all batches to be repeated were processed under it."""
 
 
 def _key(peers: int, kill: int) -> str:

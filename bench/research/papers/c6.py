@@ -29,7 +29,7 @@ capture as each of the others. The first and the third get one worker as their b
 
 
 LEAST_MS, MOST_MS = 100, 10_000
-"""Between two captures of a unit. The longest is what a job has that does not say."""
+"""Shortest and longest time between two captures of a unit, in milliseconds; the longest is a job's default."""
 
 
 def _setting(policy: str) -> Setting:

@@ -75,7 +75,7 @@ def check(folder: Path, kept: Kept) -> int:
 
 
 def write(folder: Path, figures: Sequence[Figure], measured: dict[str, Measured]) -> None:
-    """The page, and an SVG file for each figure whose points are all there."""
+    """Writes the page, and an SVG file for each complete figure."""
     from bench.research.papers.drawing import svg
 
     folder.mkdir(parents=True, exist_ok=True)

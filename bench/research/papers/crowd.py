@@ -42,7 +42,7 @@ PHASES = ("detection", "activation", "replay")
 ASK_S = 15.0
 """Between two requests for a move that was not made."""
 QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off", "HOLDFAST_PLUGINS": SPENDING}
-"""No unit and no standby moves by itself."""
+"""Settings under which units and standbys move only on request."""
 
 
 @dataclass(frozen=True, slots=True)

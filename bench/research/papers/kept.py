@@ -1,7 +1,6 @@
-"""Measurements of each figure: a file of JSON a figure, a point added as it is done.
+"""Measurements of each figure: a JSON file for each, to which each new point is added.
 
-A run that is stopped continues with the points that are missing; a figure whose points are there is drawn again, not
-measured again.
+An interrupted run resumes with the missing points; a complete figure is only drawn again.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ WEIGHTS: Mapping[str, Mapping[str, float]] = {
 }
 COOL_DOWN_S = 5.0
 ORDER = ("passive", "deployed", "passive-cold", "passive-hot", "hybrid", "active-standby", "active-replication")
-"""By what a secondary does; hybrid detects sooner than passive-hot and uses the same."""
+"""Schemes by the work of the secondary; hybrid detects sooner than passive-hot and uses the same."""
 SHOWN_S = 5
 """Between two points of the curves of M4."""
 LARGE = 0.25

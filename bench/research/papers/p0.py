@@ -28,7 +28,7 @@ GOLDEN: Mapping[tuple[str, str], Mapping[int, float]] = {
     ("sixteen sources", "sa"): {5: 0.0625, 9: 0.25, 15: 0.4375, 16: 0.5, 20: 0.5625, 24: 0.75, 31: 1},
     ("sixteen sources", "greedy"): {5: 0, 9: 0, 15: 0, 16: 0.0625, 20: 0.3125, 24: 0.5625, 31: 1},
 }
-"""By case and planner, the fidelity of some budgets: MECHANISMS section 5."""
+"""Fidelity of some budgets, by case and planner: MECHANISMS section 5."""
 
 
 def _measure(keys: Sequence[str], keep: Keep) -> None:

@@ -26,7 +26,7 @@ PAIRS = 200_000
 
 
 def _small() -> Iterator[tuple[Topology, list[float]]]:
-    """Topologies whose best plans can be found, with the fidelity of each budget."""
+    """Topologies small enough for an exact search of the best plans, with the fidelity of each budget."""
     seed = found = 0
     while found < COUNT:
         one, seed = random_topology(seed, SMALL), seed + 1

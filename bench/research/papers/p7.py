@@ -14,7 +14,7 @@ RATES, WINDOWS_S, EVERY_S = (1_000, 2_000), (10, 20, 30), (1, 5, 15, 30)
 SETTINGS = {f"{rate} {window_s}": Setting(rate, window_s) for rate in RATES for window_s in WINDOWS_S}
 INTERVALS = {f"{rate} {every_s}": Setting(rate, WINDOWS_S[-1], every_s) for rate in RATES for every_s in EVERY_S}
 LOST: Mapping[str, Sequence[Sequence[Task]]] = {"one": [[task] for task in TASKS], "all": [list(TASKS)]}
-"""Workers that fail together: each by itself, and all of them."""
+"""Sets of workers that fail together: each single one, and all of them."""
 ACTIVE, CHECKPOINT, SOURCE = Technique
 
 

@@ -16,7 +16,9 @@ NAME = "packets.csv.gz"
 SLICE_S = 60
 """Part of the recording that becomes one second."""
 FIRST = datetime(2013, 3, 23, tzinfo=UTC)
-"""For ten hours from here on rates have a standard deviation of 1.4 times their mean; the highest is 16 times it."""
+"""Begin of the recording; in its first ten hours rates have a standard deviation of 1.4 times their mean, and a maximum
+of 16 times.
+"""
 
 
 @cache
@@ -32,7 +34,7 @@ def rates(seconds: int, mean_per_s: float) -> tuple[float, ...]:
 
 
 def _slices() -> Iterator[int]:
-    """Slice in which each packet came."""
+    """The slice of each packet."""
     with gzip.open(_path(), "rt") as lines:
         next(lines)
         for line in lines:

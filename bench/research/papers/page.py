@@ -1,4 +1,4 @@
-"""The page: a table of verdicts, then each figure beside what its paper shows. Pure."""
+"""The page: a table of verdicts, then each figure with its paper's result. Pure."""
 
 from __future__ import annotations
 

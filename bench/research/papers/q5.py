@@ -33,7 +33,7 @@ RUNS: dict[str, tuple[tuple[int, ...], bool]] = {
     "sample 1, blocking": (sample(1), False),
     "best case": ((BEST_S,) * LOST, True),
 }
-"""By key: when workers come, in seconds, and whether queries come back one by one."""
+"""Arrival times of workers in seconds, and true if queries return one by one, by key."""
 AVAILABLE = 1.2
 STEPS = tuple(range(0, UNTIL_S + 1, EVERY_S))
 

@@ -71,7 +71,7 @@ def values(made: Outcome) -> Values:
 
 
 def stairs_of(data: Data, key: str) -> tuple[int, ...]:
-    """Queries available before the next worker came; of the last one at the end."""
+    """Numbers of available queries just before each next worker arrived, and at the end."""
     found = (data[key].get(f"stair_{number}") for number in range(1, LOST + 1))
     return tuple(int(queries) for queries in found if queries is not None)
 

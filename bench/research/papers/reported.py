@@ -52,7 +52,7 @@ class Reported:
         return unit if generation == self._generation else None
 
     def current(self, worker: str, unit: str) -> bool:
-        """True if it has given its costs since its newest marker came."""
+        """True if it has reported its costs since its newest marker."""
         said = self._said.get((worker, unit), [])
         return bool(said) and said[-1].durable == self._durable[worker, unit]
 

@@ -21,7 +21,7 @@ ROBIN, MINMAX, WHOLE, ACTIVE = "round-robin", "min-max", "whole worker", "active
 POLICIES: Mapping[str, str] = {ROBIN: "idle-roundrobin", MINMAX: "idle-minmax", WHOLE: "idle-roundrobin"}
 WITHOUT = "none and active standby"
 OURS = "min-max, captures in pieces"
-"""Name of our workers' captures: data wait for a piece of a capture, not for all of it."""
+"""Name of Holdfast's captures: data wait only for a piece of a capture, not for all of it."""
 PIECE_MS = 1.0
 
 

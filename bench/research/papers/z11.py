@@ -11,7 +11,7 @@ from bench.rig.saying import say
 
 UNITS = (1, 2, 4, 6, 8)
 OPERATORS = 2
-"""With state, of each unit."""
+"""Number of operators with state in each unit."""
 PIECE = Piece(rate_per_s=100, keys=200)
 SHARE, SECONDS = 0.5, 20.0
 INTERVAL_MS, BATCH_MS = 500, 500

@@ -18,7 +18,7 @@ from holdfast.services.kernel.liveness.detector import MIN_GRACE_US
 from holdfast.services.recovery.core.recovery import BEAT_US
 
 RISES = 60
-"""At each level; the paper has over 200 in all."""
+"""Number of rises at each level; the paper has over 200 in all."""
 DETECTORS = (HEARTBEAT, FIXED, BENCHMARK)
 NEVER_MS = 10_000.0
 SILENT = {"half of the rises": ("silent_p50_ms", 0.5), "nine of ten": ("silent_p90_ms", 0.9)}

@@ -14,7 +14,7 @@ from bench.research.papers.rules import at_least, at_most, below, linear, rises,
 
 SECONDS, SEEDS = 200.0, (1, 2, 3, 4, 5, 6, 7, 8)
 SETTLED_S = 2.0
-"""Until copies are where their scheme wants them."""
+"""Seconds until copies are placed as their scheme requires."""
 BEFORE, BEHIND = 1, 2
 """Units of the chain of four before the loaded one, and behind it."""
 NETWORK_MS = 42.0
@@ -27,7 +27,7 @@ GRACE_MS = 30
 """The paper's detector has a fixed grace: HOLDFAST_GRACE=fixed:30."""
 NONE, PASSIVE, HYBRID, ACTIVE = "none", "passive", "hybrid", "active standby"
 REFRESHED, REFRESH_MS = "hybrid refreshed every 100 ms", 100.0
-"""Refresh as our workers do it (H1)."""
+"""Refresh interval of Holdfast's workers in milliseconds (H1)."""
 SCHEMES: Mapping[str, str] = {
     NONE: "none",
     PASSIVE: "passive",
@@ -35,7 +35,7 @@ SCHEMES: Mapping[str, str] = {
     REFRESHED: "hybrid",
     ACTIVE: "active-replication",
 }
-"""The paper's active standby sends from both copies: our active replication."""
+"""Schemes by line. The paper's active standby sends from both copies, as active replication does here."""
 UTILIZATIONS = (0.65, 0.69, 0.73, 0.77, 0.81, 0.85)
 """Mean, of the machine: the axis of the paper's figure. Its text says 30 to 80 % of the time, which would be more."""
 LOADED = 0.975

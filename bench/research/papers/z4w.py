@@ -38,9 +38,9 @@ SCHEMES: Mapping[str, str] = {
 }
 TIMES, SECONDS = 2, 120.0
 LOAD_S, PAUSE_S = 8.0, 8.0
-"""Means; both are drawn evenly between half of it and one and a half."""
+"""Mean durations in seconds; each is drawn evenly between half and one and a half of its mean."""
 SHARE, BURNERS = 0.3, 6
-"""Share of a CPU for each worker; processes of a load, beside which the worker gets about a seventh of it."""
+"""Share of a CPU for each worker; number of processes of a load, which leave the worker about a seventh of it."""
 RATE_PER_S = 500
 GRACE = "fixed:30"
 TARGET = next(name for name, place in OPERATORS.items() if place == BETWEEN)

@@ -1,6 +1,6 @@
-"""Z9 (and 10) on real workers: a hybrid unit whose worker is away for a while, by rate and by how long.
+"""Z9 (and 10) on real workers: a hybrid unit whose worker is absent for a while, by rate and by duration.
 
-One run is behind both: the times of switching over and back, and what the worker that was away is sent meanwhile.
+One run measures both: the times of the failover and the switch back, and the traffic to the absent worker meanwhile.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
 
 
 def _away(cluster: BenchCluster, job: Followed, struck: Struck, seconds: int) -> Values:
-    """Once. rows: of frames that the unit was sent; entries: of checkpoints of it. Both while its worker was away."""
+    """Values of one absence of the unit's worker.
+
+    rows: rows of the frames sent to the unit meanwhile.
+    entries: entries of its checkpoints meanwhile.
+    """
     topics = cluster.topics.job(job.plan.job, job.plan.generation)
     unit = next(u for u in job.plan.units for o in u.operators if o == TARGET)
     inputs = codecs(job, topics, unit.name)
