@@ -76,8 +76,8 @@ class _NoPandasForOurs:
     """A finder before all others: imports by pyarrow on behalf of holdfast's code do not load pandas."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Raises ModuleNotFoundError, so that pyarrow continues without pandas; a later search for pandas works as
-        usual.
+        """The spec of a module; None for modules other than pandas. Raises ModuleNotFoundError if holdfast's code
+        imports pandas: pyarrow then continues without it, and a later search works as usual.
         """
         if name != PANDAS:
             return None

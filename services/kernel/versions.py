@@ -29,7 +29,8 @@ CODE = "code "
 """The prefix of the name of the version of one module of users' code, such as `code scoring`."""
 
 PRETENDED = "HOLDFAST_TEST_VERSIONS"
-"""Only for tests: `polars=9.9,...`, or the path of a file with such a text, `@path`; replaces the true versions."""
+"""A setting for tests: `polars=9.9,...`, or the path of a file with such a text, `@path`; replaces the true versions.
+"""
 
 MAX_TEXT = 400
 SOURCE = "source"

@@ -27,7 +27,7 @@ _DATE = r"^(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})-\d{2}-\d{2}$"
 """Dates from year 1 on, the first year of the calendar."""
 _SHOWN = 60
 _APART = (b"\n", b"\r", b"\0", BOM)
-"""Bytes because of which records are read one by one, like the quote."""
+"""A batch with one of these bytes, or with the quote, is read record by record."""
 csv.field_size_limit(2**30)  # the default refuses a text of 128 KiB
 
 

@@ -14,7 +14,7 @@ from holdfast.services.kernel.codecs.texts import BOM, other_encoding, unmarked
 from holdfast.services.kernel.codecs.typed_columns import Column, Values, plain
 
 _APART = (b"\0", BOM)
-"""Bytes because of which records are read one by one: another encoding, or a byte order mark."""
+"""A batch with one of these bytes is read record by record: they show another encoding, or a byte order mark."""
 _SHOWN = 60
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
 FEW = 64
-"""For fewer messages the library is faster."""
+"""The number of messages below which the library is faster."""
 Convert = Callable[[pl.Series], pl.Series]
 _TIME = pl.Datetime("us", "UTC")
 

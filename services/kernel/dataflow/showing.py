@@ -23,7 +23,7 @@ Changed = Iterable[tuple[str, bytes, bytes | None]]
 """Table, key and value of each write of a batch, in the order of tables and keys; None: deleted."""
 
 MASK = 2**53 - 1
-"""Any reader of JSON keeps a number up to this one exactly."""
+"""The largest number that every reader of JSON keeps exactly."""
 
 
 def digest(frames: Frames, batch: int, walked: Walked, changed: Changed) -> int:

@@ -97,7 +97,7 @@ _FROM: dict[str, tuple[str, ...]] = {
     "list": (),
     "struct": (),
 }
-"""By family of the target type, the families that a cast accepts."""
+"""The families that a cast accepts, by family of the target type."""
 
 
 @lru_cache(64)

@@ -75,7 +75,7 @@ _TAKES: Mapping[str, tuple[Takes, ...]] = {
     "Sum": (_is_list_of_numbers,),
     "Mean": (_is_list_of_numbers,),
 }
-"""By polars function or its family, the types of its arguments; the last one also holds for further arguments."""
+"""The argument types of each polars function or family; the last one also holds for further arguments."""
 
 
 _PARTS: Mapping[str, Takes] = {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 Parts = NDArray[np.float64]
 Alive = NDArray[np.bool_]
-"""By unit, True if it is present. A first axis holds several sets of units."""
+"""An array by unit number, True if the unit is present. A first axis holds several sets of units."""
 
 
 @dataclass(frozen=True, slots=True)

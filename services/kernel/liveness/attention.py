@@ -16,9 +16,9 @@ LOOP_US = 50_000
 """A longer pause between two turns of a recovery replica does not count; the shell must turn more often."""
 
 OUTAGE_US, RECONNECT_US = 800_000, 1_600_000
-"""After an absence of OUTAGE_US the broker counts as restarted (a slower one keeps its connections). RECONNECT_US is
-the time in which clients return: each tries to connect at least twice a second, and resends unanswered requests at
-least once a second.
+"""OUTAGE_US: an absence after which the broker counts as restarted (a slower one keeps its connections). RECONNECT_US:
+the time in which clients return, because each tries to connect at least twice a second, and resends unanswered requests
+at least once a second.
 """
 
 UNSETTLED_US = 30_000_000

@@ -21,7 +21,9 @@ STALL_BEATS = 5
 """A longer pause is a stall: it does not count for the usual spread, and a takeover during it was right."""
 
 WARY_US, MAX_FACTOR = 30_000_000, 4
-"""After a false switch a worker's grace is doubled for WARY_US; it is at most MAX_FACTOR times the usual grace."""
+"""WARY_US: the time after a false switch for which a worker's grace is doubled. MAX_FACTOR: the limit of the grace in
+multiples of the usual one.
+"""
 
 UNSETTLED_GRACE_BEATS = MAX_FACTOR * MAX_GRACE_BEATS
 """The longest grace of any worker. Every worker has it for a while after an outage of the broker, because the spread of
@@ -32,18 +34,19 @@ ROW = 3
 """The number of heartbeats in a row, none of them missed, after which a worker answers again."""
 
 REJOIN_US = 5_000_000
-"""After an outage of the broker, the silence of a worker without a heartbeat since then counts only after this time.
-Only the first outage counts: if the own heartbeat is late repeatedly, a dead worker must still be found.
+"""The time after an outage of the broker from which on the silence of a worker counts if it has sent no heartbeat
+since. Only the first outage counts: if the own heartbeat is late repeatedly, a dead worker must still be found.
 """
 
 OVERHEARD = 10
-"""After this number of heartbeats of a former incarnation at another address, two workers have the same name."""
+"""The number of heartbeats of a former incarnation at another address that prove that two workers have the same name.
+"""
 
 ABSENT_US = 60_000_000
-"""A worker silent for longer is no longer expected."""
+"""The silence after which a worker is no longer expected."""
 
 ALIVE_MISSES = 3
-"""After more misses a worker gets no new copies."""
+"""The number of missed heartbeats beyond which a worker gets no new copies."""
 
 REPORT_US, REPORT_BEATS = 2_000_000, 10
 """A worker silent for longer than both counts as lost, and its last report no longer counts."""

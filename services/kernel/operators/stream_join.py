@@ -32,7 +32,7 @@ Half = tuple[Run, Numbers]
 LEFT_ONLY = ("semi", "anti")
 """Kinds that output unchanged left rows."""
 _ALONE = {"left": (True, False), "right": (False, True), "full": (True, True), "anti": (True, False)}
-"""For each kind, whether it outputs rows without a match of the left and of the right side."""
+"""By kind, True for each side (left, right) whose rows without a match are output."""
 
 
 class Join:

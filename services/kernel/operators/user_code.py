@@ -86,7 +86,7 @@ class Context:
 
 
 class PythonOperator:
-    """Subclass this, and name it in a job file: `scored: {python: "my_package.scoring:Score", input: flights}`.
+    """The base of user operators. A job file names a subclass: `{python: "my_package.scoring:Score", input: flights}`.
 
         from holdfast import PythonOperator
 
@@ -98,22 +98,22 @@ class PythonOperator:
                 ...
                 return batch.select("carrier", score=pl.col("delay") / 60)
 
-    A subclass gives `output`, the type text by name of the columns that come out: a dict, or a method that takes the
-    input's and returns one. Its `__init__` takes the job file's `params` by name.
+    A subclass defines `output`, the type text of each output column by name: a dict, or a method that takes the dict of
+    the input and returns that of the output. Its `__init__` takes the job file's `params` by name.
 
-    What it computes must depend on nothing but its arguments: no clock, no `random`, no files or services, nothing
-    kept on `self` from batch to batch. State belongs in tables: `state.table(name)` has get, put and delete. With
-    a `key` in the job file, rows of one key always meet the same tables.
+    Its results must depend only on its arguments: no clock, no `random`, no files or services, no data kept on `self`
+    between batches. State belongs in tables: `state.table(name)` has get, put and delete. With a `key` in the job file,
+    rows of one key always reach the same tables.
 
-    Rows come as they come: none is dropped as late, so some may be older than the watermark of an earlier call. Only
-    the operator knows what it has closed; it may remember the watermark in a table, and leave out what is too old.
+    No row is dropped as late, so some rows may be older than the watermark of an earlier call. An operator that closes
+    results by time may keep the watermark in a table, and ignore rows that are too old.
 
-    With `ask` in the job file `on_batch` is an `async def`, and what it returns is decided in the cut log: then it may
-    ask services, and keeps no state.
+    With `ask` in the job file `on_batch` is an `async def`, and the cut log decides its result: it may then call
+    services, and has no state.
 
-    An operator with several outputs gives `outputs` in place of `output`: the columns of each by its name. The job file
-    names them, `outputs: [late, ok]`, and its methods return a dict of frames by output; one that is left out has no
-    rows. Other operators read one as `scored.late`.
+    An operator with several outputs defines `outputs` in place of `output`: the columns of each output by its name. The
+    job file names them, `outputs: [late, ok]`, and its methods return a dict of frames by output; an output that is
+    left out has no rows. Other operators read an output as `scored.late`.
     """
 
     output: ClassVar[dict[str, str] | Callable[..., dict[str, str]]]

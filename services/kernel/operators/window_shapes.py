@@ -170,7 +170,7 @@ class Session:
 
     @property
     def horizon_us(self) -> None:
-        """None: a session may never end, and its first row counts as long."""
+        """No limit (None): a session may never end, and its first row counts until then."""
 
     def held(self, newest_us: int) -> HeldInput:
         return HeldInput.open_until(newest_us + self.gap_us)
