@@ -38,6 +38,8 @@ from tests.support.alerting import INFRA, INTERVAL_S, RULES, Scene, alerts, fire
 from tests.support.promql import Scrapes, evaluate, parse
 from tests.unit.recovery.world import G, Worker, World
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 UNIT = unit_key("job", G, "u-0")
 BREAKS_S, UNTIL_S = 600, 1_500

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SERVICES = Path(__file__).parents[2] / "services"
 MOST_ARGUMENTS = 7
 MOST_METHODS = 20

@@ -13,6 +13,8 @@ from holdfast.services.client.saving import tasks_of
 from holdfast.services.kernel.errors import CommandFailed
 from tests.unit.client.test_savepoints import SMALL, Site, feed
 
+pytestmark = pytest.mark.slow
+
 State = dict[tuple[str, str, bytes], bytes]
 
 

@@ -35,6 +35,8 @@ from holdfast.services.planning.carrying import NOWHERE
 from holdfast.services.view.door import Door, Whereabouts
 from holdfast.testing import JobRun
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {"carrier": "string", "dest": "string", "delay": "int", "at": "timestamp"}
 JOB: dict[str, Any] = {
     "name": "flights",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.update_histories import History
+
+pytestmark = pytest.mark.slow
 
 
 def test_updates_amid_faults_are_exact() -> None:

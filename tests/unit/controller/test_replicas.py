@@ -14,6 +14,8 @@ from holdfast.services.controller.core.actions import Action
 from holdfast.services.controller.core.life import TRANSITIONS, Phase, Step
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
+pytestmark = pytest.mark.slow
+
 
 def one_life(cluster: Cluster, end: str = "drain") -> None:
     """A job from its submission to its end, with a worker that dies and one that stays."""

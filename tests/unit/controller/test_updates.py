@@ -18,6 +18,8 @@ from holdfast.services.log.late.savepoints import upload
 from holdfast.services.worker.checkpoint.restoring import rebuild
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
+pytestmark = pytest.mark.slow
+
 BATCH = 7
 
 

@@ -17,6 +17,8 @@ from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.table.reasons import chosen_for_promise
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
+pytestmark = pytest.mark.slow
+
 COOL_DOWN_S = 2.0
 CHOSEN_S = COOL_DOWNS * COOL_DOWN_S + 1.5
 """After so long a scheme that has suited better all the time is taken."""

@@ -11,6 +11,8 @@ from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.unit.recovery.test_stories import cluster, loaded, moving, story, switched
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
+pytestmark = pytest.mark.slow
+
 
 def workers(world: World, unit: str = UNIT) -> list[str]:
     return [copy.worker for copy in world.change(unit).copies]

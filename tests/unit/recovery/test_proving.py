@@ -13,6 +13,8 @@ from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 from tests.unit.recovery.test_stories import cluster, mixed, moving_mixed, story
 from tests.unit.recovery.world import NEW, OLD, OTHER, UNIT, Worker, World, plan
 
+pytestmark = pytest.mark.slow
+
 LEADER, STANDBY = Copy("w1", "1", PRIMARY), Copy("w2", "1", Rung.STANDBY.flags)
 CHANGE = Change(UNIT, 3, (LEADER, STANDBY), unshown=(Unshown("w2", "polars 2"),), shown=("polars 1",))
 

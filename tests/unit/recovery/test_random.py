@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from unittest import mock
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from holdfast.services.recovery.core import recovery
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.support.examples import examples
 from tests.unit.recovery.world import NEW, OLD, OTHER, Worker, World, plan
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("w1", "w2", "w3", "w4")
 FAULTS = ("kill", "kill silently", "restart", "stall", "wake", "cut off", "reconnect", "slow", "fast", "leave")

@@ -22,6 +22,8 @@ from holdfast.services.recovery.core.replication.answering import Answer, Questi
 from holdfast.services.recovery.core.replication.replanning import REPLICA, holders
 from tests.unit.recovery.world import G, Worker, World
 
+pytestmark = pytest.mark.slow
+
 JOB = job_key("job", G)
 SOURCES = 4
 NAMES = [*(f"s-{task}" for task in range(SOURCES)), "k-0"]

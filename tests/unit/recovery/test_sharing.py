@@ -11,6 +11,8 @@ from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby
 from tests.unit.recovery.test_stories import shared
 from tests.unit.recovery.world import G, Worker, World, plan
 
+pytestmark = pytest.mark.slow
+
 # -- who goes ---------------------------------------------------------------------------------------------------------
 
 
