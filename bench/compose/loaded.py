@@ -48,7 +48,10 @@ class Silence(NamedTuple):
 
 
 class Loaded:
-    """The job, and when its results came. silences: at each thing that was done, in order."""
+    """The job, and the arrival times of its results.
+
+    silences: silence at each action, in order.
+    """
 
     def __init__(
         self, cluster: ContainerCluster, job: Followed, observer: Observer, arrivals: Arrivals, feeder: Feeder

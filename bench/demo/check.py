@@ -20,8 +20,10 @@ _DAY_US, _WEEK_US = 86_400_000_000, 604_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Rows that a query must deliver. key: the columns that identify a row; newest: later rows of a key replace
-    earlier.
+    """Rows that a query must deliver.
+
+    key: columns that identify a row.
+    newest: true if later rows of a key replace earlier ones.
     """
 
     rows: list[Row]
@@ -31,7 +33,10 @@ class Expected:
 
 @dataclass(slots=True)
 class Verdict:
-    """Row by row. results: rows compared."""
+    """Counts of a comparison, row by row.
+
+    results: number of rows compared.
+    """
 
     results: int = 0
     lost: int = 0

@@ -88,7 +88,10 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Number of strikes of each kind; kills_of: schemes that get another number of kills with notice."""
+    """Number of strikes of each kind.
+
+    kills_of: schemes with another number of kills with notice.
+    """
 
     kills: int = 20
     stalls: int = 10
@@ -104,7 +107,10 @@ FULL, QUICK = Plan(), Plan(4, 2, ())
 
 
 def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str], *, viewer: bool = False) -> list[Strike]:
-    """Strikes, those with notices first, since they share clusters. viewer: each is also made with a viewer."""
+    """Strikes, those with notices first, since they share clusters.
+
+    viewer: true to make each strike also with a viewer.
+    """
     kills = dict(plan.kills_of)
     wanted = []
     for scheme in schemes:
@@ -177,8 +183,10 @@ def compared(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Ratio]:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Goal of one row: percentiles of the measured time, in milliseconds. above_before: beyond the silence before
-    it.
+    """Goal of one row.
+
+    bounds: percentiles of the measured time, in milliseconds.
+    above_before: true to count only the time beyond the silence before it.
     """
 
     bounds: tuple[tuple[str, float], ...]

@@ -22,7 +22,10 @@ PATIENCE_S = 300.0
 
 
 def carried(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Under load, with `scale.state_keys` keys. silence: from the pause on, until records are taken in again."""
+    """Figures of a carried state with `scale.state_keys` keys, under load.
+
+    silence: time from the pause until records are read again.
+    """
     topic, keys, start = f"bench-{name}", scale.state_keys, int(now_ms())
     cluster.create(topic)
     cluster.preload(topic, keys, keys, lambda _: start)

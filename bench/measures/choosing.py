@@ -100,10 +100,11 @@ def choosing(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 
 def figures(pairs: Sequence[tuple[Turn, Turn]]) -> Figures:
-    """Figures of pairs of the fixed and the adaptive side. low, high: with 90 %. Raises MeasureFailed for fewer than
-    two.
+    """Figures of pairs of the fixed and the adaptive side. Raises MeasureFailed for fewer than two pairs.
 
-    The mean of the logarithms, not the median: neighbouring turns differ by 10 % whatever is chosen.
+    low, high: bounds with 90 %.
+
+    They use the mean of the logarithms, not the median: neighbouring turns differ by 10 % under any choice.
     """
     if len(pairs) < 2:
         raise MeasureFailed("the backlog was gone before both sides had their turns: more --records are needed")

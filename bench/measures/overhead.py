@@ -44,7 +44,10 @@ Look = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A scheme as it is measured. receivers: copies of a unit that take its inputs in."""
+    """A scheme as it is measured.
+
+    receivers: number of copies of a unit that read its inputs.
+    """
 
     scheme: str
     receivers: int

@@ -88,7 +88,10 @@ class Timed:
 
 
 class Aside(ThreadPoolExecutor):
-    """Thread of the planner. asked: questions."""
+    """Thread of the planner.
+
+    asked: number of questions.
+    """
 
     def __init__(self) -> None:
         super().__init__(1, "planner")

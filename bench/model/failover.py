@@ -36,7 +36,11 @@ _TAKES_MS = {"deploying": DEPLOY_MS, "deployed": RESTORE_MS, "synced": RESUME_MS
 
 @dataclass(slots=True)
 class Hosted:
-    """A copy on a machine. done: batches. since_ms: when its present state was reached."""
+    """A copy on a machine.
+
+    done: number of processed batches.
+    since_ms: time at which its present state began.
+    """
 
     epoch: int
     flags: Flags
@@ -63,7 +67,11 @@ class Hosted:
 
 @dataclass(slots=True)
 class Protected:
-    """A unit. durable: batch of its newest checkpoint. known_ms: when its readers got each batch."""
+    """A unit.
+
+    durable: batch of its newest checkpoint.
+    known_ms: time at which its readers got each batch.
+    """
 
     name: str
     durable: int = 0

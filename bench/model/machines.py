@@ -22,7 +22,10 @@ STARVED_BEAT_MS = 150.0
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """A transient load. free: the share of the CPU that is left, in each slice in turn."""
+    """A transient load.
+
+    free: remaining share of the CPU, for each slice in turn.
+    """
 
     from_ms: float
     to_ms: float
@@ -63,7 +66,10 @@ def _slices(length_ms: float, chance: random.Random) -> tuple[float, ...]:
 
 @dataclass(slots=True)
 class Machine:
-    """A worker. delivered_ms: when the newest heartbeat so far arrives: none overtakes another."""
+    """A worker.
+
+    delivered_ms: arrival time of its newest heartbeat so far: no heartbeat overtakes another.
+    """
 
     name: str
     zone: str

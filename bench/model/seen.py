@@ -16,7 +16,10 @@ FOREVER_MS = 10**9
 
 @dataclass(slots=True)
 class Message:
-    """A capture that was delivered, and that the backup has yet to paste. left_ms: of its paste."""
+    """A delivered capture that the backup has not pasted yet.
+
+    left_ms: remaining time of its paste.
+    """
 
     unit: str
     sent_ms: float

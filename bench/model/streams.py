@@ -30,7 +30,10 @@ def names(count: int) -> list[str]:
 
 
 def steady(share: float) -> Callable[[], Load]:
-    """Type 1 at a constant rate. share: how busy a worker is."""
+    """Type 1 at a constant rate.
+
+    share: load of a worker.
+    """
     return lambda: constant(share / FULL * TYPE_1_PER_S * _PER_TUPLE)
 
 

@@ -44,7 +44,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A checkpoint. outputs: elements of its output that no reader has a checkpoint of yet."""
+    """A checkpoint.
+
+    outputs: elements of its output without a reader's checkpoint.
+    """
 
     unit: int
     at_ms: float
@@ -64,7 +67,11 @@ class Captured:
 
 @dataclass(slots=True)
 class Chain:
-    """Time passes by `run`. rate_per_ms: elements through every unit. state: elements of each unit."""
+    """A chain of units; `run` advances the time.
+
+    rate_per_ms: elements a millisecond through every unit.
+    state: elements of each unit.
+    """
 
     policy: str
     rate_per_ms: float

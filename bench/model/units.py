@@ -85,7 +85,10 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit, its place and the first place of its image. load: of its primary's CPU."""
+    """A unit, its place and the first place of its image.
+
+    load: load of its primary's CPU.
+    """
 
     name: str
     primary: str

@@ -90,9 +90,10 @@ def _words(one: Outcome) -> str:
 
 
 class Out:
-    """Units that are out, as `assignments` says; read in the observer's thread.
+    """Units that are out, by `assignments`; read in the observer's thread.
 
-    format: in which the cluster writes. fidelity: the lowest since the last `begin`.
+    format: format in which the cluster writes.
+    fidelity: lowest fidelity since the last `begin`.
     """
 
     def __init__(self, job_key: str) -> None:

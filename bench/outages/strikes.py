@@ -92,7 +92,10 @@ def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[lis
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the report: medians in ms. with_rows: outages in which tentative rows came."""
+    """A line of the report, with medians in ms.
+
+    with_rows: number of outages with tentative rows.
+    """
 
     kind: str
     fault: str

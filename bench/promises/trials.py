@@ -35,12 +35,14 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A takeover that was made, as recovery has judged it. predicted_ms: 0: nothing was.
+    """A takeover that was made, with recovery's judgement.
 
-    took_ms: from the failure until the unit was as far as before.
-    rows, lost, duplicated, wrong: of the promise's job in the whole round, in its last outcome.
-    changes: of its scheme, as recovery chose. hasty: of these, those that came within a cool-down.
-    unjudged: takeovers before this one that were refused, or that nobody judged.
+    predicted_ms: 0: nothing was predicted.
+    took_ms: milliseconds from the failure until the unit had its former progress.
+    rows, lost, duplicated, wrong: rows of the promise's job in the whole round, in its last outcome.
+    changes: number of changes of its scheme by recovery.
+    hasty: number of these changes within a cool-down.
+    unjudged: number of takeovers before this one that were refused or not judged.
     """
 
     promise_ms: int
@@ -89,7 +91,11 @@ def rounds(left: Sequence[Trial], together: int) -> Iterator[list[Trial]]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Row of one promise and kind. worst: the longest takeover as a share of the promise. schemes: how often each."""
+    """Row of one promise and kind.
+
+    worst: the longest takeover as a share of the promise.
+    schemes: number of takeovers under each scheme.
+    """
 
     promise_ms: int
     kind: str

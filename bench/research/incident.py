@@ -118,7 +118,11 @@ class Host:
 
 
 class Incident:
-    """A run. tasks: of each operator but the source. blocking: nothing is restored before all can be."""
+    """A run.
+
+    tasks: number of tasks of each operator but the source.
+    blocking: true if no unit is restored before all can be.
+    """
 
     def __init__(self, cluster: BenchCluster, tasks: int, blocking: bool, stack: ExitStack) -> None:
         self._cluster, self._tasks, self._blocking, self._stack = cluster, tasks, blocking, stack
@@ -300,7 +304,10 @@ def _looped(posts: Sequence[bytes]) -> Callable[[int], bytes]:
 
 
 def _job(tasks: int, blocking: bool, interval_ms: int) -> str:
-    """The example, with one more query beside the parsers; blocking: under which all is restored at once."""
+    """The example, with one more query that does not read the parsers.
+
+    blocking: true to restore all units together.
+    """
     text = JOB.read_text().replace(f"parallelism: {TASKS}", f"parallelism: {tasks}")
     text = re.sub(r"(?m)^batch_interval_ms: .*$", f"batch_interval_ms: {interval_ms}", text)
     text = text.replace(
@@ -338,7 +345,11 @@ def area(seen: Sequence[Seen], until_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a run. wrong: rows lost, duplicated or wrong. until_s: how long was looked."""
+    """Outcome of a run.
+
+    wrong: number of rows lost, duplicated or wrong.
+    until_s: seconds of observation.
+    """
 
     seen: tuple[Seen, ...]
     wrong: int

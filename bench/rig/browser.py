@@ -35,10 +35,12 @@ def program() -> str | None:
 
 
 class Browser:
-    """A page of a Chromium of its own. errors: of its console. tasks_ms: of the page while it was traced.
+    """A page of a Chromium of its own.
 
-    elsewhere: it takes only what processor time others leave, as one on a viewer's own machine would. A niceness of its
-    process alone would not last: run by root, a Chromium gives its threads those that it likes.
+    errors: errors of its console.
+    tasks_ms: tasks of the page during the trace, in milliseconds.
+    elsewhere: true to give it only processor time that other processes leave, as for one on a viewer's own machine. A
+        niceness of its process alone would not last: run by root, a Chromium sets the niceness of its threads.
     """
 
     def __init__(self, width: int = 1280, height: int = 860, *, elsewhere: bool = False) -> None:

@@ -111,7 +111,10 @@ class BenchCluster:
     def preload(
         self, topic: str, records: int, keys: int, time_ms: TimeOf, partitions: int = 1, *, keyed: bool = False
     ) -> None:
-        """Record i goes to partition i mod their number. keyed: the user is also its key on Kafka."""
+        """Appends records; record i goes to partition i mod their number.
+
+        keyed: true to use the user as the record's key on Kafka.
+        """
         homes = [Partition(topic, index) for index in range(partitions)]
         for index in range(records):
             key = jobs.key(index, keys) if keyed else None

@@ -10,7 +10,10 @@ from holdfast.services.planning.plan import make_plan
 
 
 def planned(text: str, file: str, generation: str, topics: ClusterTopics) -> Plan:
-    """The plan of a job file, with a partition of its own for each source task. file: its name, for mistakes."""
+    """The plan of a job file, with a partition of its own for each source task.
+
+    file: name of the file, for messages.
+    """
     return make_plan(
         load(text, file),
         generation=generation,

@@ -90,7 +90,10 @@ class Staged:
         self._kafka.stop()
 
     def take_over(self, at: int) -> str:
-        """The unit that another worker leads from now on, as events tell it. at: counts the takeovers from 0."""
+        """Publishes events of a takeover; returns its unit.
+
+        at: number of the takeover, from 0.
+        """
         turns, index = divmod(at, len(self._units))
         unit, epoch = self._units[index], 1 + 2 * turns
         told = "hybrid: the primary is gone: the secondary takes its place (worker ended) (worker-2 commits)"

@@ -97,7 +97,7 @@ def _read(door: Door, job: str, *, follow: bool, cluster: bool) -> Iterator[Even
 
 
 def failures_of(door: Door, job: str) -> str:
-    """Number of failures of workers that struck the job in the last day, and the last one; empty: none."""
+    """Text with the number of worker failures that struck the job in the last day, and the last one; empty: none."""
     import time
 
     from holdfast.services.view.happenings import summary, told

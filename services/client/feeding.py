@@ -40,21 +40,25 @@ _BLANK = re.compile(rb"^[ \t\r]*\n|^[ \t\r]+\Z", re.MULTILINE)
 
 
 class Feed:
-    """A file being read. share: how much of it has been, from 0 to 1. blank: lines skipped, since they hold nothing.
+    """A file that is read as records.
+
+    share: part of the file read so far, 0 to 1.
+    blank: number of blank lines skipped.
 
     Args:
-        raw: of a csv file, the lines without the header, as they are.
-        columns: with raw, the columns that a line is to have, in this order; the header says where they are. Without
-            a header they name the columns of the file.
-        text: the lines as they are, whatever the file's name says.
+        raw: of a csv file, the unchanged lines without the header.
+        columns: with raw, the columns of each line, in this order; the header gives their places. Without a header they
+            name the columns of the file.
+        text: true to read lines unchanged, whatever the file's name.
         arrow: of a parquet or arrow file, Arrow records of many rows.
-        strings: of a csv file, every value as text; else a column is int, float or bool if all of it is.
-        null: of a csv file, words that stand for null, as the empty field does.
+        strings: of a csv file, true to read every value as text; else a column is int, float or bool if all of its
+            values are.
+        null: of a csv file, words that mean null, as the empty field does.
         form: of a csv file, its delimiter and its quote.
         header: of a csv file, true if its first line names the columns.
 
     Raises:
-        UnusableFile: at once or while it is read.
+        UnusableFile: at once or during a read.
     """
 
     def __init__(

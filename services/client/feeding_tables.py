@@ -82,7 +82,10 @@ def csv_lines(lines: Lines, path: Path, form: CsvForm, names: Sequence[str], col
 
 
 class _Csv:
-    """A csv file as frames of text. names: of its columns, if it has no header."""
+    """A csv file as frames of text.
+
+    names: names of its columns, if it has no header.
+    """
 
     def __init__(self, lines: Lines, path: Path, form: CsvForm, names: Sequence[str]) -> None:
         self._lines, self._path, self._form, self._names = lines, path, form, list(names)

@@ -66,10 +66,12 @@ def lines_of(log: Log, topics: JobTopics, present: Mapping[str, int], found: Exp
 
 
 def mended(lines: Iterable[bytes], file: str) -> dict[Position, tuple[bytes | None, bytes | None]]:
-    """Key and value by the record's position. file: its name, for messages.
+    """Key and value by the record's position.
+
+    file: name of the file, for messages.
 
     Raises:
-        UnusableFile: with the number of the line, for the first lines that are at fault.
+        UnusableFile: lines are wrong; the message has the numbers of the first of them.
     """
     found: dict[Position, tuple[bytes | None, bytes | None]] = {}
     problems: list[str] = []

@@ -131,7 +131,10 @@ class _Registered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A schema that is to be registered: of rows, or of keys. record: the name that it must have; None: any."""
+    """A schema to be registered, of rows or of keys.
+
+    record: name that the schema must have; None: any.
+    """
 
     setting: str
     format: str

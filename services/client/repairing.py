@@ -35,7 +35,8 @@ ANSWER_S = 10.0
 class PoisonLine(msgspec.Struct, frozen=True):
     """A line of `holdfast repair JOB --list`.
 
-    holds: it holds the job up until it is skipped; else every reader skips it anyway. skipped: by a person's word.
+    holds: true if the record blocks the job until it is skipped; false if every reader skips it anyway.
+    skipped: true if a person has skipped it.
     """
 
     topic: str

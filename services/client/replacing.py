@@ -35,7 +35,10 @@ class Replacing(Protocol):
         ...
 
     def stand_by(self, raw: dict[str, Any], timeout_s: float, meanwhile: Callable[[], None]) -> str:
-        """The generation that stands by, once its copies have their state. meanwhile: called now and then."""
+        """The generation that stands by, once its copies have their state.
+
+        meanwhile: called now and then during the wait.
+        """
         ...
 
     def take_over(self, job: str, generation: str, begin: Start, timeout_s: float) -> Submitted:

@@ -53,7 +53,10 @@ class Asked(NamedTuple):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A line of `holdfast state`. batch: of the checkpoint, the same for all entries of a task."""
+    """A line of `holdfast state`.
+
+    batch: batch of the checkpoint, equal for all entries of a task.
+    """
 
     task: str
     batch: int
@@ -153,7 +156,10 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Restored:
-    """A unit as of its newest checkpoint. watermarks: by task."""
+    """A unit as of its newest checkpoint.
+
+    watermarks: watermarks by task.
+    """
 
     store: StateStore
     names: tuple[str, ...]
@@ -171,7 +177,10 @@ class _Restored:
 
 
 def _records(rows: pl.DataFrame, height: int) -> Iterable[dict[str, Any]]:
-    """Each row as a dict of JSON values. height: of rows that have no columns."""
+    """Each row as a dict of JSON values.
+
+    height: number of rows, for rows without columns.
+    """
     if not rows.width:
         return repeat({}, height)
     names = rows.columns

@@ -30,7 +30,11 @@ from holdfast.services.planning.checking import entry_of
 
 
 class Tried(dict[str, pl.DataFrame]):
-    """The rows of each query. dead_letters: records and rows that were refused. late: how many rows came too late."""
+    """The rows of each query.
+
+    dead_letters: refused records and rows.
+    late: number of rows that came too late.
+    """
 
     def __init__(self, rows: Mapping[str, pl.DataFrame], dead_letters: pl.DataFrame, late: int) -> None:
         super().__init__(rows)

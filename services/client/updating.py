@@ -35,10 +35,13 @@ FEW_BATCHES = 1
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A job whose next generation runs.
+    """A job whose next generation runs; all times begin with the pause or the former step.
 
-    batch: at which it was held. entries: of its state. held_s: until it was; carried_s: from there on until its state
-    was on the cluster; took_s: until the next generation ran. All begin with the pause.
+    batch: batch at which the job was held.
+    entries: number of entries of its state.
+    held_s: seconds from the pause until the job was held.
+    carried_s: seconds from the hold until its state was on the cluster.
+    took_s: seconds from the pause until the next generation ran.
     """
 
     submitted: Submitted
@@ -76,8 +79,10 @@ def update(
 
 
 class _Update:
-    """Steps of an update. generation: that stands by; empty: none does. asked: the cluster was asked to end the former
-    job.
+    """Steps of an update.
+
+    generation: the generation that stands by; empty: none does.
+    asked: true once the cluster was asked to end the former job.
     """
 
     def __init__(self, door: Door, plan: Plan, hold: Holding, way: Upload, replacing: Replacing) -> None:

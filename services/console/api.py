@@ -28,7 +28,10 @@ Most = Annotated[int, Query(ge=1, le=500, description="So many at most, the newe
 
 
 class Failed(Exception):
-    """An answer with an error. status: of HTTP."""
+    """An answer with an error.
+
+    status: status of HTTP.
+    """
 
     def __init__(self, status: int, message: str, hint: str = "", problems: list[dict[str, str]] | None = None) -> None:
         super().__init__(message)

@@ -8,7 +8,11 @@ SWEEPS = 4
 
 
 def layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Columns from left to right, each from top to bottom. names: in topological order. edges: (from, to)."""
+    """Columns from left to right, each from top to bottom.
+
+    names: names in topological order.
+    edges: pairs (from, to).
+    """
     before: dict[str, list[str]] = {name: [] for name in names}
     after: dict[str, list[str]] = {name: [] for name in names}
     for producer, consumer in edges:

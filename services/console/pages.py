@@ -64,8 +64,10 @@ class Live(Element, component="static/live.js"):
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Services that the pages need. door: for records that are read when a page asks for them. openapi: describes the
-    API.
+    """Services that the pages need.
+
+    door: door for records that are read when a page requests them.
+    openapi: description of the API.
     """
 
     feed: Feed

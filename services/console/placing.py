@@ -38,7 +38,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Line of an edge. path: of SVG. x, y: of its rate, which ends there, or begins there with `begins`."""
+    """Line of an edge.
+
+    path: path of SVG.
+    x, y: place of its rate's text, which ends there, or begins there with `begins`.
+    """
 
     edge: Edge
     path: str

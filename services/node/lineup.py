@@ -24,7 +24,11 @@ class MakeMember(Protocol):
 
 
 class Lineup:
-    """Makes the members. state_dir: where workers keep their images. metrics: the port of each."""
+    """Makes the members.
+
+    state_dir: directory of the workers' images.
+    metrics: port of each member's metrics.
+    """
 
     def __init__(self, settings: Settings, naming: Naming, data_dir: Path, member: MakeMember) -> None:
         self._settings, self._naming, self._data_dir, self._member = settings, naming, data_dir, member

@@ -70,7 +70,8 @@ Column = pl.Series | np.ndarray
 class Events:
     """A stream of events.
 
-    count: of all three kinds. per_s: events in a second of event time.
+    count: number of events of all three kinds.
+    per_s: events in a second of event time.
     """
 
     seed: int

@@ -58,7 +58,10 @@ class Findings:
 
 
 class Watcher(Protocol):
-    """A detector that counts missed heartbeats on a clock of its own. resumed: when outages of the broker were over."""
+    """A detector that counts missed heartbeats on a clock of its own.
+
+    resumed: times at which outages of the broker were over.
+    """
 
     @property
     def resumed(self) -> Sequence[int]: ...

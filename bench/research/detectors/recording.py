@@ -17,7 +17,10 @@ class Turn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Timing(msgspec.Struct, frozen=True, array_like=True):
-    """A sample of the machine's load, 0 to 1. took_us: of the embedded elements; None: they were not run."""
+    """A sample of the machine's load, 0 to 1.
+
+    took_us: duration of the embedded elements in microseconds; None: they were not run.
+    """
 
     at_us: int
     load: float

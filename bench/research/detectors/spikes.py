@@ -58,8 +58,10 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 class Risen(msgspec.Struct, frozen=True):
-    """Rises to one level. load, rest: of the machine, during rises and between them, 0 to 1. silences_ms: by rise, see
-    `silences`.
+    """Rises to one level.
+
+    load, rest: load of the machine, during rises and between them, 0 to 1.
+    silences_ms: by rise, see `silences`.
     """
 
     level: str

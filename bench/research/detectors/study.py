@@ -47,7 +47,7 @@ JOB = Template(f"batch_interval_ms: 200\n{jobs.FAILOVER.template}")
 heartbeats are evaluated.
 """
 LEVELS: Mapping[str, float] = {"50%": 0.5, "80%": 0.8, "95%": 0.95, "overfull": 2.0}
-"""Shares of all cores that are busy; overfull: two processes a core never rest, beside the cluster's own."""
+"""Shares of busy cores; overfull: two processes a core that never rest, in addition to the cluster's own."""
 
 HEARTBEAT, FIXED, BENCHMARK = "heartbeat", "fixed", "benchmark"
 DETECTORS = {

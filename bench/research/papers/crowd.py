@@ -47,7 +47,11 @@ QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off", "HOLDFAST_P
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A unit. keys: of its records, in turn. spends: an operator before the count, of spending.py."""
+    """A unit.
+
+    keys: number of keys of its records, in turn.
+    spends: an operator of spending.py before the count.
+    """
 
     rate_per_s: float
     keys: int
@@ -275,7 +279,10 @@ class Crowd:
         return Quotas(self._cluster.workers, self._setting.share)
 
     def policy(self, policy: str, interval: str, ms: int) -> None:
-        """The job's units are captured by another policy from now on. interval: which setting of it."""
+        """Sets another checkpoint policy for the job's units.
+
+        interval: the setting of the policy that is set.
+        """
         settings: dict[str, Any] = {interval: ms}
         self._command(Command("checkpoint", self._job.plan.job, policy=policy, **settings))
 

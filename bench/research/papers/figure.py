@@ -51,7 +51,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line, or a set of bars. points: (x, y) in the order of x."""
+    """A line, or a set of bars.
+
+    points: (x, y) in the order of x.
+    """
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -60,7 +63,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A pair of axes. x, y: what is on them, with units. bars: names along x; lines otherwise."""
+    """A pair of axes.
+
+    x, y: names of the values, with units.
+    bars: names along x; without them lines are drawn.
+    """
 
     title: str
     x: str

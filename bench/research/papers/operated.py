@@ -34,7 +34,10 @@ SETTLED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A checkpoint. created, updated, deleted: entries of the delta, as the image before it had them or not."""
+    """A checkpoint.
+
+    created, updated, deleted: entries of the delta, compared with the image before it.
+    """
 
     capture_ms: float
     paste_ms: float

@@ -15,7 +15,10 @@ RATE_MS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Last report of one copy. durable: batch of the newest valid marker when it gave its costs."""
+    """Last report of one copy.
+
+    durable: batch of the newest valid marker at the time of its report of costs.
+    """
 
     time_ms: int
     costs: Costs
@@ -57,8 +60,10 @@ class Reported:
         return bool(said) and said[-1].durable == self._durable[worker, unit]
 
     def expected_ms(self, worker: str, backups: Mapping[str, str], at_ms: float) -> dict[str, float]:
-        """R_Qij of the worker at a time, by backup; backups: of the units that it leads. Since its last word a leader
-        has gone on at the rate of the last RATE_MS.
+        """R_Qij of the worker at a time, by backup. After its last report a leader is assumed to continue at the rate
+        of the last RATE_MS.
+
+        backups: backups of the units that it leads.
         """
         units = [self._protected(worker, unit, backup, at_ms) for unit, backup in backups.items()]
         return {backup: group_ms for (_, backup), group_ms in of_groups(units).items()}

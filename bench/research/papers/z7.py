@@ -113,7 +113,10 @@ def _chain(point: Point) -> Iterator[_Chain]:
 
 
 def _values(outcomes: Sequence[Outcome]) -> Values:
-    """Medians. rest: what is left of the time to the first result: fencing, delivery, the units behind."""
+    """Medians.
+
+    rest: remaining time to the first result: fencing, delivery, the units behind.
+    """
     found = {
         f"{part}_ms": median(one.phases_ms.get(part, 0.0) for one in outcomes)
         for part in ("detection", "activation", "replay")

@@ -43,7 +43,10 @@ def incidents(picture: Picture) -> Node:
 
 
 def incident(line: IncidentLine, now_ms: int) -> Node:
-    """The card of one incident, as `explain JOB --incident` draws it. now_ms: time of day."""
+    """The card of one incident, as `explain JOB --incident` draws it.
+
+    now_ms: time of day, milliseconds since 1970.
+    """
     state = chip(line.state) + muted(f" record {line.number}")
     head = element("p", link(line.job, f"/jobs/{line.job}", "link strong"), text(f": {_failed(line)}"), class_="said")
     climbs = "" if line.stairs is None else stairs(line.stairs, now_ms)

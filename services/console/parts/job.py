@@ -157,7 +157,7 @@ def _watermark(job: LiveJob, source: str) -> str | None:
 
 
 def _slowest(job: LiveJob) -> str:
-    """The source with the lowest watermark of several with one; empty: none holds another back."""
+    """The source with the lowest watermark, if several sources have one; empty if none delays another."""
     marks = {one.operator: _watermark(job, one.operator) for one in job.plan.sources}
     times = {name: mark for name, mark in marks.items() if mark and mark not in NOT_TIMES}
     if len(set(times.values())) < 2:
@@ -188,7 +188,7 @@ def _units(job: LiveJob, page: int) -> Node:
 
 
 def _pages(job: LiveJob, known: Sequence[UnitProgress], page: int, pages: int) -> Node:
-    """Links to the other pages, and how many units are in which state; empty: all are shown."""
+    """Links to the other pages, and the number of units in each state; empty: all units are shown."""
     if pages == 1:
         return ""
     states = Counter(one.state for one in known)

@@ -75,7 +75,8 @@ class BrokerRunning(RuntimeError):
 class Quorum:
     """The nodes of one embedded Kafka, as each node's settings list them.
 
-    ports: by node id, of the clients' listener; the controller's is the next one. cluster: the identity they share.
+    ports: port of the clients' listener, by node id; the controller's is the next one.
+    cluster: their common identity.
     """
 
     ports: Mapping[int, int]

@@ -29,7 +29,10 @@ class BrokerEnded:
 
 @dataclass(frozen=True, slots=True)
 class BrokerReturned:
-    """A broker that had ended answers again. status: with which it had ended."""
+    """A broker that had ended answers again.
+
+    status: exit status of its former process.
+    """
 
     broker: EmbeddedKafka
     status: int

@@ -44,12 +44,15 @@ def running_at(other: Heartbeat) -> str:
 
 
 def claim(worker: str, address: str, time_ms: int, *, back: bool = False) -> Exit:
-    """The exit notice, of an incarnation that never ran, that claims the name; back: that gives it back."""
+    """The exit notice of an incarnation that never ran, which claims the name; with `back` it withdraws the claim."""
     return Exit(worker, NEVER, time_ms, int(back), address=address)
 
 
 class Neighbours:
-    """The processes that have one of our names, by their heartbeats. incarnations: the newest, by worker."""
+    """The processes with names of this host, by their heartbeats.
+
+    incarnations: the newest incarnation, by worker.
+    """
 
     def __init__(self, naming: Naming, address: str) -> None:
         self._naming, self._address = naming, address

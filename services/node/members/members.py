@@ -29,20 +29,23 @@ Ended = Callable[["Member", str, int], None]
 
 
 class Member:
-    """A service that is to run. rest_s: how long it stays down after its end, at least.
+    """A service that must run.
 
-    log: None: it logs where its parent does. stop_s: how long it may take to end when it is asked to stop.
-
-    ends_by: the signal by which it is asked to end. hands_over: it then continues for a while, and with it what it has
-    started, such as a JVM; otherwise all are asked.
-    dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
-    spare: gives a process that has loaded what a run needs, if there is one. command: what each run is.
+    rest_s: least seconds between its end and its next start.
+    log: its log; None: the log of its parent.
+    stop_s: longest time in seconds for its end on request.
+    ends_by: signal that requests its end.
+    hands_over: true if it continues for a while after the request, with its own children, such as a JVM; otherwise all
+        get the signal.
+    dying: called like `ended`, once a run with a lifeline begins to die; None: it gets no lifeline.
+    spare: returns a process that has loaded the modules of a run, if there is one.
+    command: command of each run.
 
     Args:
-        environment: of each run, given the run's name.
-        new_run: names a run, given the former one's name; of a worker its incarnation.
+        environment: returns the environment of a run, given the run's name.
+        new_run: names a run, given the former one's name; for a worker the incarnation.
         ended: called at once, from another thread, whenever a run ends.
-        limits: of its log.
+        limits: limits of its log.
     """
 
     def __init__(

@@ -18,7 +18,10 @@ class StartLimit:
         self._spent_s: Mapping[str, float] = {}
 
     def over(self, now_s: float, spent_s: Mapping[str, float]) -> bool:
-        """True once nothing is to be hoped for. spent_s: processor time so far, by process that is waited for."""
+        """True once the start has no hope of success.
+
+        spent_s: processor time so far, in seconds, by process that the start waits for.
+        """
         if now_s <= self._until_s:
             return False
         loads = all(spent - self._spent_s.get(name, 0.0) >= LOADS_S for name, spent in spent_s.items())
