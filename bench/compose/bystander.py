@@ -21,8 +21,10 @@ COMMIT_EVERY_S, COMMIT_S = 0.2, 20.0
 
 
 class Bystander:
-    """Within its context, writes a record into each partition every 50 ms, with Kafka's default settings of a producer,
-    and every 200 ms a transaction into all partitions, with another producer.
+    """Writes to Kafka within its context, with Kafka's default settings of a producer.
+
+    One producer writes a record into each partition every 50 ms, another one a transaction into all partitions every
+    200 ms.
     """
 
     def __init__(self, log: Log, bootstrap_servers: str) -> None:

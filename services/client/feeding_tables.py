@@ -155,7 +155,7 @@ class _Csv:
 
     def _frame(self, text: bytes) -> pl.DataFrame:
         return pl.read_csv(
-            # without a mark, polars takes text that begins with x^ for zlib; the first line says how many columns
+            # without a mark, polars reads text that begins with x^ as zlib; the first line sets the number of columns
             BOM + self._headline + self._text.plainly_quoted(text),
             infer_schema=False,
             null_values=self._null,

@@ -92,7 +92,7 @@ class InMemoryCluster:
         self._driver = self._start_driver(allow) if heavy else None
         self.start_worker()
 
-    # -- what a user does ---------------------------------------------------------------------------------------------
+    # -- actions of a user ---------------------------------------------------------------------------------------------
 
     def create_topics(self) -> None:
         """The topics of the job's sources, a partition for each task, and of its sinks."""
@@ -133,7 +133,7 @@ class InMemoryCluster:
     def _submit(self, record: bytes) -> None:
         self._appender.append(Partition(self._cluster.submit, 0), record)
 
-    # -- what a machine does ------------------------------------------------------------------------------------------
+    # -- actions of a machine ------------------------------------------------------------------------------------------
 
     def start_worker(self) -> None:
         """A new incarnation of the worker."""
@@ -225,7 +225,7 @@ class InMemoryCluster:
     def _time_ms(self) -> int:
         return self._started_ms + self._now_ms
 
-    # -- what happened ------------------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------------------------
 
     def check_copies(self) -> None:
         """Raises LocalRunFailed if a copy cannot continue."""

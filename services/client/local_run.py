@@ -45,7 +45,7 @@ def complete(spec: JobSpec) -> JobSpec:
     plain = several_sinks.whole(spec).spec.as_plain()
     for name, source in plain["sources"].items():
         source["topic"] = source["topic"] or f"source.{name}"
-        source.pop("topics", None)  # the rows of a file stand for those of all
+        source.pop("topics", None)  # a file's rows replace those of all topics
     for name, query in plain["queries"].items():
         if not (query["sink"] or {}).get("topic"):  # also in place of files, which are a cluster's to write
             query["sink"] = Sink(topic=f"query.{name}").model_dump(mode="json")
@@ -80,7 +80,7 @@ def of_files(spec: JobSpec, of_bytes: Collection[str] = ()) -> JobSpec:
 
 
 def _of_file(field: Any) -> Any:
-    """The field as a file has it: a column for the key and for headers, which no row of a file has beside it."""
+    """The field as a file has it: key and headers are columns of the file, because its rows have no such metadata."""
     what = field.get("metadata", "") if isinstance(field, dict) else ""
     return field["type"] if what in ("key", "headers") or what.startswith(("header.", "key.")) else field
 

@@ -90,7 +90,7 @@ class Search:
                 self._report(at, offset, with_article(type(record).__name__.lower()), holds=False)
                 continue
             if not log.read(offset, record) or not isinstance(record, Cut) or record.task in ahead:
-                continue  # what follows on a cut falls with it
+                continue  # later cuts that depend on this one are skipped with it
             stops = {Partition(topics[record.task], r.partition): r.stop for r in record.ranges}
             ends |= self.log.offsets([p for p in stops if p not in ends], "end")
             for partition, stop in stops.items():

@@ -35,7 +35,7 @@ FEW_BATCHES = 1
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A job whose next generation runs; all times begin with the pause or the former step.
+    """A job whose next generation runs.
 
     batch: batch at which the job was held.
     entries: number of entries of its state.

@@ -203,7 +203,7 @@ class MemoryLog:
             raise Retriable(f"{topic} does not exist")
         if key is None or len(partitions) == 1:
             return Partition(topic, 0)
-        from confluent_kafka import murmur2  # where nobody has to choose, no client of Kafka is loaded
+        from confluent_kafka import murmur2  # loaded only if a key must choose a partition
 
         return Partition(topic, murmur2(key, len(partitions)))
 

@@ -81,7 +81,7 @@ class Wait:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._said = True  # a timer that has just gone off arms no other
+            self._said = True  # a timer that has just fired does not arm another one
             if self._timer is not None:
                 self._timer.cancel()
 

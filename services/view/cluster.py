@@ -97,7 +97,7 @@ class ClusterView:
             topics.heartbeats: self._read_heartbeat,
         }
 
-    # -- what comes in ------------------------------------------------------------------------------------------------
+    # -- input --------------------------------------------------------------------------------------------------------
 
     def begin(self, assigned: Assigned) -> None:
         """Sets the copies of each unit; later records of `assignments` change them."""

@@ -89,7 +89,7 @@ class KafkaAppender:
                 )
                 return
             except BufferError:
-                self._wait(self._producer.poll, _FULL_WAIT_S)  # room comes with answers; `done` waits for our poll
+                self._wait(self._producer.poll, _FULL_WAIT_S)  # answers make room; `done` is called at the next poll
             except KafkaException as exception:
                 raise self._refused(partition, value, exception) from exception
 

@@ -297,7 +297,7 @@ class KafkaLog:
             return False
         try:
             self._offsets.ends([Partition(name, index) for name in wanted for index in found[name].partitions])
-        except (Absent, Moved):  # its leader does not know it yet, or is not settled
+        except (Absent, Moved):  # the partition's leader does not know it yet, or is still being elected
             return False
         return True
 

@@ -45,5 +45,5 @@ class Stalled:
             self._due_s = now_s + STALLED_S
         elif now_s >= self._due_s:
             self._due_s = now_s + AGAIN_S
-            with suppress(KafkaException):  # nobody waits for the answer
+            with suppress(KafkaException):  # the answer is not needed
                 producer.list_topics(self._seen.topic, timeout=_HANDED_OVER_S)

@@ -55,7 +55,7 @@ class Expecting:
         waited.during(lambda: self._log.offsets(wanted, "end"), lambda _: False)
         self._asked_s = silent_s
         if waited.silent_s >= STALLED_S:
-            self._silence, self._asked_s = Silence(self._clock_s), 0.0  # a leader was away until now
+            self._silence, self._asked_s = Silence(self._clock_s), 0.0  # a partition had no leader until now
         elif silent_s > ANSWER_S:
             raise Retriable(
                 f"{wanted[0]}: nothing came for {ANSWER_S:g} s, though its leader answers, and its end is not reached: "

@@ -93,7 +93,7 @@ class ClusterFiles:
         """
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    # -- who runs -----------------------------------------------------------------------------------------------------
+    # -- lock ---------------------------------------------------------------------------------------------------------
 
     def take(self) -> None:
         """Holds the directory until this process ends. Raises AlreadyRunning."""

@@ -69,4 +69,4 @@ class Readiness:
                 self.stranger = self._neighbours.read(value) or self.stranger
                 self._heard.add(beat.worker)
         except msgspec.DecodeError:
-            pass  # not ours
+            pass  # a record that this process cannot decode
