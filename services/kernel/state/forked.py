@@ -35,7 +35,7 @@ class ForkedTable:
             base.forks.append(self)
 
     def keep(self, keys: Sequence[bytes], values: Sequence[Value | None]) -> None:
-        """Keeps the values of keys that the state is about to change, unless the fork already has older values of them."""
+        """Keeps the values of keys that the state is about to change, unless the fork already has older values."""
         for key, value in zip(keys, values, strict=True):
             self._kept.setdefault(key, value)
 

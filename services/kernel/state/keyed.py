@@ -418,7 +418,7 @@ class StateStore:
             pass
 
     def settle_piece(self, count: int) -> bool:
-        """Forgets up to `count` captured keys; False if none is left. No capture or thaw may happen between two pieces."""
+        """Forgets up to `count` captured keys; False if none is left. No capture or thaw may come between pieces."""
         for table in self._tables.values():
             count -= table.settle(count)
             if count == 0:
