@@ -1,1 +1,2 @@
-"""Common part of every host of units, a worker and a Spark driver: it follows decisions, sends heartbeats, ends."""
+"""The common part of every host of units, a worker or a Spark driver: decisions, heartbeats, and the end of the
+process."""

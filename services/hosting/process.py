@@ -90,7 +90,7 @@ def serve(
     topics = ClusterTopics(settings.cluster)
 
     def end(cause: str) -> None:
-        """From the watchdog's thread. The loop, which publishes events, may hang."""
+        """Publishes the cause and ends the process. Called in the watchdog's thread, because the loop may hang."""
         beats.say_last(cause)
         end_process(cause)
 

@@ -1,4 +1,4 @@
-"""Events of one host: logged, and appended to the cluster's `events`."""
+"""Publishes events of one host: logs them and appends them to the cluster's topic `events`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Hosts heavy operators on Spark Structured Streaming."""
+"""Hosts the Spark operators of jobs, on Spark Structured Streaming."""

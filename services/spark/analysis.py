@@ -175,7 +175,7 @@ def no_java() -> bool:
 
 
 def main() -> int:
-    """Answers questions until the input ends. The asker may have ended before."""
+    """Answers questions until the input ends. Returns the exit status."""
     lazy_modules.resolve()
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -1,1 +1,1 @@
-"""SQL of a whole query: planned into the operators of a job file, before anything else is planned."""
+"""SQL of a whole query, replaced by operators of the job file before all other planning."""

@@ -105,7 +105,7 @@ class _Group:
         return Grouped(found, self.rewritten)
 
     def _counted(self, key: Sequence[str]) -> dict[str, str]:
-        """An aggregate for a SELECT without one. The operator needs at least one."""
+        """A count as the only aggregate of a SELECT that has none, because the operator needs at least one."""
         return {"occurrences" if "occurrences" not in key else "number_of_rows": "count()"}
 
     # -- the key ------------------------------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ def _window(
 
 
 def check_time(statement: Statement, node: exp.Expr, relation: Relation) -> None:
-    """Raises QueryRefused if an expression is neither a column with the event time of the rows nor ROWTIME."""
+    """Checks that an expression is the event time of the rows: a column with that time, or ROWTIME. Raises QueryRefused
+    otherwise."""
     known = [name for name, us in relation.facts.times.items() if us == 0]
     if isinstance(node, exp.Column):
         found = look_up(statement, node, relation)

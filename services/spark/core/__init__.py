@@ -1,1 +1,1 @@
-"""Decisions of a Spark driver, pure."""
+"""Pure decisions of a Spark driver."""

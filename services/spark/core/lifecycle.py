@@ -1,6 +1,6 @@
-"""The life of one copy of a Spark unit, from the assignment that names it to the one that does not.
+"""The life of one copy of a Spark unit, from the first assignment with the copy to the first one without it.
 
-Source: PROTOCOL 3, 8 and 12. To change what a copy does when something happens to it, change one row of TRANSITIONS.
+Source: PROTOCOL 3, 8 and 12. Each row of TRANSITIONS is the reaction of a copy in one state to one event.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Checkpoints of the units here: written, applied, restored, trimmed, and when."""
+"""The checkpoints of the units here: writing, applying, restoring, trimming, and their schedule."""

@@ -1,1 +1,1 @@
-"""The worker's decisions: an event and the time come in, actions come out. No clock, no Kafka, no threads."""
+"""The worker's decisions: from an event and the time to actions, without clock, Kafka or threads."""

@@ -31,7 +31,7 @@ class Counting:
     def __init__(self, below: Mapping[str, frozenset[str]]) -> None:
         self._below, self.still_ms = below, STILL_MS
         self._behind: dict[str, tuple[int, float]] = {}
-        """Batch of each unit that has something to process, and since when."""
+        """The last batch of each unit that has input to process, and the time since which it is the last."""
         self._reached: dict[str, int] = {}
         self._away: frozenset[str] = frozenset()
         self.out: frozenset[str] = frozenset()

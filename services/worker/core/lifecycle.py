@@ -1,6 +1,6 @@
-"""The life of one copy of a unit on a worker, from the assignment that names it to the one that does not.
+"""The life of one copy of a unit on a worker, from the first assignment with the copy to the first one without it.
 
-Source: PROTOCOL 5, 6, 8 and 9. To change what a copy does when something happens to it, change one row of TRANSITIONS.
+Source: PROTOCOL 5, 6, 8 and 9. Each row of TRANSITIONS is the reaction of a copy in one state to one event.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The transactional id is ours and the delivered position is known."""
+    """The copy holds the transactional id and knows the delivered position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +76,24 @@ class OutputFenced:
 
 @dataclass(frozen=True, slots=True)
 class OutputIndefinite:
-    """Nobody knows whether the last transaction was committed."""
+    """The outcome of the last transaction is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputBroken:
-    """A gap, or a position below the log start: image and inputs no longer fit together."""
+    """A gap, or a position below the log start: image and inputs no longer match."""
 
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """An unexpected error. batch: the last one that was processed; 0: none was, or the copy was not restored."""
+    """An unexpected error.
+
+    Attributes:
+        cause: text of the error.
+        batch: last batch processed; 0 for none, or for a copy that was not restored.
+    """
 
     cause: str
     batch: int
@@ -155,23 +160,22 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.RUNNING, Placed, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
     (_S.RUNNING, Finished, None): (_S.ENDED, _STOP),
     (_S.SUSPENDED, Finished, None): (_S.ENDED, _STOP),
-    # What was in flight is unknown: only the delivered position shows it, and the rows behind it are at hand.
+    # Only the delivered position shows the outcome of the last transaction; the rows behind it are kept here.
     (_S.RUNNING, OutputIndefinite, None): (_S.RUNNING, (_A.KEEP_ROWS, _A.CLOSE_OUTPUTS, _A.OUTPUTS)),
     (_S.SUSPENDED, InputBroken, None): (_S.RESTORING, _REBUILD),
     (_S.RESTORING, InputBroken, None): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
-    # No blind re-init: whose inputs broke or whose outputs are fenced may have been replaced, and first learns whether
-    # it still holds commit.
+    # A copy with broken inputs or fenced outputs may have been replaced: it first reads who holds commit.
     (_S.RUNNING, InputBroken, None): (_S.FENCED_LOST, (*_FORGET, _A.READ_DECISIONS, _A.REPORT)),
     (_S.RUNNING, OutputFenced, None): (_S.FENCED, (_A.READ_DECISIONS, _A.REPORT)),
     (_S.FENCED, StillCommits, None): (_S.RESTORING, _REBUILD),
-    # What it reads was trimmed while it stood still: the reader says so once, and gives nothing more.
+    # Its inputs were trimmed while it was stopped: the reader reports that once, and delivers nothing more.
     (_S.FENCED, InputBroken, None): (_S.FENCED_LOST, _FORGET),
     (_S.FENCED_LOST, StillCommits, None): (_S.RESTORING, (_A.RESTORE,)),
     (_S.FENCED_LOST, CommitsNoMore, None): (_S.RESTORING, (_A.RESTORE,)),
     (_S.FENCED, CommitsNoMore, _ACTIVE): (_S.RUNNING, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
     (_S.FENCED, CommitsNoMore, _SUSPENDED): (_S.SUSPENDED, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
     (_S.FENCED, CommitsNoMore, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
-    # Recovery has placed the unit again, and here.
+    # Recovery has placed the unit again on this worker.
     (_S.FAULTED, Placed, None): (_S.DEPLOYING, (_A.DEPLOY,)),
 } | {
     (state, event, None): (after, actions)
@@ -206,12 +210,12 @@ IGNORED: dict[tuple[State, type], str] = {
     for event in Event.__args__
     if event is not Unplaced and (state, event) not in ((_S.CLOSED, Placed), (_S.FAULTED, Placed))
 }  # fmt: skip
-"""(state, event) -> why nothing follows, where no row of TRANSITIONS says what does."""
+"""(state, event) -> the reason why nothing follows, for pairs without a row in TRANSITIONS."""
 
 
 @dataclass(slots=True)
 class Lifecycle(Machine[State, Goal, Action]):
-    """The state machine of one copy on a worker. reached: the last batch before an unexpected error."""
+    """The state machine of one copy on a worker. `reached` is the last batch before an unexpected error."""
 
     state: State = State.NEW
     reached: int = 0

@@ -25,7 +25,7 @@ class State(Enum):
 
 
 class Do(Enum):
-    """The next thing that the copy does."""
+    """The next action of the copy."""
 
     NOTHING = "nothing"
     LISTEN = "keep frames for the line"

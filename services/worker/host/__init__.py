@@ -1,1 +1,1 @@
-"""Services of the process to the copies of units that it hosts."""
+"""Services of the worker's process for the copies of units that it hosts."""

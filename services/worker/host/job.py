@@ -190,7 +190,7 @@ class JobView:
         return change is not None and any(copy.flags.checkpoint_target for copy in change.copies)
 
     def leader(self, unit: str) -> Copy | None:
-        """The copy that leads the unit."""
+        """The copy that leads the unit; None if no copy does."""
         change = self.assigned.of(self.key(unit))
         return None if change is None else change.committer
 
@@ -273,7 +273,9 @@ class JobView:
         self._here.clear()
 
     def check_dead_letters(self) -> None:
-        """Raises TooManyDeadLetters if they are a larger share of the job's records than it allows."""
+        """Raises TooManyDeadLetters if the share of dead letters among the job's records exceeds the limit of the
+        job.
+        """
         share = self.plan.settings.dead_letter_share
         if share >= 1:
             return

@@ -80,7 +80,7 @@ class Presence:
         self._assigned, self._time_ms = assigned, time_ms
         self._exits: dict[tuple[str, str], float] = {}
         self._leaders: dict[str, tuple[Copy, float]] = {}
-        """Leader of each unit that was asked for, as far as is known, and since when it was found to lead."""
+        """The known leader of each requested unit, and the time at which it was first seen as leader."""
         self._asked_ms = -math.inf
         self._since_ms = math.inf
         self._opening = False

@@ -26,11 +26,11 @@ class Subscriptions(Protocol):
 
     def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None: ...
     def connect(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
-        """Prepares to read partitions, and reads nothing of them: the subscriber may add them later."""
+        """Prepares partitions for a later `add` by the subscriber, without reading them."""
         ...
 
     def disconnect(self, subscriber: Subscriber) -> None:
-        """Notes that the subscriber will add no more partitions to those that it has connected."""
+        """Ends the preparation of the subscriber's connected partitions."""
         ...
 
     def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:

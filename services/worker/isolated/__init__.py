@@ -1,1 +1,2 @@
-"""A Python operator's code in a process of its own: the worker's side, the child's side, and the way between them."""
+"""A Python operator's code in a process of its own: the worker's side, the process's side, and the channel between
+them."""

@@ -25,7 +25,7 @@ MOST_BYTES = 1024 * 1024 * 1024
 
 
 class PeerEnded(Exception):
-    """The other process has ended, or closed its side."""
+    """The other process has ended or closed its side."""
 
 
 class Garbage(Exception):

@@ -1,4 +1,4 @@
-"""Subscribers of the worker's two readers beside its copies.
+"""Subscribers of the worker's two readers, other than its copies.
 
 Source: PROTOCOL 5.
 """

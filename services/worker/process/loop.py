@@ -146,7 +146,7 @@ class Worker:
         self._waiting_for_decisions: list[tuple[int, Callable[[], None]]] = []
         self._changed = False
         self.leaving = False
-        """True once it was asked to stop, and others are to take over what it commits for."""
+        """True once it was asked to stop; other workers then take over the units that it leads."""
         self.next_deadline = -math.inf
         """The time of the next turn without news, in milliseconds of the clock."""
         self._data_ms = clock_ms()

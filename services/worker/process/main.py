@@ -1,4 +1,4 @@
-"""A worker process, from its settings to its end."""
+"""The main function of a worker process."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Sink tasks: transactions, and the position that they carry."""
+"""Sink tasks: transactions, with the delivered position in them."""

@@ -275,9 +275,8 @@ class Delivery:
     # -- topics that are gone -----------------------------------------------------------------------------------------
 
     def look_again(self, now_ms: float) -> None:
-        """Looks, at growing intervals, whether a missing topic is back; then its rows go out. After a refusal, ends the
-        pause before the next attempt.
-        """
+        """Checks at growing intervals for a missing topic, and delivers its rows when it exists again. After a refusal,
+        ends the pause before the next attempt."""
         if self._refused is not None and now_ms >= self.again_ms:
             error, self._refused, self.again_ms = self._refused, None, math.inf
             self._fail(error)

@@ -29,7 +29,7 @@ class Meter:
         self._spent, self._clock_ms, self._cpu_ms = spent, clock_ms, cpu_ms
         self._written = Counter[str]()
         self.took_ms = 0.0
-        """The last transaction."""
+        """Time of the last transaction, milliseconds."""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -1,1 +1,1 @@
-"""Source tasks: records of users' topics, and the cuts that name them."""
+"""Source tasks: records of users' topics, and the cuts of these records into batches."""

@@ -115,7 +115,8 @@ class SourceFeed(Feed):
             self._waiting[chunk.partition.index].offer(chunk)
 
     def _lets_in(self, schemas: Fetched, chunk: Chunk) -> bool:
-        """True if every schema is known that the records name; else they are read again once it is."""
+        """True if every schema of the records is known; otherwise the records are read again once the schemas are
+        known."""
         partition = chunk.partition.index
         if partition in self._kept_out:
             return False
@@ -128,7 +129,7 @@ class SourceFeed(Feed):
         return not lacking
 
     def _read_again(self, partition: int) -> None:
-        """Reads the records again that were kept out; chunks that are on their way still continue behind them."""
+        """Reads records again that were held back, since the reader's position is behind them."""
         self._let_in.add(partition)
         self.lives += 1
         self.resumes()
@@ -151,7 +152,8 @@ class SourceFeed(Feed):
     # -- records that are gone ----------------------------------------------------------------------------------------
 
     def lose(self, partition: int, start: int) -> bool:
-        """The log of a partition begins at `start`; False if that is no news, and so no reason to read from there."""
+        """Notes that the log of a partition begins at `start`. False if that is known already, so that nothing must be
+        read again."""
         waiting = self._waiting.get(partition)
         if waiting is None or (start <= waiting.fetched and not waiting.jumped):
             return False

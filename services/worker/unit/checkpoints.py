@@ -35,7 +35,7 @@ AGAIN_MS = 5.0
 
 
 class CheckpointListener(Protocol):
-    """A copy whose checkpoint log is read."""
+    """The copy that is informed about markers of its checkpoint log."""
 
     def acked(self, marker: Marker, kind: Kind) -> None:
         """Reports that the copy's own marker was read back as valid."""

@@ -162,8 +162,8 @@ class Processing:
         return bool(walked.rows or walked.dead or self.store.changed)
 
     def _check_size(self) -> None:
-        """Raises TooLarge if the state exceeds its limit. The size is estimated from the mean size of an entry, so it
-        costs no time; it is known from the first checkpoint on."""
+        """Raises TooLarge if the state exceeds its limit. The size is estimated without cost, from the mean size of an
+        entry, which is known from the first checkpoint on."""
         if self._limit_mb is None:
             return
         size = self._spent.entry.of(self.store.keys)

@@ -38,7 +38,7 @@ class Trimmer:
         self.output_trimmed = False
 
     def trim(self, log: CheckpointLog, batch: int, now_ms: float) -> None:
-        """Trims what is due. `batch` is the last one done."""
+        """Trims output topics and the checkpoint log when they are due. `batch` is the last batch done."""
         if now_ms - self._output_ms >= OUTPUT_MS:
             self._output_ms = now_ms
             self._trim_outputs(batch)

@@ -15,7 +15,7 @@ class Aligned(Stateless):
     """A policy that captures after every n-th batch."""
 
     def wait_ms(self, unit: str, units: Mapping[str, UnitView], now_ms: float) -> float:
-        """A unit that has ended captures at once."""
+        """Returns 0 if the unit is due, and math.inf otherwise. A unit that has ended captures at once."""
         view = units[unit]
         due = view.batches > 0 and (view.ended or _due(view))
         return 0.0 if due else math.inf
