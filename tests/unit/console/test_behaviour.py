@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
 from bench.rig.browser import Browser, program
-from holdfast.services.console.serving import YIELDS
+from holdfast.services.console.installation import YIELDS
 from tests.support.deadlines import HANG_S
 from tests.support.shown_console import ShownConsole
 
