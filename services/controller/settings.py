@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
 
+from holdfast.services.diagnostics.settings import Variables
 from holdfast.services.hosting.settings import PluginOptions
 from holdfast.services.process.settings import DeciderSettings
 
 
-class ControllerOptions(BaseSettings):
+class ControllerOptions(Variables):
     """Settings that a cluster hands on to its controller."""
 
     keep_ended_jobs: int = Field(50, ge=1, le=1000, description="jobs that are over and still listed, the newest ones")

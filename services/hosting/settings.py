@@ -7,8 +7,8 @@ import socket
 import time
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
 
+from holdfast.services.diagnostics.settings import Variables
 from holdfast.services.hosting.plugins import modules_of
 from holdfast.services.process.settings import ProcessSettings
 
@@ -21,7 +21,7 @@ def new_incarnation(former: str = "") -> str:
     return f"{time_ms:013d}-{secrets.token_hex(3)}"
 
 
-class PluginOptions(BaseSettings):
+class PluginOptions(Variables):
     """Modules of users."""
 
     plugins: str = Field("", description="modules that operators may come from, comma separated")
@@ -32,7 +32,7 @@ class PluginOptions(BaseSettings):
         return modules_of(self.plugins)
 
 
-class HostOptions(BaseSettings):
+class HostOptions(Variables):
     """Settings that a cluster hands on to its workers and Spark drivers."""
 
     leave_s: float = Field(

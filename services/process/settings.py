@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from holdfast.services.diagnostics.settings import LogSettings
+from holdfast.services.diagnostics.settings import LogSettings, Variables
 
 
-class MetricsSettings(BaseSettings):
+class MetricsSettings(Variables):
     """Address at which a process answers Prometheus."""
 
     metrics_port: int = Field(
@@ -22,13 +21,13 @@ class MetricsSettings(BaseSettings):
     )
 
 
-class HeartbeatOptions(BaseSettings):
+class HeartbeatOptions(Variables):
     """Rhythm of heartbeats, which hosts keep and deciders count with."""
 
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="time between two heartbeats of a worker")
 
 
-class TrimmingOptions(BaseSettings):
+class TrimmingOptions(Variables):
     """Length of the logs of decisions."""
 
     trim_after_s: float = Field(
@@ -41,8 +40,6 @@ class TrimmingOptions(BaseSettings):
 
 class ProcessSettings(LogSettings, MetricsSettings, HeartbeatOptions):
     """Settings of every process of a cluster, needed before it reads its first record."""
-
-    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
 
     kafka: str = Field("localhost:9092", description="bootstrap servers")
     cluster: str = Field("holdfast", description="prefix of every topic")

@@ -6,13 +6,13 @@ import secrets
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
 
+from holdfast.services.diagnostics.settings import Variables
 from holdfast.services.kernel.liveness.grace import ADAPTIVE, Grace
 from holdfast.services.process.settings import DeciderSettings
 
 
-class RecoveryOptions(BaseSettings):
+class RecoveryOptions(Variables):
     """Settings that a cluster hands on to its recovery replicas."""
 
     grace: Grace = ADAPTIVE

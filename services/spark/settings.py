@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
 
+from holdfast.services.diagnostics.settings import Variables
 from holdfast.services.hosting.settings import HostSettings
 
 
-class SparkOptions(BaseSettings):
+class SparkOptions(Variables):
     """Settings that a cluster hands on to its Spark drivers."""
 
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")

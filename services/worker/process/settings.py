@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
 
+from holdfast.services.diagnostics.settings import Variables
 from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.worker.isolated.isolation import Isolation
 
@@ -15,7 +15,7 @@ SHORTER = 0.8
 loop, which waits for it, seems to hang."""
 
 
-class WorkerOptions(BaseSettings):
+class WorkerOptions(Variables):
     """Settings that a cluster hands on to its workers."""
 
     slots: int = Field(8, ge=1, le=1024, description="units a worker takes before it counts as full")
