@@ -55,6 +55,9 @@ def test_rows_count_what_is_open_and_where_a_reader_ends_with_another_row_than_t
         def reader(self, name: str) -> Any:
             return SimpleNamespace(assign=lambda at: None)
 
+        def offsets(self, partitions: Any, at: str) -> Any:
+            return {}
+
     def message(key: bytes, value: bytes | None, status: str) -> Any:
         headers = [("job", b"j@0-aaaaaa"), ("query", b"q"), ("status", status.encode()), ("batch", b"3")]
         return SimpleNamespace(key=lambda: key, value=lambda: value, headers=lambda: headers)
