@@ -31,7 +31,8 @@ def load_settings(data_dir: Path | None = None, kafka: str | None = None, **opti
     """Settings with a command's options laid over them. Raises CommandFailed for a variable that makes no sense."""
     from pydantic import ValidationError
 
-    from holdfast.services.node.settings import PREFIX, Settings
+    from holdfast.services.diagnostics.settings import PREFIX
+    from holdfast.services.node.settings import Settings
 
     given = {"home": data_dir, "kafka": kafka, **options}
     try:

@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Format = Literal["text", "json"]
+PREFIX = "HOLDFAST_"
 
 
 class Variables(BaseSettings):
@@ -16,7 +17,7 @@ class Variables(BaseSettings):
     Every class of settings derives from this one: of several bases pydantic takes the configuration of the last.
     """
 
-    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", env_ignore_empty=True)
 
 
 class LogSettings(Variables):

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.services.diagnostics.settings import PREFIX
 from holdfast.services.node.machine.artifacts import ArtifactSet
 from holdfast.services.node.machine.metrics_ports import MetricsPorts
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.members.naming import Naming
-from holdfast.services.node.settings import HANDED_ON, PREFIX, Settings
+from holdfast.services.node.settings import HANDED_ON, Settings
 
 Own = Callable[[str], dict[str, str]]
 """A member's own part of the environment, given the name of the run."""

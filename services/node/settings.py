@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from holdfast.services.controller.settings import ControllerOptions, ControllerSettings
-from holdfast.services.diagnostics.settings import LogSettings
+from holdfast.services.diagnostics.settings import PREFIX, LogSettings, Variables
 from holdfast.services.hosting.settings import HostOptions, PluginOptions
 from holdfast.services.log.kafka.client_settings import CLIENT_PREFIX, REGISTRY_PREFIX, client_settings, is_secret
 from holdfast.services.log.patience import PATIENCE_S
@@ -23,7 +22,6 @@ from holdfast.services.recovery.settings import RecoveryOptions, RecoverySetting
 from holdfast.services.spark.settings import SparkOptions, SparkSettings
 from holdfast.services.worker.process.settings import WorkerOptions, WorkerSettings
 
-PREFIX = "HOLDFAST_"
 HINT = "a property of librdkafka, such as ..._SASL_MECHANISM; of a secret also its file: ..._SASL_PASSWORD_FILE"
 REGISTRY_HINT = (
     "login and TLS of the registry, a property of confluent-kafka's client, such as ..._SSL_CA_LOCATION; "
@@ -39,8 +37,6 @@ OF_OTHERS = frozenset(
     }
 )
 """Variables that scripts, tests, the console and Compose files read."""
-
-
 HANDED_ON = {
     "recovery": (RecoveryOptions, HeartbeatOptions, TrimmingOptions),
     "controller": (ControllerOptions, TrimmingOptions),
@@ -63,8 +59,6 @@ class Settings(
     MetricsSettings,
 ):
     """Settings of the `holdfast` command; options of a command go before variables."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", env_ignore_empty=True)
 
     home: Path = Field(Path(".holdfast"), description="directory of the local cluster: its data, its logs, who runs")
     kafka: str | None = Field(None, description="bootstrap servers of your Kafka; without, `up` starts an embedded one")
@@ -200,7 +194,7 @@ def described(settings: Settings) -> list[Setting]:
 
 def unknown_variables() -> dict[str, str | None]:
     """HOLDFAST_* variables that nothing reads, each with the one that may be meant."""
-    models: tuple[type[BaseSettings], ...] = (
+    models: tuple[type[Variables], ...] = (
         Settings,
         ControllerSettings,
         RecoverySettings,

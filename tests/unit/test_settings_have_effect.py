@@ -421,3 +421,12 @@ def parts(of: type[JobPart]) -> Iterator[type[JobPart]]:
         if part.__module__.startswith("holdfast.schemas."):
             yield part
             yield from parts(part)
+
+
+@pytest.mark.parametrize("kind", [ControllerSettings, RecoverySettings, SparkSettings, WorkerSettings, Settings])
+def test_settings_that_are_joined_of_several_classes_still_read_their_variables(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CLUSTER", "another")
+    monkeypatch.setenv("HOLDFAST_HEARTBEAT_INTERVAL_MS", "")
+    assert kind().cluster == "another"
