@@ -52,18 +52,18 @@ def values(found: Risen) -> Values:
 
 
 def _line(data: Data, detector: str, figure: str) -> Series:
-    points = sorted((data[level]["load"] * 100, data[level][f"{detector}_{figure}"] * 100) for level in LEVELS)
-    return Series(detector, tuple(points))
+    return _over_loads(data, detector, f"{detector}_{figure}", 100)
+
+
+def _over_loads(data: Data, title: str, value: str, factor: float = 1.0) -> Series:
+    points = sorted((data[level]["load"] * 100, data[level][value] * factor) for level in LEVELS)
+    return Series(title, tuple(points))
 
 
 def _plots(data: Data) -> list[Plot]:
     x = "load of the machine during rises, %"
-    loads = sorted(data[level]["load"] * 100 for level in LEVELS)
-    silent = [
-        Series(title, tuple(sorted((data[level]["load"] * 100, data[level][name]) for level in LEVELS)))
-        for title, (name, _) in SILENT.items()
-    ]
-    missed = Series("missed", ((loads[0], MISSED_MS), (loads[-1], MISSED_MS)), dashed=True)
+    silent = [_over_loads(data, title, name) for title, (name, _) in SILENT.items()]
+    missed = Series("missed", tuple((load, MISSED_MS) for load, _ in silent[0].points), dashed=True)
     return [
         Plot(title, x, y, tuple(_line(data, one, figure) for one in DETECTORS))
         for title, y, figure in (
