@@ -17,11 +17,11 @@ from holdfast.schemas.events import Alternative, Event
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.liveness.detector import MIN_GRACE_US
-from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict, keeps, unknown
 from holdfast.services.recovery.core.adaptive.controller import Adaptive
 from holdfast.services.recovery.core.adaptive.judging import needed as needed_factor
 from holdfast.services.recovery.core.adaptive.wording import alternatives
 from holdfast.services.recovery.core.unit.facts.terms import Terms, terms
+from holdfast.services.recovery.core.unit.facts.verdict import Estimate, Verdict, keeps, unknown
 
 BEAT_MS = 100.0
 """Milliseconds between two heartbeats of a worker, assumed while fewer than two are known."""

@@ -20,7 +20,7 @@ from holdfast.services.console.markup import (
     text,
 )
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.recovery.core.adaptive.promise import promise
+from holdfast.services.recovery.core.unit.facts.promise import promise
 from holdfast.services.view.cluster import natural
 from holdfast.services.view.costs import CopyCosts, Recovery
 from holdfast.services.view.live import LiveJob

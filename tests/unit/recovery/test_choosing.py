@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict, choose
+from holdfast.services.recovery.core.adaptive.choosing import choose
 from holdfast.services.recovery.core.adaptive.costing import LOADED_BYTES, Work, cost, usage
-from holdfast.services.recovery.core.adaptive.estimating import Facts, Phases, takeover
+from holdfast.services.recovery.core.adaptive.estimating import Facts, takeover
 from holdfast.services.recovery.core.adaptive.wording import alternatives, lines
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.verdict import Estimate, Phases, Verdict
 from tests.unit.recovery.test_estimating import PAPER
 
 WORK = Work(

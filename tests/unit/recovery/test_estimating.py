@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.services.recovery.core.adaptive.controller import detection_ms
-from holdfast.services.recovery.core.adaptive.estimating import STEPS, Facts, Phases, takeover
+from holdfast.services.recovery.core.adaptive.estimating import STEPS, Facts, takeover
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.verdict import Phases
 
 PAPER = Facts(
     checkpoint_bytes=50e6,

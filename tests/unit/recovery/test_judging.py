@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from holdfast.services.recovery.core.adaptive.estimating import MAX_MARGIN, Phases
 from holdfast.services.recovery.core.adaptive.judging import (
     GIVEN_UP_US,
+    MAX_MARGIN,
     MOST_UNMATCHED,
     WAITS_US,
     Foreseen,
@@ -19,6 +19,7 @@ from holdfast.services.recovery.core.adaptive.judging import (
     needed,
     rounded,
 )
+from holdfast.services.recovery.core.unit.facts.verdict import Phases
 
 PREDICTED = Phases(detection=330, deploy=100, read=50, wire=20, replay=30, opening=10, slack=40)
 FORESEEN = Foreseen(4, "w2", "passive", PREDICTED, promise_ms=700)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.services.recovery.core.adaptive.choosing import Estimate, better, choose
+from holdfast.services.recovery.core.adaptive.choosing import better, choose
 from holdfast.services.recovery.core.adaptive.controller import PACE_US
 from holdfast.services.recovery.core.adaptive.estimating import Facts, takeover
 from holdfast.services.recovery.core.adaptive.steadying import COOL_DOWNS, Steady
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
+from holdfast.services.recovery.core.unit.facts.verdict import Estimate
 
 S_US = 1_000_000
 PROMISE_MS, COOL_DOWN_US, BEAT_MS = 2_500.0, 2 * S_US, 100.0

@@ -12,14 +12,15 @@ from collections.abc import Collection, Iterable
 from holdfast.schemas.assignments import Change
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.services.kernel.liveness.detector import Detector
-from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict, better, choose
+from holdfast.services.recovery.core.adaptive.choosing import better, choose
 from holdfast.services.recovery.core.adaptive.costing import cost, usage
-from holdfast.services.recovery.core.adaptive.estimating import MARGIN, SLACK_MS, takeover
+from holdfast.services.recovery.core.adaptive.estimating import SLACK_MS, takeover
 from holdfast.services.recovery.core.adaptive.judging import Foreseen, corrected
 from holdfast.services.recovery.core.adaptive.measured import Measured
 from holdfast.services.recovery.core.adaptive.steadying import Steady
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from holdfast.services.recovery.core.unit.facts.terms import Terms
+from holdfast.services.recovery.core.unit.facts.verdict import MARGIN, Estimate, Verdict
 from holdfast.services.recovery.core.unit.rules.adapting import adaptable, lag
 from holdfast.services.recovery.core.unit.situation import Situation
 from holdfast.services.recovery.core.unit.table.reasons import drilled, follows_failure

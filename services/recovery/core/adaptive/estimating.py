@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
+from holdfast.services.recovery.core.unit.facts.verdict import MARGIN, Phases
 
 SLACK_MS = 40.0
 """Time outside all phases: recovery's turn, the record's way to the worker, the worker's turn."""
-MARGIN, MAX_MARGIN = 1.0, 4.0
-"""First and largest factor of the phases after detection; takeovers correct the factor (judging.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,42 +76,6 @@ STEPS: Mapping[Rung, Steps] = {
     Rung.ABSENT: Steps(Replay.EVENTS, send=True, receive=True, read=True, deploy=True),
 }
 """Steps left by the rung of the secondary while all is well (MECHANISMS A2)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Phases:
-    """Phases of one takeover, in milliseconds.
-
-    wire: inputs and outputs are connected side by side.
-    opening: runs beside wire and replay.
-    slack: see SLACK_MS.
-    margin: factor of the phases after detection.
-    """
-
-    detection: float = 0.0
-    deploy: float = 0.0
-    read: float = 0.0
-    wire: float = 0.0
-    replay: float = 0.0
-    opening: float = 0.0
-    slack: float = 0.0
-    margin: float = MARGIN
-
-    @property
-    def work(self) -> float:
-        """Time from the decision until all arrived records are processed and rows can be delivered, without the
-        margin.
-        """
-        return self.deploy + self.read + max(self.wire + self.replay, self.opening)
-
-    @property
-    def total(self) -> float:
-        return self.detection + self.slack + self.margin * self.work
-
-    def named(self) -> dict[str, float]:
-        """The phases that take any time, in their order."""
-        names = ("detection", "deploy", "read", "wire", "replay", "opening")
-        return {name: getattr(self, name) for name in names if getattr(self, name)}
 
 
 def takeover(

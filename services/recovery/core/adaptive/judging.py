@@ -12,8 +12,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.services.recovery.core.adaptive.estimating import MARGIN, MAX_MARGIN, Phases
+from holdfast.services.recovery.core.unit.facts.verdict import MARGIN, Phases
 
+MAX_MARGIN = 4.0
+"""Largest factor of the phases after detection."""
 FALLS = 0.25
 """Share of the difference by which a shorter takeover lowers the margin; a longer takeover sets the margin at once."""
 WAITS_US = 2_000_000

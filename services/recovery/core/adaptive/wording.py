@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from holdfast.schemas.events import Alternative
-from holdfast.services.recovery.core.adaptive.choosing import Estimate, Verdict
+from holdfast.services.recovery.core.unit.facts.verdict import Estimate, Verdict
 
 
 def ordered(verdict: Verdict) -> list[Estimate]:

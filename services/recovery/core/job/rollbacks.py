@@ -6,31 +6,10 @@ Source: docs/decisions/0086.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from holdfast.schemas.assignments import job_key_of
 from holdfast.services.decisions.assigned import Assigned
-
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """Facts for a rollback of one unit.
-
-    asked: offset of the last command in `jobs.submit`; -1: there was none.
-    complete: the newest global checkpoint of its job, as in services/decisions/assigned.py.
-    line: the line on which the unit begins again.
-    ready: true if all units that send to it, and go back before it, have gone back.
-    late: true if they have, and another global checkpoint is complete since, so that the frames resent may be trimmed.
-    """
-
-    asked: int = -1
-    complete: int = -1
-    line: int = 1
-    ready: bool = True
-    late: bool = False
-
-
-NOWHERE = Back()
+from holdfast.services.recovery.core.unit.facts.rollback import Rollback
 
 
 class Rollbacks:
@@ -48,18 +27,18 @@ class Rollbacks:
         """Forgets a unit whose job has ended."""
         self._asked.pop(unit, None)
 
-    def of(self, unit: str, assigned: Assigned, above: Callable[[], Iterable[str]] = tuple) -> Back:
+    def of(self, unit: str, assigned: Assigned, above: Callable[[], Iterable[str]] = tuple) -> Rollback:
         """Returns the facts for a rollback of the unit.
 
         above: the units that go back before it, so that it receives again the frames that they sent since.
         """
         job, asked, own = job_key_of(unit), self._asked.get(unit, -1), assigned.of(unit)
         if asked <= (-1 if own is None else own.rolled):
-            return Back(asked, assigned.complete(job), assigned.line(job) + 1)
+            return Rollback(asked, assigned.complete(job), assigned.line(job) + 1)
         newest, complete, last = assigned.checkpoint(job), assigned.complete(job), assigned.line(job)
         held = 0 if newest is None else newest.line
         found = [change for one in above() if (change := assigned.of(one)) is not None and change.copies]
         apart = [change for change in found if change.back != complete or change.line <= held]
         late = bool(apart) and all(change.rolled >= asked for change in apart)
         joins = bool(found) and not apart and (own is None or own.line < last)
-        return Back(asked, complete, last if joins else last + 1, not apart, late=late)
+        return Rollback(asked, complete, last if joins else last + 1, not apart, late=late)

@@ -13,15 +13,15 @@ from holdfast.schemas.assignments import Change, Copy, Flags
 from holdfast.schemas.heartbeats import FAULTED, CopyState, Heartbeat
 from holdfast.services.kernel.liveness.detector import Detector
 from holdfast.services.kernel.plans.pinning import Fit
-from holdfast.services.recovery.core.adaptive.choosing import Verdict
-from holdfast.services.recovery.core.job.rollbacks import NOWHERE, Back
 from holdfast.services.recovery.core.placement.sharing import Outranked
 from holdfast.services.recovery.core.unit.facts.changing import Covering, caught_up
 from holdfast.services.recovery.core.unit.facts.crashes import Crash
 from holdfast.services.recovery.core.unit.facts.proving import Proofs
+from holdfast.services.recovery.core.unit.facts.rollback import NOWHERE, Rollback
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung, Scheme
 from holdfast.services.recovery.core.unit.facts.stance import MOST, Stance, stance
 from holdfast.services.recovery.core.unit.facts.terms import Asked, AskedMove, Directed, Part, Terms, Want
+from holdfast.services.recovery.core.unit.facts.verdict import Verdict
 
 _SERVES: dict[str, tuple[str, ...]] = {
     "virgin": ("deployed", "restoring", "synced", "opening", "running", "ended"),
@@ -80,7 +80,7 @@ class Situation:
     outranked: Outranked | None = None
     policy: str = ""
     policy_open: bool = False
-    rollback: Back = NOWHERE
+    rollback: Rollback = NOWHERE
     joins: int = 0
     verdict: Verdict | None = None
     directed: Directed | None = None

@@ -15,8 +15,8 @@ from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.gaps import skipping_units
 from holdfast.services.kernel.plans.pinning import ANY, Pin, pins
 from holdfast.services.kernel.plans.priorities import LEAST, priorities
-from holdfast.services.recovery.core.adaptive.promise import Promise, promise
 from holdfast.services.recovery.core.placement.domains import ZONE
+from holdfast.services.recovery.core.unit.facts.promise import Promise, promise
 from holdfast.services.recovery.core.unit.facts.schemes import ADAPTIVE, SCHEMES, Rung
 
 FAIL_STOP_S = 30.0
