@@ -72,7 +72,8 @@ class Decisions:
                 else:
                     self.decided = message.offset()
                     record = assignments.decode(message.value() or b"")
-                    changed |= bool(self.assigned.read(record) or record.policies or record.checkpoints)
+                    said = record.policies or record.checkpoints or record.outages
+                    changed |= bool(self.assigned.read(record) or said)
             except msgspec.DecodeError as error:
                 self._refuse(chunk.partition, message.offset(), error)
         if why := formats.too_old(self.assigned.format):

@@ -3,11 +3,13 @@
 The line reads batch b of a writer from the stable frame if it is here, and otherwise from the writer's tentative frame.
 It leaves out an absent writer: a writer that is out, or fed only by units that are out. It takes no frame from the
 stable cursor. Stable frames for which the cursor has no room are lent to the line, and are read again later. If two
-tentative frames have the same batch and writer, the first counts. Source: MECHANISMS P12, PROTOCOL 11.
+tentative frames have the same batch and writer, the first counts, also if it came before the line began. Source:
+MECHANISMS P12, PROTOCOL 11.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,6 +20,8 @@ from holdfast.schemas.frames import Header
 MAX_AHEAD = 64
 """The number of batches of a writer that are kept for the line. Beyond it the oldest is dropped and the line skips it.
 """
+MAX_EARLY, MAX_EARLY_BYTES = 32, 1024 * 1024
+"""Limits of the frames that are kept for each partition before its line begins. Beyond them the oldest are dropped."""
 
 
 class Batch(NamedTuple):
@@ -128,6 +132,28 @@ class Line:
             kept.batches = {number: held for number, held in kept.batches.items() if number > batch}
             if kept.making.batch <= batch:
                 kept.making = _Making()
+
+
+class Early:
+    """Tentative frames of one partition that came before its line began: their sender read of the outage first."""
+
+    def __init__(self) -> None:
+        self._frames: deque[tuple[Header, memoryview]] = deque()
+        self._bytes = 0
+
+    def keep(self, header: Header, payload: memoryview) -> bool:
+        """Keeps a frame; returns False because no frame counts yet."""
+        self._frames.append((header, payload))
+        self._bytes += len(payload)
+        while len(self._frames) > MAX_EARLY or self._bytes > MAX_EARLY_BYTES:
+            self._bytes -= len(self._frames.popleft()[1])
+        return False
+
+    def hand_over(self, line: Line) -> None:
+        for header, payload in self._frames:
+            line.offer(header, payload)
+        self._frames.clear()
+        self._bytes = 0
 
 
 def batch_of(header: Header, parts: Iterable[memoryview]) -> Batch:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE, Header, unpack
 from holdfast.services.kernel.codecs.frames import payload_of
-from holdfast.services.kernel.dataflow.line import Batch, Line, batch_of, clock, payloads, watermark
+from holdfast.services.kernel.dataflow.line import Batch, Early, Line, batch_of, clock, payloads, watermark
 from holdfast.services.kernel.errors import Divergence, FramesMissing
 
 MAX_AHEAD_BATCHES, MAX_AHEAD_BYTES = 4_096, 96 * 1024 * 1024
@@ -135,6 +135,7 @@ class InputPartition:
         self._hashes: dict[tuple[int, int, int], int] = {}
         self._dropped: int | None = None
         self._line: Line | None = None
+        self._early = Early()
         self.bytes = 0
 
     def offer(self, offset: int, frame: bytes) -> bool:
@@ -160,7 +161,8 @@ class InputPartition:
         if header.part >= header.parts:
             raise ValueError(f"part {header.part} of {header.parts}")
         if header.flags & FLAG_TENTATIVE:
-            return self._line is not None and self._line.offer(header, self._fitting(header, frame))
+            payload = self._fitting(header, frame)
+            return self._early.keep(header, payload) if self._line is None else self._line.offer(header, payload)
         writer.epoch = max(writer.epoch, header.epoch)
         if self._is_duplicate(writer, header):
             self._compare(header, offset, frame)
@@ -191,6 +193,7 @@ class InputPartition:
     def begin_line(self, batch: int) -> None:
         """Starts a line of tentative batches: frames after this batch are kept for it, too."""
         self._line = Line(tuple(self._writers), batch)
+        self._early.hand_over(self._line)
 
     def end_line(self) -> None:
         self._line = None

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 PATIENCE_MS = 100.0
-"""Time for which stable batches wait before the line leaves units out; most frames arrive within it."""
+"""Time after the last stable batch of a copy for which its line waits before it leaves units out. Most frames arrive
+within it. It counts from that batch and not from the record of the outage, so detecting the failure is part of it."""
 
 
 class State(Enum):
@@ -63,19 +64,26 @@ class LineState:
     Attributes:
         state: its state.
         done: last batch of the line.
-        stood_ms: time since which the stable batches wait; None if they do not.
+        stable: the last stable batch that was seen.
+        since_ms: time since which it is the last one.
         banned: outages during which the line stays off.
     """
 
     state: State = State.OFF
     done: int = 0
-    stood_ms: float | None = None
+    stable: int = -1
+    since_ms: float = 0.0
     banned: str = ""
+
+    def see(self, stable: int, now_ms: float) -> None:
+        """Records the copy's last stable batch, in each turn, also while nothing is out."""
+        if stable != self.stable:
+            self.stable, self.since_ms = stable, now_ms
 
     def look(self, view: LineView, now_ms: float) -> Do:
         """Chooses the next action and enters its state. The caller reports a finished batch with `processed`."""
+        self.see(view.stable, now_ms)
         wanted = view.leads and bool(view.out) and view.out != self.banned
-        self.stood_ms = None if not view.stands else now_ms if self.stood_ms is None else self.stood_ms
         if self.state is State.OFF:
             if not wanted:
                 return Do.NOTHING
@@ -85,8 +93,8 @@ class LineState:
             return self._end()
         if self.state is State.LISTENS:
             self.done = view.stable
-            patient = self.stood_ms is None or now_ms - self.stood_ms < PATIENCE_MS
-            if patient or not view.ahead:
+            patient = now_ms - self.since_ms < PATIENCE_MS
+            if patient or not view.stands or not view.ahead:
                 return Do.NOTHING
             self.state = State.FORKED
             return Do.FORK
@@ -106,15 +114,15 @@ class LineState:
         self.banned = out
 
     def _end(self) -> Do:
-        self.state, self.stood_ms = State.OFF, None
+        self.state = State.OFF
         return Do.END
 
     def due_ms(self, view: LineView, now_ms: float) -> float:
         """The time at which a fork is due without further events; infinite if it is not."""
-        if self.state is State.LISTENS and self.stood_ms is not None and view.stands and view.ahead:
-            return self.stood_ms + PATIENCE_MS
+        if self.state is State.LISTENS and view.stands and view.ahead:
+            return (now_ms if view.stable != self.stable else self.since_ms) + PATIENCE_MS
         return float("inf")
 
     def check_invariants(self) -> None:
         assert self.done >= 0
-        assert self.state is not State.OFF or self.stood_ms is None or self.stood_ms >= 0
+        assert self.stable >= -1

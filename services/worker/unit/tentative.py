@@ -73,7 +73,10 @@ class TentativeLine:
 
     def look(self, seen: CopyView) -> None:
         """Does at most one batch, because stable batches go first."""
-        if not self._able or (self._state.state is State.OFF and not self._out()):
+        if not self._able:
+            return
+        self._state.see(seen.batch, seen.now_ms)
+        if self._state.state is State.OFF and not self._out():
             return
         match self._state.look(self._line_view(seen), seen.now_ms):
             case Do.LISTEN:

@@ -30,6 +30,20 @@ def test_a_copy_forks_once_it_has_stood_for_a_while_and_something_is_there() -> 
     assert line.done == 6
 
 
+def test_the_time_in_which_a_failure_is_detected_counts_for_the_patience() -> None:
+    line = LineState()
+    for now_ms in (0, 50, 100, 150):
+        line.see(5, now_ms)
+    assert line.look(view(), 150) is Do.LISTEN
+    assert line.due_ms(view(), 150) <= 150
+    assert line.look(view(), 150) is Do.FORK
+    line = LineState()
+    line.see(5, 0)
+    assert line.look(view(6), 150) is Do.LISTEN
+    assert line.look(view(6), 151) is Do.NOTHING, "its last stable batch was just now"
+    assert line.due_ms(view(6), 151) == 150 + PATIENCE_MS
+
+
 def test_stable_batches_come_first_and_the_line_continues_while_they_catch_up() -> None:
     line = forked()
     assert line.look(view(5, stands=False), 200) is Do.NOTHING

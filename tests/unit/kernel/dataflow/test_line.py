@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE
 from holdfast.services.kernel.dataflow import merging
+from holdfast.services.kernel.dataflow.line import MAX_EARLY
 from holdfast.services.kernel.dataflow.merging import InputPartition
 from tests.unit.kernel.dataflow.test_merging import content, frame, opened
 
@@ -31,6 +32,27 @@ def test_without_a_line_a_tentative_frame_changes_nothing() -> None:
     assert not partition.ready(1)
     partition.offer(2, frame(0, 1))
     assert content(partition, 1) == [b"0/1/0", b"1/1/0"]
+
+
+def test_a_line_has_the_tentative_frames_that_came_before_it_began_and_few_of_them() -> None:
+    """The sender may have read of the outage first."""
+    partition = opened()
+    partition.offer(0, tentative(0, 1, b"old"))
+    partition.offer(1, tentative(0, 2, b"early"))
+    partition.offer(2, tentative(0, 2, b"second"))
+    for batch in (1, 2):
+        partition.offer(2 + batch, frame(1, batch))
+    partition.begin_line(1)
+    assert seen(partition, 1, OUT) == [b"1/1/0"], "the stable batches have done it"
+    assert seen(partition, 2) == [b"early", b"1/2/0"]
+    partition.end_line()
+    partition.begin_line(1)
+    assert seen(partition, 2) is None, "each frame is handed over once"
+    partition.end_line()
+    for batch in range(2, 2 + MAX_EARLY + 1):
+        partition.offer(10 + batch, tentative(0, batch))
+    partition.begin_line(1)
+    assert partition.following(1, NOBODY) == 3, "the oldest of too many has gone"
 
 
 def test_a_line_leaves_out_a_writer_that_is_out_and_waits_for_the_others() -> None:
