@@ -1,6 +1,11 @@
-"""Statements of Flink SQL, the last of which is a job that ends: a line `ready` before it, and one `done` behind it."""
+"""Statements of Flink SQL, the last of which is a job that ends: a line `ready` before it, and one `done` behind it.
+
+Checkpoints go to files, since those in memory fail beyond 5 MB. A job that fails is not begun again: Flink would try
+for ever.
+"""
 
 import json
+import os
 import sys
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
@@ -13,7 +18,10 @@ for name, value in {
     "pipeline.jars": f"file://{jar}",
     "parallelism.default": "1",
     "execution.checkpointing.interval": "1 s",
+    "execution.checkpointing.storage": "filesystem",
+    "execution.checkpointing.dir": f"file://{os.getcwd()}/checkpoints",
     "table.local-time-zone": "UTC",
+    "restart-strategy.type": "none",
 }.items():
     tables.get_config().set(name, value)
 for one in before:

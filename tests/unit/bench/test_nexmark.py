@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from bench.measures.nexmark import flink
 from bench.measures.nexmark.events import Events
 from bench.measures.nexmark.flink_queries import LEFT_OUT, QUERIES, statements
 from bench.measures.nexmark.measure import Run, side_rows
 from bench.measures.nexmark.queries import NOT_WRITTEN, READS
+from bench.rig.followed import MeasureFailed
 from holdfast.services.kernel.codecs.fields import TIME
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -157,3 +163,18 @@ def test_flink_is_asked_for_every_query_or_the_reason_is_given() -> None:
     ]  # fmt: skip
     assert "PRIMARY KEY (id) NOT ENFORCED" in tables[-1]
     assert run.startswith("INSERT INTO `out` SELECT")
+
+
+@pytest.mark.parametrize("program", ["import time; time.sleep(60)", "print('ready')"])
+def test_a_query_of_flink_that_fails_or_hangs_ends_with_its_cause(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flink, "FLINK_S", 0.3)
+    log = tmp_path / "log"
+    log.write_text("java.io.IOException: Size of the state is larger than the maximum\n")
+    cause = "before it was done: java.io.IOException: Size of the state"
+    with (
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child,
+        pytest.raises(MeasureFailed, match=re.escape(cause)),
+    ):
+        flink._await(child, "done", log)
