@@ -6,8 +6,9 @@ returns to it would never end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from holdfast.schemas.plans import Problem
 from holdfast.services.planning.wiring import Link
@@ -33,14 +34,33 @@ class Fused:
         return {link for link in links if link.one_to_one and of[link.producer] == of[link.consumer]}
 
 
-def fuse(tasks: Mapping[str, int], links: Sequence[Link], placed: Sequence[Sequence[str]]) -> Fused:
+def fuse(
+    tasks: Mapping[str, int],
+    links: Sequence[Link],
+    placed: Sequence[Sequence[str]],
+    sinks: Mapping[str, bool] = MappingProxyType({}),
+) -> Fused:
     """Returns the groups of operators whose tasks of equal index form a unit.
+
+    A sink outside Kafka that would share a unit with another sink has one of its own: a unit has one transaction
+    for all its sinks, and waits for all of them (docs/decisions/0240).
 
     Args:
         tasks: number of tasks by operator, in topological order.
         links: the links between the operators.
         placed: `placement.units` as names of operators; each name appears at most once.
+        sinks: the sinks by name, each with True if it lies outside Kafka.
     """
+    fused = _fuse(tasks, links, placed, set())
+    shared = [group for group in fused.groups if len(sinks.keys() & set(group)) > 1]
+    named = {name for written in placed for name in written}
+    alone = {name for group in shared for name in group if sinks.get(name)} - named
+    return _fuse(tasks, links, placed, alone) if alone else fused
+
+
+def _fuse(
+    tasks: Mapping[str, int], links: Sequence[Link], placed: Sequence[Sequence[str]], alone: Collection[str]
+) -> Fused:
     grouping, fused = _Grouping(list(tasks), links), Fused()
     taken: set[str] = set()
     for index, written in enumerate(placed):
@@ -48,7 +68,7 @@ def fuse(tasks: Mapping[str, int], links: Sequence[Link], placed: Sequence[Seque
         if _place(grouping, tasks, links, names, f"placement.units[{index}]", fused):
             taken |= set(names)
     for link in links:
-        if link.one_to_one and not taken & {link.producer, link.consumer}:
+        if link.one_to_one and link.consumer not in alone and not taken & {link.producer, link.consumer}:
             grouping.join(link.producer, link.consumer)
     fused.groups = grouping.groups()
     return fused

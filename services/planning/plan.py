@@ -130,7 +130,7 @@ class _Draft:
         self.tasks = parallelism.tasks(checked)
         found = links(checked, self.tasks)
         placed = [[resolve(name, self._spec) for name in unit] for unit in self._spec.placement.units]
-        self._fused: Fused = fuse(self.tasks, found, placed)
+        self._fused: Fused = fuse(self.tasks, found, placed, self._outside())
         self.edges: tuple[Edge, ...] = edges(found, self.tasks, self._fused.inside(found), names)
         self.units = tuple(units.unit_plans(checked, self.tasks, self._fused.groups))
         self.sink_partitions = {
@@ -213,6 +213,14 @@ class _Draft:
         topic, sink = user_topics.sink_topic(self._spec, query), self._spec.queries[query].sink
         wanted = self.tasks[sink_name(query)] if sink is None or sink.partitions is None else sink.partitions
         return wanted if self._topics is None else self._topics.get(topic, wanted)
+
+    def _outside(self) -> dict[str, bool]:
+        """The sinks, each with True if it lies outside Kafka."""
+        found = dict.fromkeys((name for name in self.tasks if self._checked.kind(name) == "sink"), False)
+        for query, one in self._spec.queries.items():
+            if one.sink is not None and one.sink.parquet is not None:
+                found[sink_name(query)] = True
+        return found
 
     def _is_input_of_spark(self, name: str) -> bool:
         return self._checked.kind(name) == "sink" and name in self._checked.params

@@ -86,9 +86,18 @@ def test_rows_of_files_are_never_tentative_and_the_check_says_so() -> None:
     assert any("a row in a file is there for good" in one for one in warned)
 
 
-def test_a_query_beside_files_that_commits_sooner_is_named() -> None:
+def test_files_beside_another_sink_are_a_unit_of_their_own() -> None:
+    both = f"{GOOD}}}, p: {{input: s, sink: {{topic: t}}"
+    made = plan_of(load(JOB.replace("SINK", both), "job.yaml"))
+    assert {unit.operators for unit in made.units} == {("s", "sink-p"), ("sink-q",)}
+    assert made.warnings == ()
+    assert [unit.operators for unit in plan_of(load(JOB.replace("SINK", GOOD), "job.yaml")).units] == [("s", "sink-q")]
+
+
+def test_a_query_beside_files_that_commits_sooner_is_named_where_the_placement_wants_it_there() -> None:
     both = f"{GOOD}}}, p: {{input: s, sink: {{topic: t, commit_interval_ms: 500}}"
-    (warned,) = plan_of(load(JOB.replace("SINK", both), "job.yaml")).warnings
+    placed = JOB.replace("SINK", both) + "placement: {units: [[s, q, p]]}\n"
+    (warned,) = plan_of(load(placed, "job.yaml")).warnings
     assert warned == (
         "queries.q.sink.parquet: query p lies in the same unit and commits every 500 ms, so files are made as often; "
         "a larger commit_interval_ms of p makes larger ones"
