@@ -158,6 +158,8 @@ class Delivery:
             if transactor is not None:
                 self._run(transactor.close, lambda _: None)
         self._transactor = self._ready = None
+        if self._files.places:
+            self._run(partial(self._files.leave, self._positions.last), lambda _: None)
 
     def leftovers(self) -> list[Batch]:
         """The batches that are not known to be committed."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import polars as pl
 from msgspec import structs
 
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.topics import JobTopics
-from holdfast.services.kernel.errors import Refused, Retriable
+from holdfast.services.kernel.errors import HoldfastError, Refused, Retriable
 from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
 from holdfast.services.worker.sinks import folders
 from holdfast.services.worker.sinks.folder_names import split_unnamed
@@ -61,9 +61,7 @@ class StagedFiles:
             Retriable: the folder cannot be used now.
         """
         for name, sink in self._tasks.items():
-            folder = folders.checked(sink.folder)
-            by = sink.params["parquet"].get("partition_by", [])
-            self._folders[name] = ParquetFolder(folder, f"{self._owner}.{name}", sink.fields, by)
+            self._folders[name] = self._folder(name)
             try:
                 self._folders[name].finish(staged.get(name, ""))
             except OSError as error:
@@ -99,6 +97,25 @@ class StagedFiles:
     def named_in(self, position: Delivered) -> Delivered:
         """The position with the files staged for its transaction."""
         return structs.replace(position, staged=self.staged)
+
+    def leave(self, last: Callable[[], Delivered | None]) -> None:
+        """Publishes the files in the last position, because a cancelled job has no later copy that would. All other
+        staged files stay: another copy may be staging them.
+
+        Args:
+            last: reads the last position of the unit.
+        """
+        with suppress(HoldfastError, OSError):  # as when the topics of the job are gone; the next opening does it
+            position = last()
+            for name, token in ({} if position is None else position.staged).items():
+                if name in self._tasks:
+                    self._folder(name).publish(token)
+
+    def _folder(self, name: str) -> ParquetFolder:
+        """The folder of a sink task. Raises NoFolder."""
+        sink = self._tasks[name]
+        by = sink.params["parquet"].get("partition_by", [])
+        return ParquetFolder(folders.checked(sink.folder), f"{self._owner}.{name}", sink.fields, by)
 
     @contextmanager
     def _refusing(self, task: str) -> Iterator[None]:

@@ -75,8 +75,8 @@ class Site:
         self.errors: list[Exception] = []
         self.spent, self.now_ms, self.refusals = Spent(), 0.0, Refusals()
 
-    def copy(self, dead_letters: bool = True) -> Delivery:
-        """A copy that has opened its outputs, so that it has fenced those before."""
+    def copy(self, dead_letters: bool = True, opened: bool = True) -> Delivery:
+        """A copy that has opened its outputs, and fenced earlier copies; or a standby, prepared to open them."""
         at = Partition(TOPICS.delivered, 0)
         positions = Positions(self.log, "u", at, Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None)
         meter = Meter(self.spent, lambda: 0.0, lambda: 0.0)
@@ -85,7 +85,10 @@ class Site:
             self.log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter, dead_letters,
             clock_ms=lambda: self.now_ms, refusals=self.refusals, files=files,
         )  # fmt: skip
-        made.open(lambda _: None)
+        if opened:
+            made.open(lambda _: None)
+        else:
+            made.prepare()
         self.beside.poll()
         return made
 
@@ -180,6 +183,30 @@ def test_a_copy_that_was_thought_dead_adds_nothing(folder: Path, monkeypatch: py
         assert site.numbers() == EXPECTED
         site.deliver(site.copy(), *BATCHES)
         assert site.numbers() == EXPECTED
+
+
+def test_a_copy_that_closes_moves_the_files_that_are_committed_and_no_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is cancelled has no copy that would open its outputs."""
+    site = Site(folder)
+    with monkeypatch.context() as patched:
+
+        def killed(*_: Any) -> None:
+            raise Killed
+
+        patched.setattr(parquet_folder.ParquetFolder, "publish", killed)
+        leader = site.copy()
+        with pytest.raises(Killed):
+            site.deliver(leader, *BATCHES[:2])
+    site.beside = Inline()
+    (folder / parquet_folder.ASIDE / "job.0-abcdef.sink-q-0" / "staged").mkdir()
+    standby = site.copy(opened=False)
+    standby.close()
+    while site.beside.poll():
+        pass
+    assert site.numbers() == [10, 11, 12, 20, 21, 22]
+    assert site.aside() == ["staged"]
 
 
 def test_values_come_back_as_they_were_and_folders_name_values(folder: Path) -> None:
