@@ -1,4 +1,4 @@
-"""Number of Spark drivers that the admitted jobs need.
+"""Number of Spark drivers that the admitted jobs need, and start of these jobs.
 
 Source: PROTOCOL 12. A reader of plans loads what plans are checked with, polars among it: a quarter of a second of a
 core, which the parent of a service that is not Spark's does without.
@@ -6,9 +6,11 @@ core, which the parent of a service that is not Spark's does without.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
-from holdfast.schemas.plans import Plan
+from holdfast.schemas.plans import Plan, decode_status
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.decisions.admitted import Admitted, decode
 from holdfast.services.kernel.errors import PositionGone, Retriable
@@ -17,15 +19,19 @@ from holdfast.services.log.protocol import Log
 
 ALONE = frozenset({"none", "passive"})
 """Schemes without a second copy."""
+BEGINNING = frozenset({"accepted", "starting"})
+"""States of a job that has not run yet."""
 
 
 class SparkDemand:
-    """Follows `jobs.plans`."""
+    """Follows `jobs.plans` and `jobs.status`."""
 
     def __init__(self, log: Log, topics: ClusterTopics) -> None:
         self._log, self._topics = log, topics
         self._admitted = Admitted()
         self._begun = False
+        self._states: dict[str, str] = {}
+        self._status = Partition(topics.status, 0)
         self._reader = log.reader("supervisor-plans")
 
     def drivers(self) -> int:
@@ -39,18 +45,29 @@ class SparkDemand:
             chunks, self._begun = [], False
         for chunk in chunks:
             for message in chunk.messages:
-                try:
-                    self._admitted.read(decode(message.value() or b""))
-                except msgspec.DecodeError:
-                    continue
-        return max((needed(plan) for plan in self._admitted.running().values()), default=0)
+                with suppress(msgspec.DecodeError):
+                    if chunk.partition == self._status:
+                        said = decode_status(message.value() or b"")
+                        self._states[said.generation] = said.state
+                    else:
+                        self._admitted.read(decode(message.value() or b""))
+        self._states = {g: state for g, state in self._states.items() if g in self._running() or state in BEGINNING}
+        return max(map(needed, self._running().values()), default=0)
+
+    def starting(self) -> bool:
+        """True if a job that needs a driver is not known to run yet."""
+        return any(needed(plan) and self._states.get(g, "starting") in BEGINNING for g, plan in self._running().items())
+
+    def _running(self) -> dict[str, Plan]:
+        return self._admitted.running()
 
     def _begin(self) -> None:
         """Reads the present jobs, once. Raises Retriable."""
         if not self._begun:
             jobs = read_jobs(self._log, self._topics)
             self._admitted, self._begun = jobs.admitted, True
-            self._reader.assign({Partition(self._topics.plans, 0): jobs.next})
+            begins = self._log.offsets([self._status], "start")
+            self._reader.assign({Partition(self._topics.plans, 0): jobs.next, **begins})
 
     def close(self) -> None:
         self._reader.close()

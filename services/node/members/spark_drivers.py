@@ -23,10 +23,14 @@ LOOK_S = 0.25
 AGAIN_S = 30.0
 LINGER_S = 300.0
 """A Spark driver that no job needs any more stays for so long: the next job need not wait for a JVM."""
+AFTER_S = 90.0
+"""The longest time that the standby driver waits until the job of the first driver runs. A JVM and its first query keep
+a processor busy for many seconds, and two at once delay the job."""
 
 
 class SparkDrivers:
-    """Drivers, as many as the jobs need; they end together, some time after the last job that needed one.
+    """Drivers, as many as the jobs need. The standby starts when the job of the first driver runs. All drivers end
+    together, some time after the last job that needed one.
 
     Args:
         driver: makes the driver of that number.
@@ -42,7 +46,7 @@ class SparkDrivers:
     ) -> None:
         self._driver, self._changed, self._most = driver, changed, most
         self._demand: SparkDemand | None = None
-        self._look_s = self._needed_s = 0.0
+        self._look_s = self._needed_s = self._first_s = 0.0
         self.members: list[Member] = []
 
     def follow(self, demand: SparkDemand) -> None:
@@ -57,6 +61,9 @@ class SparkDrivers:
         wanted = self._demand.drivers()
         wanted = wanted if self._most is None else min(wanted, self._most)
         while len(self.members) < wanted:
+            waits = self.members and time.monotonic() - self._first_s < AFTER_S
+            if waits and self._demand.starting():
+                return
             if absent := spark_installation.missing():
                 self._look_s += AGAIN_S
                 say(f"no Spark driver can be started: {absent}; {spark_installation.COMMAND}")
@@ -67,6 +74,7 @@ class SparkDrivers:
                 self._look_s += AGAIN_S
                 say(f"no Spark driver can be started: {error}")
                 return
+            self._first_s = self._first_s if len(self.members) > 1 else time.monotonic()
         if wanted or not self.members:
             self._needed_s = time.monotonic()
         elif time.monotonic() - self._needed_s > LINGER_S:

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from holdfast.schemas import heartbeats
+from holdfast.schemas import heartbeats, plans
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.memory import MemoryLog
@@ -20,9 +21,11 @@ from holdfast.services.node.members.members import STOP_S
 from holdfast.services.node.members.naming import Naming
 from holdfast.services.node.members.readiness import Readiness
 from holdfast.services.node.members.service import Service
-from holdfast.services.node.members.spark_drivers import SparkDrivers
+from holdfast.services.node.members.spark_demand import SparkDemand
+from holdfast.services.node.members.spark_drivers import AFTER_S, SparkDrivers
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import FAREWELL_S, YIELD_S, Stopped, Supervisor
+from tests.unit.planning.jobs import job, plan
 
 TOPICS = ClusterTopics()
 
@@ -105,18 +108,57 @@ def test_a_supervisor_without_a_controller_asks_none_and_waits_for_none() -> Non
 
 
 def test_a_container_runs_one_driver_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (len(drivers_for(monkeypatch, None).members), len(drivers_for(monkeypatch, 1).members)) == (2, 1)
+
+
+def test_a_standby_driver_starts_when_the_job_runs_or_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    for ready in ("runs", "late"):
+        starting = [True]
+        drivers = drivers_for(monkeypatch, None, starting)
+        drivers.provide()
+        assert len(drivers.members) == 1
+        if ready == "runs":
+            starting[0] = False
+        else:
+            drivers._first_s -= AFTER_S
+        drivers._look_s = 0.0
+        drivers.provide()
+        assert len(drivers.members) == 2
+
+
+def drivers_for(monkeypatch: pytest.MonkeyPatch, most: int | None, starting: list[bool] | None = None) -> SparkDrivers:
+    """For a job that needs two."""
+
     class Demand:
         def drivers(self) -> int:
             return 2
 
-    def made(most: int | None) -> int:
-        monkeypatch.setattr("holdfast.services.node.members.spark_drivers.ensure", lambda name: None)
-        drivers = SparkDrivers(lambda number, jars: number, lambda: None, most)  # type: ignore[arg-type, return-value]
-        drivers.follow(Demand())  # type: ignore[arg-type]
-        drivers.provide()
-        return len(drivers.members)
+        def starting(self) -> bool:
+            return any(starting or [])
 
-    assert (made(None), made(1)) == (2, 1)
+    monkeypatch.setattr("holdfast.services.node.members.spark_drivers.ensure", lambda name: None)
+    drivers = SparkDrivers(lambda number, jars: number, lambda: None, most)  # type: ignore[arg-type, return-value]
+    drivers.follow(Demand())  # type: ignore[arg-type]
+    drivers.provide()
+    return drivers
+
+
+def test_a_driver_is_asked_for_by_plans_and_its_job_starts_until_it_has_run() -> None:
+    log = MemoryLog(lambda: 0)
+    log.create(TOPICS.specs())
+    made = plan(job())
+    hosted = structs.replace(made.units[0], name="spark-h", host="spark", scheme="hybrid", partition=1)
+    made = structs.replace(made, units=(*made.units, hosted))
+    demand, appender = SparkDemand(log, TOPICS), log.appender("controller")
+    assert (demand.drivers(), demand.starting()) == (0, False)
+    appender.append(Partition(TOPICS.plans, 0), plans.encode(made))
+    appender.flush(1.0)
+    assert (demand.drivers(), demand.starting()) == (2, True)
+    for state, starts in (("starting", True), ("running", False)):
+        said = plans.Status(made.job, made.generation, state, 0)
+        appender.append(Partition(TOPICS.status, 0), plans.encode(said), key=b"j")
+        appender.flush(1.0)
+        assert (demand.drivers(), demand.starting()) == (2, starts)
 
 
 def test_serve_waits_for_kafka_until_it_is_to_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
