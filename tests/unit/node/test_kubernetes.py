@@ -146,3 +146,53 @@ def test_the_service_of_the_console_has_the_port_that_is_forwarded() -> None:
     assert [one["port"] for one in service["ports"]] == [PORT]
     for page in ("console.md", "operations.md"):
         assert f"port-forward service/{CONSOLE} {PORT}" in (FOLDER.parents[1] / "docs" / page).read_text()
+
+
+def test_drivers_of_spark_share_their_checkpoints_and_hand_over_before_they_end() -> None:
+    overlay = yaml.safe_load((FOLDER / "spark" / "kustomization.yaml").read_text())
+    assert overlay["namespace"] == kustomization()["namespace"]
+    named = {*overlay["resources"][1:], "kustomization.yaml"}
+    assert {path.name for path in (FOLDER / "spark").glob("*.yaml")} == named
+    given = list(yaml.safe_load_all((FOLDER / "spark" / "spark.yaml").read_text()))
+    by_kind = {one["kind"]: one for one in given}
+    for version in VERSIONS:
+        for one in given:
+            kubernetes_validate.validate(one, version, strict=True)
+    pod = by_kind["StatefulSet"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    settings = {one["name"]: one.get("value") for one in container["env"]}
+    assert settings.keys() <= {f"HOLDFAST_{field}".upper() for field in (*Settings.model_fields, "spark_dir")}
+    mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+    (shared,) = [one for one in pod["volumes"] if one["name"] == mounts[settings["HOLDFAST_SPARK_DIR"]]]
+    claim = by_kind["PersistentVolumeClaim"]
+    assert shared["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    others = pods()["worker"]["template"]["spec"]
+    for name in ("terminationGracePeriodSeconds", "securityContext", "automountServiceAccountToken"):
+        assert pod[name] == others[name]
+    labels = by_kind["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    assert by_kind["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    assert by_kind["Service"]["spec"]["selector"] == labels
+
+
+def test_controllers_beside_spark_have_its_image_and_their_own_command() -> None:
+    overlay = yaml.safe_load((FOLDER / "spark" / "kustomization.yaml").read_text())
+    (patch,) = overlay["patches"]
+    controller: Any = next(one for one in documents() if one["metadata"]["name"] == patch["target"]["name"])
+    assert controller["kind"] == patch["target"]["kind"]
+    for step in yaml.safe_load(patch["patch"]):
+        *path, last = step["path"].lstrip("/").split("/")
+        at = controller
+        for part in path:
+            at = at[int(part) if isinstance(at, list) else part]
+        if last == "-":
+            at.append(step["value"])
+        else:
+            assert (last in at) == (step["op"] == "replace"), step["path"]
+            at[last] = step["value"]
+    for version in VERSIONS:
+        kubernetes_validate.validate(controller, version, strict=True)
+    (container,) = controller["spec"]["template"]["spec"]["containers"]
+    (image,) = overlay["images"]
+    assert (container["image"], container["args"]) == (image["name"], [Service.CONTROLLER])
+    assert {"name": "HOLDFAST_METRICS_PORT", "value": str(container["ports"][0]["containerPort"])} in container["env"]
