@@ -200,6 +200,7 @@ class _Draft:
             "commit_interval_ms": 0 if sink is None else files.commit_interval_ms(sink),
             **({} if sink is None or sink.parquet is None else {"parquet": sink.parquet.model_dump(mode="json")}),
             **({"tentative": True} if query in self._tentative else {}),
+            **({"updates": True} if query in self._tentative and tentative.updates(self._asked, query) else {}),
             **({"headers": dict(sink.headers)} if sink is not None and sink.headers else {}),
             **({} if sink is None or sink.schema_id is None else {"schema_id": sink.schema_id}),
             **({} if sink is None or not sink.field_numbers else {"field_numbers": dict(sink.field_numbers)}),

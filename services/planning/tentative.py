@@ -5,10 +5,12 @@ Source: JOBS "queries", PROTOCOL 11, decision 0170.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from holdfast.schemas.plans import UnitPlan
 from holdfast.services.kernel.dataflow.sink_records import key_column
+from holdfast.services.kernel.operators import catalogue
 from holdfast.services.planning.checking import Checked
 from holdfast.services.planning.graph import sink_name
 
@@ -23,6 +25,33 @@ def warnings(checked: Checked, units: Sequence[UnitPlan]) -> Iterator[str]:
     for query in _asked(checked):
         if why := _refused(checked, query, units):
             yield f"queries.{query}.results: there are no tentative rows, it runs as final: {why}"
+
+
+def updates(checked: Checked, query: str) -> bool:
+    """The rows are running totals of rows that filters, selects and unions have left.
+
+    Rows that were missing in a batch only add to it: a key that a batch without them has touched is touched by the
+    whole batch. So each tentative row is replaced by a final one of its own batch, and none is to be taken back.
+    """
+    name = checked.spec.queries[query].input
+    while checked.kind(name) == "select":
+        (slot,) = checked.graph.slots[name]
+        name = slot.producer
+    if checked.kind(name) != "aggregate" or not _running(checked.params[name]):
+        return False
+    above = checked.graph.upstream(name) - {name}
+    return all(_plain(checked, one) for one in above)
+
+
+def _running(params: Mapping[str, Any]) -> bool:
+    return not params.get("window") and params.get("emit") == "updates" and params.get("forget_after_s") is None
+
+
+def _plain(checked: Checked, name: str) -> bool:
+    """A source of records that stand for themselves, or an operator that takes its rows one by one."""
+    if name in checked.spec.sources:
+        return not checked.streams[name].row_key and not checked.streams[name].changes
+    return catalogue.KINDS[checked.kind(name)].row_by_row
 
 
 def _asked(checked: Checked) -> list[str]:
@@ -41,8 +70,11 @@ def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
         return "a record of format arrow has no key by which it could be corrected"
     if sink is not None and sink.delete_when is not None:
         return "a record without a value takes a tentative row back, and `delete_when` makes such records, too"
-    if not (rows.row_key and (rows.windowed or rows.once)):
-        return "only rows of windows that come once (`emit: final`, all key columns) can be corrected"
+    if not (rows.row_key and (rows.windowed or rows.once or updates(checked, query))):
+        return (
+            "only rows of windows that come once (`emit: final`) and running totals of rows that are taken one by one "
+            "can be corrected, with all key columns"
+        )
     if column and rows.row_key != (column,):
         return f"the key of its records, '{column}', does not identify a row"
     if hosted:

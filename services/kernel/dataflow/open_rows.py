@@ -1,9 +1,12 @@
 """The open rows of one query: rows published tentatively and not closed yet, by id.
 
-Each id of such a query comes once in the final result, or not at all: its rows are final results of windows. A final
-row of the id closes the tentative one. If no final row comes, a record without a value closes it. That record is due
-once the watermark of the stable batches has reached the watermark at which the tentative row was made: by then every
-window that had ended has been output.
+Each id of a query of windows comes once in the final result, or not at all. A final row of the id closes the tentative
+one. If no final row comes, a record without a value closes it. That record is due once the watermark of the stable
+batches has reached the watermark at which the tentative row was made: by then every window that had ended has been
+output.
+
+A running total comes again and again, and is never taken back: the stable batch of the same number has a final row of
+its id, since rows that a tentative batch lacks only add to it (docs/decisions/0244).
 
 Rows are closed by id and not by batch. While units are out the watermark is ahead, so the final row of a window may
 come in a later batch than the tentative one. Source: MECHANISMS P14, decision 0170.

@@ -76,7 +76,7 @@ class TentativeRows:
         for at in position.since:
             for message in self._written(Partition(at.topic, at.partition), at.offset):
                 for query, ours in of.items():
-                    self._restore(self._open[query], ours, message)
+                    self._restore(self._open[query], self._sinks[query], ours, message)
         for query, rows in self._open.items():
             self._rows.meter.tentative(query, rows, rows)
 
@@ -86,7 +86,7 @@ class TentativeRows:
         except PositionGone:  # retention has deleted some, or the topic was created again
             yield from self._log.scan(partition)
 
-    def _restore(self, open: OpenRows, ours: RowsOf, message: Message) -> None:
+    def _restore(self, open: OpenRows, sink: OperatorPlan, ours: RowsOf, message: Message) -> None:
         key, headers = message.key(), message.headers()
         status = None if key is None else ours.status(headers)
         if key is None or status is None:
@@ -96,7 +96,7 @@ class TentativeRows:
         elif status != TENTATIVE:
             open.confirm([key])
         elif (watermark := ours.made_by(headers, self._unit)) is not None:
-            open.publish([key], watermark, share(dict(headers or ()).get("fidelity", b"")))
+            open.publish([key], _until(sink, watermark), share(dict(headers or ()).get("fidelity", b"")))
 
     # -- what waits ---------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class TentativeRows:
         if not self._sinks:
             return False
         coming = () if self.under_way is None else self.under_way.sinks
-        soonest = {sink.task.operator.params["query"]: sink.watermark for sink in coming}
+        soonest = {sink.task.operator.params["query"]: _until(sink.task.operator, sink.watermark) for sink in coming}
         return any(
             watermark >= min(self._open[query].soonest, soonest.get(query, NEVER))
             for query, watermark in batch.passed.items()
@@ -152,7 +152,7 @@ class TentativeRows:
             query = sink.task.operator.params["query"]
             kept = fidelity.get(query, 0.0)
             made = self._rows.tentative(sink, number, kept, self._unit)
-            open[query].publish(_ids(made), sink.watermark, kept)
+            open[query].publish(_ids(made), _until(sink.task.operator, sink.watermark), kept)
             found.append(made)
         self._trial = since, open
         return found
@@ -224,6 +224,13 @@ class TentativeRows:
         partitions = [Partition(topic, index) for topic in sorted(topics) for index in range(present.get(topic, 0))]
         ends = self._log.offsets(partitions, "end")
         return tuple(Position(one.topic, one.index, offset) for one, offset in sorted(ends.items()))
+
+
+def _until(sink: OperatorPlan, watermark: int) -> int:
+    """The watermark that takes a row back, of a batch with this one. A running total is never taken back: its batch
+    gives a final row of it.
+    """
+    return NEVER if sink.params.get("updates") else watermark
 
 
 def _ids(rows: Rows) -> list[bytes]:

@@ -78,6 +78,8 @@ def draw_fork(random: Random, aside: Random) -> DrawnJob:
             "parallelism": random.choice((1, 2)),
         }
         read = "some"
+    if "fussy" not in operators and aside.random() < 0.3:
+        operators, read = _totals(operators), "rows"
     queries = {"q0": {"input": read, "sink": {"topic": "out-0"}, "results": "tentative"}}
     if random.random() < 0.5:
         queries["q1"] = {"input": "rows", "sink": {"topic": "out-1"}}
@@ -99,6 +101,12 @@ def draw_fork(random: Random, aside: Random) -> DrawnJob:
         "dead_letter_share": 1.0,
     }
     return planned(spec, topics)
+
+
+def _totals(operators: dict[str, Any]) -> dict[str, Any]:
+    """Running totals in place of windows, put out as they are."""
+    rows = {name: value for name, value in operators["rows"].items() if name != "window"}
+    return {name: one for name, one in operators.items() if name == "all"} | {"rows": rows | {"emit": "updates"}}
 
 
 class _Outages:

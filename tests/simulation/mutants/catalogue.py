@@ -229,6 +229,7 @@ from tests.simulation.mutants.tentative import (
     tentative_frames_not_flagged,
     tentative_rows_move_the_position,
     tentative_rows_under_results_final,
+    totals_are_taken_back,
 )
 from tests.simulation.mutants.trimmed_cuts import (
     cuts_trimmed_to_an_own_estimate,
@@ -466,8 +467,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(rows_closed_without_a_record, "row open", 9, "forks", run_ms=6_000),
     Mutant(rows_closed_by_batch, "withdrawn early", 9, "forks", run_ms=6_000),
     Mutant(rows_closed_only_by_the_end, "row open", 9, "forks", run_ms=6_000),
-    Mutant(open_rows_forgotten_at_a_takeover, "row open", 11, "forks", run_ms=6_000),
+    Mutant(open_rows_forgotten_at_a_takeover, "row open", 2, "forks", run_ms=6_000),
     Mutant(final_row_does_not_close, "row untrue", 9, "forks", run_ms=6_000),
+    Mutant(totals_are_taken_back, "withdrawn early", 11, "forks", run_ms=6_000),
     Mutant(tentative_rows_under_results_final, "unasked", 12, "forks", run_ms=6_000),
     Mutant(dead_letters_of_the_line, "replay differs", 12, "forks", run_ms=6_000),
     Mutant(lent_frames_are_not_read_again, "outage open", 9, "forks", run_ms=6_000),

@@ -16,6 +16,7 @@ from holdfast.services.kernel.dataflow.open_rows import NEVER, OpenRows
 from holdfast.services.kernel.state.forked import ForkedTable
 from holdfast.services.log.protocol import Rows
 from holdfast.services.planning import tentative as planning_of_tentative
+from holdfast.services.worker.sinks import tentative_rows
 from holdfast.services.worker.sinks.tentative_rows import TentativeRows
 from holdfast.services.worker.unit.outbox import Outbox
 from holdfast.services.worker.unit.tentative import TentativeLine
@@ -65,6 +66,11 @@ def line_works_though_nothing_is_out() -> AbstractContextManager[object]:
         return found if true_out(self) else {one: {0} for one in self._intake.inputs}
 
     return mock.patch.multiple(TentativeLine, _out=out, _writers=writers)
+
+
+def totals_are_taken_back() -> AbstractContextManager[object]:
+    """A record without a value closes a running total once the watermark has passed its batch."""
+    return mock.patch.object(tentative_rows, "_until", lambda sink, watermark: watermark)
 
 
 @method(TentativeRows, "position")
@@ -127,6 +133,6 @@ def dead_letters_of_the_line(true: Callable[..., None], self: TentativeRows, tra
 
 @method(TentativeRows, "_restore")
 def open_rows_forgotten_at_a_takeover(
-    true: Callable[..., None], self: TentativeRows, open: Any, ours: Any, message: Any
+    true: Callable[..., None], self: TentativeRows, open: Any, sink: Any, ours: Any, message: Any
 ) -> None:
     """A copy that takes over reads nothing back."""

@@ -294,7 +294,7 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
         "fault_tolerance.buffering: source goes by global checkpoints, which sweep does not make, "
         "runs as upstream until the policy is aligned",
         "queries.q.results: there are no tentative rows, it runs as final: only rows of windows that come once "
-        "(`emit: final`, all key columns) can be corrected",
+        "(`emit: final`) and running totals of rows that are taken one by one can be corrected, with all key columns",
     )
     assert {unit.scheme for unit in made.units} == {"hybrid"}
 

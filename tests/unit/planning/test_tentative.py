@@ -49,10 +49,48 @@ queries: {all: {input: visits, results: tentative}}
     assert [one for one in made.warnings if "tentative" in one] == []
 
 
+TOTALS = {"aggregate": {"n": "count()"}, "key": ["k"], "parallelism": 2}
+SOME = {"filter": "k = 'a'", "input": "s"}
+
+
+def totals(**operators: dict[str, Any]) -> Plan:
+    """The query reads the last one."""
+    return plan(job(operators, {"s": source()}, {"q": query(list(operators)[-1], results="tentative")}))
+
+
+def test_running_totals_of_rows_that_are_taken_one_by_one_are_given_tentatively_and_never_taken_back() -> None:
+    both = {"union": ["s", "some"]}
+    renamed = {"select": ["k", "n * 2 AS twice"], "input": "o"}
+    for found in (
+        totals(o=TOTALS | {"input": "s"}),
+        totals(some=SOME, both=both, o=TOTALS | {"input": "both"}, renamed=renamed),
+    ):
+        assert not [one for one in found.warnings if "tentative" in one]
+        (sink,) = (one for one in found.operators if one.kind == "sink")
+        assert (sink.params["tentative"], sink.params["updates"]) == (True, True)
+    (sink,) = (one for one in made().operators if one.kind == "sink")
+    assert "updates" not in sink.params, "rows of windows are taken back where the final result has none"
+
+
+@pytest.mark.parametrize(
+    "operators",
+    [
+        {"o": TOTALS | {"input": "s"}, "last": {"filter": "n > 2", "input": "o"}},
+        {"o": TOTALS | {"input": "s"}, "last": TOTALS | {"input": "o"}},
+        {"o": {"dedup": {"within_s": 1}, "key": ["k"], "input": "s"}, "last": TOTALS | {"input": "o"}},
+        {"o": WINDOWS | {"emit": "final"}, "last": {"aggregate": {"m": "sum(n)"}, "key": ["k"], "input": "o"}},
+    ],
+)
+def test_totals_of_which_a_whole_batch_may_lack_a_key_run_as_final(operators: dict[str, Any]) -> None:
+    found = totals(**operators)
+    assert ["come once" in one for one in found.warnings if one.startswith("queries.q.results: there are no")] == [True]
+
+
 @pytest.mark.parametrize(
     ("why", "changed"),
     [
-        ("come once", {"window": {"window": None}}),
+        ("come once", {"window": {"window": None, "emit": "each"}}),
+        ("come once", {"window": {"window": None, "emit": "updates", "forget_after_s": 9}}),
         ("format arrow has no key", {"sink": {"topic": "out", "format": "arrow"}}),
         ("'k', does not identify a row", {"sink": {"topic": "out", "key": "k"}}),
         ("retain_bytes holds the sources back", {"retain_bytes": 1024 * 1024}),

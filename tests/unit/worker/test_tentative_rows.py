@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from holdfast.newest import Newest, Row
 from holdfast.schemas.costs import TentativeCounts
@@ -33,13 +34,15 @@ TOPICS = ClusterTopics().job("job", "0-abcdef")
 PARAMS = {"query": "q", "topic": "out", "partitions": 2, "tentative": True}
 SINK = OperatorPlan("q", "sink", 1, ("s",), PARAMS, {"w": "int", "n": "int"}, ("w",))
 TASK = TaskLayout("q-0", 0, SINK, (), (), (), None)
+TOTALS = replace(TASK, operator=structs.replace(SINK, params=PARAMS | {"updates": True}))
+"""Of running totals: w is their key."""
 WINDOWS = range(1, 6)
 
 
-def rows(counts: dict[int, int], watermark: int) -> list[SinkRows]:
+def rows(counts: dict[int, int], watermark: int, task: TaskLayout = TASK) -> list[SinkRows]:
     """Of windows, by their end."""
     frame = pl.DataFrame({"w": list(counts), "n": list(counts.values())}, {"w": pl.Int64, "n": pl.Int64})
-    return [SinkRows(TASK, frame, watermark)] if counts else []
+    return [SinkRows(task, frame, watermark)] if counts else []
 
 
 @dataclass
@@ -52,6 +55,7 @@ class Site:
     refusals: Refusals = field(default_factory=Refusals)
     events: list[tuple[str, str]] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
+    task: TaskLayout = TASK
 
     def __post_init__(self) -> None:
         self.log.create([TopicSpec("out", 2), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
@@ -63,7 +67,7 @@ class Site:
         meter = Meter(self.spent, lambda: 0.0, lambda: 0.0)
         self.delivery = Delivery(
             log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter,
-            refusals=self.refusals, tentative={"q": SINK},
+            refusals=self.refusals, tentative={"q": self.task.operator},
         )  # fmt: skip
         self.delivery.ahead.happened = lambda kind, detail: self.events.append((kind, detail))
         self.delivery.open(lambda _: None)
@@ -81,10 +85,10 @@ class Site:
             pass
 
     def stable(self, batch: int, counts: dict[int, int], watermark: int) -> None:
-        self.delivery.deliver(Batch(batch, rows(counts, watermark), [], 0, {"q": watermark}))
+        self.delivery.deliver(Batch(batch, rows(counts, watermark, self.task), [], 0, {"q": watermark}))
 
     def line(self, batch: int, counts: dict[int, int], watermark: int) -> None:
-        self.delivery.deliver_tentative(Ahead(batch, rows(counts, watermark), {"q": 0.75}))
+        self.delivery.deliver_tentative(Ahead(batch, rows(counts, watermark, self.task), {"q": 0.75}))
 
     def read(self) -> tuple[list[Row], int]:
         """All that a reader is told, and how many keys are left tentative."""
@@ -147,6 +151,52 @@ def test_readers_end_with_the_rows_of_the_stable_batches_alone(
     assert {key: value for key, (value, _) in known(told).items() if value is not None} == truth
     assert all(final for _, final in known(told).values())
     assert site.compacted() == truth, "also for a reader that looks at no header"
+
+
+BATCHES = 9
+TOUCHED = st.lists(st.sets(st.sampled_from(WINDOWS)), min_size=BATCHES, max_size=BATCHES)
+"""By batch, keys."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(("stable", "line", "leap", "take over", "answer")), max_size=24), TOUCHED, TOUCHED)
+def test_readers_of_running_totals_end_with_the_newest_final_rows_and_none_is_taken_back(
+    steps: list[str], touched: list[set[int]], missing: list[set[int]]
+) -> None:
+    """A batch of the line touches no key that the stable batch of its number does not."""
+    site, stable, line, forked = Site(task=TOTALS), 0, 0, 0
+
+    def do_stable() -> None:
+        site.stable(stable, dict.fromkeys(touched[stable - 1], 10 * stable), stable)
+
+    for step in steps:
+        if step == "stable" and stable < BATCHES:
+            stable += 1
+            do_stable()
+        elif step in ("line", "leap") and site.delivery.delivered <= stable:
+            if line <= stable:
+                line = forked = stable
+            line += 2 if step == "leap" and forked == stable else 1
+            if line <= BATCHES:
+                site.line(line, dict.fromkeys(touched[line - 1] - missing[line - 1], 1), line)
+        elif step == "take over":
+            site.take_over()
+            line = 0
+        elif step == "answer":
+            site.answer()
+    while stable < BATCHES:
+        stable += 1
+        do_stable()
+        site.answer()
+    site.stable(BATCHES + 1, {}, END_WATERMARK)
+    site.answer()
+    assert not site.errors
+    told, open = site.read()
+    last = {w: 10 * number for number, keys in enumerate(touched, 1) for w in keys}
+    truth = {b"[%d]" % w: b'{"w":%d,"n":%d}' % (w, n) for w, n in last.items()}
+    assert (open, {key: value for key, (value, _) in known(told).items()}) == (0, truth)
+    assert site.compacted() == truth
+    assert not any(row.value is None for row in told)
 
 
 def test_a_tentative_row_says_its_fidelity_and_a_record_without_value_takes_it_back() -> None:
