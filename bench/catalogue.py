@@ -28,6 +28,7 @@ from bench.measures.nexmark.command import nexmark_queries
 from bench.measures.overhead import overhead
 from bench.measures.peers.against import against_peers
 from bench.measures.peers.peer import PEERS
+from bench.measures.permitted import permitted
 from bench.measures.planning import planning
 from bench.measures.registry import registry
 from bench.measures.replicas import replicas
@@ -452,6 +453,19 @@ MEASURES = (
         imports,
         {"help_s": at_most(0.3), "try_s": at_most(1.5)},
         workers=0,
+        standard=False,
+    ),
+    Measure(
+        "permitted",
+        "a running count with `results: tentative` while nothing is out, over the same with final results: throughput, "
+        "CPU time, latency; pairs",
+        permitted,
+        {
+            "records_per_s_over_final": at_least(0.98),
+            "cpu_s_per_million_over_final": at_most(1.02),
+            "p50_ms_over_final": at_most(1.02),
+        },
+        alone=True,
         standard=False,
     ),
     Measure(

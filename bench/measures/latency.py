@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from string import Template
 
 from bench.rig import jobs
 from bench.rig.cluster import BenchCluster, now_ms
@@ -19,11 +20,11 @@ KEYS = 100
 WARM_UP_SHARE = 0.2
 
 
-def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+def latency(cluster: BenchCluster, name: str, scale: Scale, chain: Template = jobs.CHAIN) -> Figures:
     """Latency of every record, by the batch that holds it, from the broker's time on it; the first fifth is warm-up."""
     topic = f"bench-{name}"
     cluster.create(topic)
-    with cluster.running(jobs.CHAIN, topic, name=name) as job:
+    with cluster.running(chain, topic, name=name) as job:
         job.await_running()
         with Trace(cluster, job, f"{topic}-out") as trace:
             feeder = Feeder(

@@ -8,10 +8,13 @@ from detection until the progress is that of the failure at every failed task. S
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
+
+from bench.model.topologies import sixteen
+from holdfast.services.kernel.fidelity.planners.structured import structure_aware
 
 BATCH_S = 0.1
 LEVELS = (8, 4, 2, 1)
@@ -24,6 +27,8 @@ CAPTURE_RECORD_S = 10e-6
 """A record of the windows, in a checkpoint."""
 SWITCH_S, SEND_RECORD_S = 0.1, 20e-6
 """A replica that takes over, and each record that it sends again."""
+PATIENCE_S = 0.1
+"""A task that works without what is missing has waited so long since its last batch (worker/core/tentative.py)."""
 Task = tuple[int, int]
 """Level, and place in it."""
 
@@ -78,6 +83,46 @@ def recovered_s(technique: Technique, setting: Setting, failed: Sequence[Task], 
         return max(done(setting, behind, restored_s, kept=True).values())
     again = {task for one in failed for task in above(one)}
     return max(done(setting, dict.fromkeys(again, _batches(setting.window_s)), RESTORE_S, kept=False).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """All fifteen have failed, and some have a replica. Times from detection.
+
+    recovered_s: until every task is where it was. first_s: until the last task puts out its first rows, which are
+    tentative unless all is there by then. share: of the sources whose records are in these rows.
+    """
+
+    recovered_s: float
+    first_s: float
+    share: float
+
+
+def partly(setting: Setting, replicated: Set[Task], seed: int) -> Partial:
+    """The replicated ones are taken over, the others are restored from checkpoints and repeat what came since."""
+    chance = Random(seed)
+    ages_s = {task: chance.uniform(0, setting.every_s) for task in TASKS}
+    there = {task: SWITCH_S + ages_s[task] * setting.rate_per_s * SEND_RECORD_S for task in replicated}
+    left = {task: _batches(ages_s[task]) for task in TASKS if task not in replicated}
+    there |= done(setting, left, RESTORE_S + setting.state * RESTORE_RECORD_S, kept=True)
+    paths = [max(there[task] for task in _path(first)) for first in TASKS if first[0] == 0]
+    first_s = max(min(paths), PATIENCE_S) + BATCH_S
+    share = sum(path_s <= first_s for path_s in paths) / len(paths)
+    return Partial(max(there.values()), first_s, share)
+
+
+def _path(task: Task) -> Iterator[Task]:
+    """From a task down to the last one."""
+    for level in range(task[0], len(LEVELS)):
+        yield level, task[1] >> (level - task[0])
+
+
+def replicas(budget: int) -> tuple[frozenset[Task], float]:
+    """Tasks that get a replica where so many may, and the output fidelity without all others. The sources live."""
+    tree = sixteen()
+    plan = structure_aware(tree, budget, range(tree.units.index("n8-0")))
+    names = (tree.units[unit].removeprefix("n").split("-") for unit in plan.units)
+    return frozenset((LEVELS.index(int(width)), int(place)) for width, place in names), plan.fidelity
 
 
 def done(setting: Setting, behind: Mapping[Task, int], restored_s: float, *, kept: bool) -> dict[Task, float]:

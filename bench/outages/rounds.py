@@ -54,7 +54,7 @@ def run_round(
     with cluster.running(jobs.OUTAGES, topic, **settings) as job:
         job.await_running()
         out = Out(job_key(job.plan.job, job.plan.generation))
-        rows = Rows(cluster.log, f"{topic}-out", RowsOf(job.plan.job, job.plan.generation, "all"))
+        rows = Rows(cluster.log, f"{topic}-out", RowsOf(job.plan.job, job.plan.generation, "all"), SOURCES)
         feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record, SOURCES)
         with Observer(cluster.log, cluster.topics, out.read) as observer, rows, feeder:
             struck = Struck(cluster, job, observer, (out, rows), chance)

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 
+import msgspec
+
 from bench.rig.cluster import now_ms
 from bench.rig.following import Following
 from holdfast.newest import Newest
@@ -19,15 +21,16 @@ POLL_S = 0.02
 
 
 class Rows(Following):
-    """Follows a topic of one partition in a thread of its own, from entering to leaving."""
+    """Follows every partition of a topic in a thread of its own, from entering to leaving."""
 
-    def __init__(self, log: Log, topic: str, ours: RowsOf) -> None:
-        super().__init__(log, "rows", [Partition(topic, 0)])
+    def __init__(self, log: Log, topic: str, ours: RowsOf, partitions: int = 1) -> None:
+        super().__init__(log, "rows", [Partition(topic, index) for index in range(partitions)])
         self._ours, self._newest = ours, Newest()
         self._told: dict[bytes | None, bytes | None] = {}
         self._final: dict[bytes | None, bytes | None] = {}
         self._counts = Counter[str]()
         self._tentative_ms: list[float] = []
+        self._tentative: dict[bytes | None, bytes | None] = {}
         self._lock = threading.Lock()
 
     def _turn(self) -> None:
@@ -48,6 +51,7 @@ class Rows(Following):
             self._final[key] = value
         elif status == TENTATIVE:
             self._tentative_ms.append(at_ms)
+            self._tentative[key] = value
 
     # -- what they say ------------------------------------------------------------------------------------------------
 
@@ -68,8 +72,20 @@ class Rows(Following):
         with self._lock:
             return self._newest.open
 
+    def accuracy(self) -> float | None:
+        """Share of the final rows, of windows with tentative ones, that these held; None: there are none."""
+        with self._lock:
+            ends = {_window(value) for value in self._tentative.values()}
+            true = {key: value for key, value in self._final.items() if _window(value) in ends}
+            right = sum(self._tentative.get(key) == value for key, value in true.items())
+            return right / len(true) if true else None
+
     def untrue(self) -> int:
         """Keys for which the reader has another row than the last final one."""
         with self._lock:
             told = {key: value for key, value in self._told.items() if value is not None}
             return sum(told.get(key) != self._final.get(key) for key in told.keys() | self._final.keys())
+
+
+def _window(row: bytes | None) -> object:
+    return msgspec.json.decode(row or b"{}").get("window_end")

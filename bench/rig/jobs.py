@@ -18,6 +18,15 @@ operators: {count: {aggregate: {n: "count()", total: "sum(amount)"}, key: [user]
 queries: {counts: {input: count, sink: {topic: $topic-out}}}
 """
 )
+APART = Template(f"{COUNT.template}placement: {{units: [[events], [count, counts]]}}\n")
+"""Its source is a unit by itself."""
+
+
+def tentative(job: Template) -> Template:
+    """The job with tentative results while units are out."""
+    return Template(job.template.replace("sink: {topic", "results: tentative, sink: {topic"))
+
+
 SHORT = Template(
     _EVENTS.replace("sources:", "replay_horizon_s: $horizon_s\nsources:")
     + """
@@ -120,6 +129,8 @@ queries: {counts: {input: known, sink: {topic: $topic-out}}}
 placement: {units: [[events], [count], [known], [counts]]}
 """
 )
+WHOLE = Template(CHAIN.template.replace('filter: "n > 0"', "select: [user, n]"))
+"""The chain, with all totals put out."""
 PACED = Template(
     _EVENTS.replace("sources:", "batch_interval_ms: $interval_ms\nsources:")
     + """
@@ -210,7 +221,7 @@ operators:
   seconds:
     aggregate: {n: "count()", total: "sum(amount)"}
     key: [user]
-    window: {size_s: 1}
+    window: {size_s: 0.2}
     emit: final
     input: events
     parallelism: 2
@@ -223,13 +234,42 @@ fault_tolerance:
   correlated_failure: {workers: 1}
 """
 )
-"""Rows of windows of a second, also while units are out; of a row of incomplete input the final one may be none."""
+"""Rows of windows of 200 ms, also while units are out; of a row of incomplete input the final one may be none."""
 
 
 def merging(sources: int) -> Template:
     """Sources that merge in pairs down to one aggregate, a unit each; half of the units may have a replica that
     processes.
     """
+    return Template(
+        f"{_merging(sources, 'key: [user]')}"
+        """
+queries: {counts: {input: one, sink: {topic: $topic-out}}}
+fault_tolerance: {default: {scheme: passive}, replication_budget: 0.5}
+"""
+    )
+
+
+def tree(sources: int) -> Template:
+    """Merging sources with rows of windows of 200 ms, also while units are out.
+
+    `$budget` is the share of the units that may have a replica. `$together` is the number of workers whose joint
+    failure makes their units wait for slots.
+    """
+    return Template(
+        f"{_merging(sources, 'key: [user], window: {size_s: 0.2}, emit: final')}"
+        """
+queries: {counts: {input: one, results: tentative, sink: {topic: $topic-out}}}
+fault_tolerance:
+  default: {scheme: passive}
+  replication_budget: $budget
+  checkpoint: {interval_ms: $checkpoint_ms}
+  correlated_failure: {workers: $together}
+"""
+    )
+
+
+def _merging(sources: int, last: str) -> str:
     names, degrees = ["events"], [sources]
     while degrees[-1] > 2:
         degrees.append(degrees[-1] // 2)
@@ -238,17 +278,9 @@ def merging(sources: int) -> Template:
         f'  {name}: {{filter: "amount >= 0", input: {before}, parallelism: {degree}}}'
         for before, name, degree in zip(names, names[1:], degrees[1:], strict=False)
     ]
-    last = (
-        f'  one: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [user], input: {names[-1]}, parallelism: 1}}'
-    )
+    one = f'  one: {{aggregate: {{n: "count()", total: "sum(amount)"}}, {last}, input: {names[-1]}, parallelism: 1}}'
     head = _EVENTS.replace("sources:", "batch_interval_ms: $interval_ms\nsources:").replace("$tasks", str(sources))
-    return Template(
-        "\n".join([head + "\noperators:", *filters, last])
-        + """
-queries: {counts: {input: one, sink: {topic: $topic-out}}}
-fault_tolerance: {default: {scheme: passive}, replication_budget: 0.5}
-"""
-    )
+    return "\n".join([head + "\noperators:", *filters, one])
 
 
 def key(index: int, keys: int) -> bytes:

@@ -7,7 +7,8 @@ from bench.research.papers.c6 import C3, C6
 from bench.research.papers.figure import Figure
 from bench.research.papers.m4 import M4, M5, M6
 from bench.research.papers.p0 import P0
-from bench.research.papers.p7 import P7, P8, P9
+from bench.research.papers.p7 import P7, P8, P9, P10
+from bench.research.papers.p10w import P10W
 from bench.research.papers.p12 import P12
 from bench.research.papers.p14 import P13, P14
 from bench.research.papers.q5 import Q5
@@ -51,6 +52,8 @@ FIGURES: tuple[Figure, ...] = (
     P7,
     P8,
     P9,
+    P10,
+    P10W,
     P12,
     P13,
     P14,

@@ -1,13 +1,13 @@
-"""P7 to P9 on the model: recovery of one worker and of all fifteen by technique, and the cost of checkpoints."""
+"""P7 to P10 on the model: recovery of one worker and of all by technique, costs of checkpoints, and a budget."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from bench.model.recovering import TASKS, Setting, Task, Technique, recovered_s
+from bench.model.recovering import TASKS, Setting, Task, Technique, partly, recovered_s, replicas
 from bench.research.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series
-from bench.research.papers.rules import at_least, below, flat, rises
+from bench.research.papers.rules import at_least, at_most, below, flat, rises
 
 SEEDS = range(10)
 RATES, WINDOWS_S, EVERY_S = (1_000, 2_000), (10, 20, 30), (1, 5, 15, 30)
@@ -150,4 +150,72 @@ P9 = Figure(
     checks=_checks_interval,
     seconds=10,
     differs="Ours write what has changed since the last one only: W7 and the checkpoint benchmark measure those.",
+)
+
+# -- P10 --------------------------------------------------------------------------------------------------------------
+
+BUDGETS = {"0": 0, "0.25": 3, "0.5": 7, "0.75": 11, "1": 15}
+"""By the share of the fifteen tasks, how many may have a replica."""
+PARTLY = Setting(RATES[0], WINDOWS_S[-1])
+
+
+def _measure_budgets(keys: Sequence[str], keep: Keep) -> None:
+    for key in keys:
+        planned, promised = replicas(BUDGETS[key])
+        found = [partly(PARTLY, planned, seed) for seed in SEEDS]
+        keep(
+            key,
+            {
+                "recovered_s": fmean(one.recovered_s for one in found),
+                "first_s": fmean(one.first_s for one in found),
+                "promised": promised,
+                "share": fmean(one.share for one in found),
+            },
+        )
+
+
+def _over_budgets(data: Data, value: str, shown: str) -> Series:
+    return Series(shown, tuple((float(key), data[key][value]) for key in BUDGETS))
+
+
+def _plots_budgets(data: Data) -> list[Plot]:
+    x = "share of the tasks that may have a replica"
+    times = (
+        _over_budgets(data, "recovered_s", "until all have recovered"),
+        _over_budgets(data, "first_s", "until the first rows"),
+    )
+    shares = (_over_budgets(data, "promised", "promised (OF)"), _over_budgets(data, "share", "in the first rows"))
+    return [
+        Plot("all fifteen workers fail", x, "s", times, log_y=True),
+        Plot("what the first rows hold", x, "share of the sources", shares),
+    ]
+
+
+def _checks_budgets(data: Data) -> list[Check]:
+    none, half = data["0"], data["0.5"]
+    falls = [data[one]["recovered_s"] / data[other]["recovered_s"] for one, other in (("0", "0.5"), ("0.5", "1"))]
+    apart = [abs(one["promised"] - one["share"]) for one in data.values() if one["promised"] > 0]
+    return [
+        at_least("recovery with a smaller budget over the next one, of 0, 0.5 and 1", min(falls), 1.0, shape=True),
+        at_most("first rows over full recovery at half of the tasks", half["first_s"] / half["recovered_s"], 0.2),
+        at_least("first rows without any replica over those with half", none["first_s"] / half["first_s"], 5.0),
+        at_most("share in the first rows apart from what a plan promised, the most", max(apart), 0.0, shape=True),
+    ]
+
+
+P10 = Figure(
+    tag="P10",
+    title="first rows and full recovery, by the budget of replicas",
+    paper="Su and Zhou 2016, figure 10",
+    expected="PPA-1.0 recovers before PPA-0.5, and that before PPA-0; tentative output comes up to ten times sooner "
+    "than full recovery.",
+    setup=f"As P8 at {RATES[0]} records/s with windows of {WINDOWS_S[-1]} s: all fifteen workers fail, the sources "
+    "live. The structure-aware planner chooses the tasks with a replica. First rows: of a path of tasks from a source "
+    "to the last one that are there. Three replicas, less than a quarter, make no such path.",
+    ground=Ground.MODEL,
+    keys=tuple(BUDGETS),
+    measure=_measure_budgets,
+    plots=_plots_budgets,
+    checks=_checks_budgets,
+    seconds=10,
 )

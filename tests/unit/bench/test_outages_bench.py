@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from string import Template
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+import pytest
+
+from bench.measures.permitted import CHAINS, COMPARED, COUNTS, FINAL, TENTATIVE, Kinds, over_final
 from bench.outages.rows import Rows
 from bench.outages.strikes import BROKER, FORK, FREEZE, KILL, UNIT, Outcome, counts, exact, left_of, report, rounds
 from bench.outages.strikes import strikes as strikes_of
+from bench.research.papers.p10w import HALF, NONE, P10W, SELDOM, TECHNIQUES
+from bench.research.partial import FIRST, KEYS, MERGING, SOURCES, merges, record
+from bench.rig.jobs import tree
+from holdfast.schemas.decided import Id
+from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.dataflow.sink_records import RowsOf
+from holdfast.services.planning.loading import load
+from holdfast.services.planning.plan import make_plan
 
 
 def made(kind: str = UNIT, fault: str = KILL, first_ms: float = 300.0, **more: Any) -> Outcome:
@@ -63,11 +75,57 @@ def test_rows_count_what_is_open_and_where_a_reader_ends_with_another_row_than_t
         return SimpleNamespace(key=lambda: key, value=lambda: value, headers=lambda: headers)
 
     rows = Rows(cast(Any, Nothing()), "out", RowsOf("j", "0-aaaaaa", "q"))
-    rows._take(message(b"a", b"1", "tentative"), 10.0)
-    rows._take(message(b"b", b"1", "tentative"), 11.0)
+    rows._take(message(b"a", b'{"window_end":1}', "tentative"), 10.0)
+    rows._take(message(b"b", b'{"window_end":1}', "tentative"), 11.0)
     assert (rows.first_after(5.0), rows.first_after(10.5), rows.first_after(12.0)) == (10.0, 11.0, None)
     assert (rows.open, rows.untrue()) == (2, 2)
-    rows._take(message(b"a", b"2", "final"), 12.0)
+    assert rows.accuracy() is None, "nothing is final"
+    rows._take(message(b"a", b'{"window_end":1}', "final"), 12.0)
     rows._take(message(b"b", None, "closing"), 12.0)
-    assert (rows.open, rows.untrue()) == (0, 0)
-    assert rows.counts == {"tentative": 2, "final": 1, "closing": 1}
+    assert (rows.open, rows.untrue(), rows.accuracy()) == (0, 0, 1.0)
+    rows._take(message(b"c", b'{"window_end":1}', "final"), 12.0)
+    rows._take(message(b"d", b'{"window_end":2}', "final"), 12.0)
+    assert rows.accuracy() == 0.5, "of the windows that have tentative rows"
+    assert rows.counts == {"tentative": 2, "final": 3, "closing": 1}
+
+
+def planned(job: Template, **settings: object) -> Plan:
+    text = job.substitute({"name": "x", "topic": "t", "tasks": 1} | settings)
+    spec = load(text, "bench.yaml")
+    unknown: dict[str, Any] = {"topics": None, "first": {}, "versions": {}, "allow": []}
+    return make_plan(spec, generation="0-abcdef", id=Id("c", 1), prefix="t", **unknown)
+
+
+def tentative_sinks(plan: Plan) -> list[str]:
+    return [one.name for one in plan.operators if one.params.get("tentative")]
+
+
+def test_the_tree_that_is_lost_is_a_job_and_each_of_its_keys_is_of_one_source() -> None:
+    made = planned(tree(SOURCES), interval_ms=200, checkpoint_ms=1_000, budget=0.5, together=1)
+    merging = [unit.name for unit in made.units if merges(unit.name)]
+    assert (len(made.units), len(merging), merging[0]) == (2 * SOURCES - 1, MERGING, FIRST)
+    assert len(tentative_sinks(made)) == 1
+    of = {(msgspec.json.decode(record(index))["user"], index % SOURCES) for index in range(10 * KEYS)}
+    assert len(of) == KEYS
+
+
+@pytest.mark.parametrize("jobs_of", [COUNTS, CHAINS])
+def test_the_same_job_is_measured_with_tentative_results_and_without(jobs_of: Kinds) -> None:
+    assert [len(tentative_sinks(planned(jobs_of[kind]))) for kind in (FINAL, TENTATIVE)] == [0, 1]
+    found = over_final({FINAL: [dict.fromkeys(COMPARED, 2.0)], TENTATIVE: [dict.fromkeys(COMPARED, 3.0)]})
+    assert (found["p50_ms_over_final"], found["final_p50_ms"]) == (1.5, 2.0)
+
+
+def test_the_figure_of_workers_is_judged_by_what_was_measured() -> None:
+    point = {"recovered_s": 1.0, "promised": 0.4, "stated": 0.5, "checkpoint_share": 0.1, "inexact": 0.0}
+    data = {key: dict(point) for key in P10W.keys}
+    for at, technique in enumerate(TECHNIQUES):
+        for lost in ("one", "all"):
+            data[f"{technique}, {lost}"]["recovered_s"] = float(at + 1)
+    data[HALF] |= {"recovered_s": 12.0, "first_s": 0.6, "accuracy": 0.45}
+    data[NONE]["recovered_s"], data[SELDOM]["checkpoint_share"] = 12.5, 0.01
+    assert [check.what for check in P10W.checks(data) if not check.holds] == []
+    assert len(P10W.plots(data)) == 4
+    data[HALF]["first_s"] = 1.5
+    data[NONE]["inexact"] = 1.0
+    assert len([check for check in P10W.checks(data) if not check.holds]) == 3

@@ -1,4 +1,4 @@
-"""The model of a tree that recovers, by hand where it is short: MECHANISMS P10 to P13, figures P7 to P9."""
+"""The model of a tree that recovers, by hand where it is short: MECHANISMS P10 to P13, figures P7 to P10."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import pytest
 
 from bench.model.recovering import (
     BATCH_S,
+    PATIENCE_S,
     RESTORE_RECORD_S,
     RESTORE_S,
+    SWITCH_S,
     TASKS,
     Setting,
     Technique,
     above,
     done,
+    partly,
     recovered_s,
+    replicas,
 )
-from bench.research.papers.p7 import P7, P8, P9
+from bench.research.papers.p7 import P7, P8, P9, P10
 
 SETTING = Setting()
 EACH_S = BATCH_S * SETTING.load
@@ -49,7 +53,20 @@ def test_a_checkpoint_restores_all_the_state_and_repeats_what_came_since() -> No
         assert took_s <= recovered_s(Technique.CHECKPOINT, SETTING, TASKS, seed)
 
 
-@pytest.mark.parametrize("figure", [P7, P8, P9], ids=lambda figure: figure.tag)
+def test_rows_come_once_one_path_is_there_and_all_has_recovered_once_every_task_has() -> None:
+    path = {(0, 5), (1, 2), (2, 1), LAST}
+    assert replicas(4)[0] <= set(TASKS)
+    assert replicas(4)[1] == 2 / 16, "a task of the first level reads two sources"
+    assert replicas(15) == (frozenset(TASKS), 1.0)
+    found = partly(SETTING, path, 1)
+    least = RESTORE_S + SETTING.state * RESTORE_RECORD_S
+    assert max(SWITCH_S, PATIENCE_S) + BATCH_S <= found.first_s < least <= found.recovered_s
+    assert found.share == 1 / 8
+    assert partly(SETTING, frozenset(TASKS), 1).share == 1
+    assert partly(SETTING, frozenset(), 1).first_s >= least
+
+
+@pytest.mark.parametrize("figure", [P7, P8, P9, P10], ids=lambda figure: figure.tag)
 def test_the_model_shows_what_the_paper_shows(figure) -> None:  # type: ignore[no-untyped-def]
     data: dict[str, dict[str, float]] = {}
     figure.measure(figure.keys, lambda key, values: data.__setitem__(key, dict(values)))
