@@ -22,5 +22,5 @@ def planned(text: str, file: str, generation: str, topics: ClusterTopics) -> Pla
         first={},
         prefix=topics.prefix,
         versions={},
-        allow=[],
+        allow=["bench"],
     )

@@ -18,7 +18,7 @@ import polars as pl
 
 from bench.measures.nexmark.events import Events
 from bench.measures.nexmark.flink_queries import LEFT_OUT, QUERIES, statements
-from bench.measures.nexmark.measure import side_rows
+from bench.measures.nexmark.measure import records, side_rows
 from bench.measures.nexmark.queries import READS, SIDE, job_file
 from bench.measures.peers.environment import PeerMissing, environment_of
 from bench.rig.cluster import POLL_EVERY, BenchCluster
@@ -41,7 +41,7 @@ def beside_flink(cluster: BenchCluster, events: Events) -> Figures:
     """Records a second and CPU seconds per million of each query, Holdfast's and Flink's, and their ratios. If Flink
     cannot be installed, that is reported, and its figures are left out.
     """
-    cluster.start(1)
+    cluster.start(1, {"HOLDFAST_PLUGINS": "bench"})
     _preload(cluster, events)
     try:
         flink: list[str] | None = [str(environment_of([FLINK])), str(PROGRAM), _connector()]
@@ -52,15 +52,15 @@ def beside_flink(cluster: BenchCluster, events: Events) -> Figures:
     figures: Figures = {}
     for query in READS:
         cluster.say(f"  q{query} ...")
-        records = sum(events.frames[name].height for name in READS[query] if name != "side")
-        ours = _ours(cluster, query, events, records)
+        read = records(events, READS[query])
+        ours = _ours(cluster, query, events, read)
         figures |= {f"q{query}_{figure}": value for figure, value in ours.items()}
         if flink is None or query not in QUERIES:
             if query in LEFT_OUT:
                 cluster.say(f"  q{query} is not run on Flink: {LEFT_OUT[query]}")
             continue
         try:
-            theirs = _theirs(cluster, query, flink, records)
+            theirs = _theirs(cluster, query, flink, read)
         except MeasureFailed as error:
             cluster.say(f"  q{query} is left out of Flink's: {error}")
             continue
@@ -98,19 +98,19 @@ def _lines(rows: pl.DataFrame) -> Iterator[bytes]:
     return (line.encode() for line in texts.write_ndjson().splitlines())
 
 
-def _ours(cluster: BenchCluster, query: int, events: Events, records: int) -> Figures:
+def _ours(cluster: BenchCluster, query: int, events: Events, read: int) -> Figures:
     """Figures from the job's admission to its last record, with the start of its units."""
     cluster.log.create([TopicSpec(f"q{query}", 1)])
     text = job_file(query, events.held_s).replace("$", "$$")
     before = cluster.cpu_s()
     with cluster.running(Template(text), f"nexmark-{query}") as job:
         began_s = time.monotonic()
-        job.await_records(records)
+        job.await_records(read)
         took_s, spent_s = time.monotonic() - began_s, cluster.cpu_s() - before
-    return {"records_per_s": round(records / took_s), "cpu_s_per_million": round(spent_s / records * 1e6, 2)}
+    return {"records_per_s": round(read / took_s), "cpu_s_per_million": round(spent_s / read * 1e6, 2)}
 
 
-def _theirs(cluster: BenchCluster, query: int, command: list[str], records: int) -> Figures:
+def _theirs(cluster: BenchCluster, query: int, command: list[str], read: int) -> Figures:
     """Figures from the start of Flink's job to its end, without the start of Java and the planning. Raises
     MeasureFailed.
 
@@ -137,7 +137,7 @@ def _theirs(cluster: BenchCluster, query: int, command: list[str], records: int)
             took_s, spent_s = time.monotonic() - began_s, trees_cpu_s([child.pid]) - before
         finally:
             _end(child)
-    return {"records_per_s": round(records / took_s), "cpu_s_per_million": round(spent_s / records * 1e6, 2)}
+    return {"records_per_s": round(read / took_s), "cpu_s_per_million": round(spent_s / read * 1e6, 2)}
 
 
 def _await(child: subprocess.Popen[str], word: str, log: Path) -> None:

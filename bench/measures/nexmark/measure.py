@@ -7,12 +7,12 @@ to those of the sink. Decoding, encoding, Kafka and checkpoints are not in it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
 from bench.measures.nexmark.events import Events
-from bench.measures.nexmark.queries import NOT_WRITTEN, READS, SIDE, job_file
+from bench.measures.nexmark.queries import ARRIVING, NOT_WRITTEN, READS, SIDE, job_file
 from bench.rig.cluster import BenchCluster
 from bench.rig.figures import Figures
 from bench.rig.followed import MeasureFailed
@@ -34,6 +34,8 @@ BATCH = 10_000
 SEED = 1
 SIDE_ROWS = 10_000
 GENERATION = "0-abcdef"
+ON_THE_WAY = pl.duration(seconds=3)
+"""Time from a bid to its record, in memory."""
 
 
 def nexmark(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
@@ -58,17 +60,17 @@ class Run:
         """Records a second of a core."""
         for _ in self.rows(batch):
             pass
-        return sum(self._events.frames[name].height for name in self._reads if name != "side") / self.cpu_s
+        return records(self._events, self._reads) / self.cpu_s
 
     def rows(self, batch: int) -> Iterator[pl.DataFrame]:
         """The rows of the sink, batch by batch; so many events are a batch. The end closes every window."""
         number = 1
         for newest_us, frames in self._events.batches(batch):
             side = side_rows() if number == 1 else side_rows().clear()
-            yield from self._process(number, frames | {"side": side}, newest_us)
+            yield from self._process(number, {**frames, "arriving": arriving(frames["bids"]), "side": side}, newest_us)
             number += 1
-        nothing = {name: frame.clear() for name, frame in self._events.frames.items()}
-        yield from self._process(number, nothing | {"side": side_rows().clear()}, END_WATERMARK)
+        nothing = {name: frame.clear() for name, frame in {**self._events.frames, "side": side_rows()}.items()}
+        yield from self._process(number, {**nothing, "arriving": arriving(nothing["bids"])}, END_WATERMARK)
 
     def _process(self, batch: int, frames: Mapping[str, pl.DataFrame], watermark: int) -> list[pl.DataFrame]:
         fed = {task.name: Fed(frames[name], watermark) for name, task in self._sources.items()}
@@ -78,6 +80,17 @@ class Run:
         if produced.dead or produced.late:
             raise MeasureFailed(f"{len(produced.dead)} dead letters, {produced.late} late rows")
         return [sink.rows for sink in produced.sinks]
+
+
+def records(events: Events, reads: Iterable[str]) -> int:
+    """Number of events that a query reads; the rows of its table are none."""
+    return sum(events.frames["bids" if name == "arriving" else name].height for name in reads if name != "side")
+
+
+def arriving(bids: pl.DataFrame) -> pl.DataFrame:
+    """Bids with the time of their records, which is their event time."""
+    at = pl.col("at") + ON_THE_WAY
+    return bids.with_columns(at.alias("arrived"), at.to_physical().alias(TIME)).select(stream_schema(ARRIVING).names())
 
 
 def side_rows() -> pl.DataFrame:

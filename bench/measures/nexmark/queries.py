@@ -3,22 +3,21 @@
 Source: the SQL of Nexmark (github.com/nexmark/nexmark). A join without a bound of time there has here the time within
 which its rows come (`held_s`), so its pairs are the same. A result that is replaced there as rows come is here the
 newest row of its key. In query 4 the bids on an auction are one session, so its price is counted once, when no further
-bid can come. Queries 15 and 16 count distinct values exactly up to 10,000 of a key.
+bid can come. Query 6 ends in a Python operator. In query 12 the time of a bid is the one at which Kafka took its
+record, so that a replay gives the same rows. Queries 15 and 16 count distinct values exactly up to 10,000 of a key.
 """
 
 from __future__ import annotations
 
 from string import Template
 
-from bench.measures.nexmark.events import FIELDS
+from bench.measures.nexmark.events import BIDS, FIELDS
 
 SIDE = {"key": "int", "value": "string"}
 """Fields of the table that query 13 joins."""
-NOT_WRITTEN = {
-    6: "the mean of the last ten auctions of a seller: no aggregate is over the last n rows of a key",
-    10: "files by day and minute: a sink is a topic",
-    12: "windows of processing time: a window is of event time, so that a replay gives the same rows",
-}
+ARRIVING = BIDS | {"arrived": "timestamp"}
+"""Fields of bids with the time at which Kafka took their record, which is their time in query 12."""
+NOT_WRITTEN = {10: "it writes files by day and minute, as a sink of Parquet does, and computes nothing"}
 """Queries that are not written."""
 
 _LOWER_MIDDLE_UPPER = """
@@ -65,6 +64,10 @@ _OPERATORS = {
   most: {select: [ends, most], input: largest}
   hot: {join: {left: named, right: most, "on": [ends, "num = most"], within_s: 2}}
   out: {select: [auction, num, ends], input: hot}""",
+    6: _WON
+    + """
+  final: {aggregate: {price: "max(price)"}, key: [id, seller], window: {gap_s: $held_s}, input: valid}
+  out: {python: "bench.measures.nexmark.last_auctions:LastAuctions", key: [seller], input: final}""",
     7: """
   offered: {select: [auction, bidder, price, at], input: bids}
   largest: {aggregate: {most: "max(price)"}, window: {size_s: 10}, input: bids}
@@ -84,6 +87,8 @@ _OPERATORS = {
   out: {top: {k: 1, by: price}, key: [id], input: shown}""",
     11: """
   out: {aggregate: {bids: "count()"}, key: [bidder], window: {gap_s: 10}, input: bids}""",
+    12: """
+  out: {aggregate: {bids: "count()"}, key: [bidder], window: {size_s: 10}, input: arriving}""",
     13: """
   keyed: {select: [auction, bidder, price, at, "MOD(auction, 10000) AS key"], input: bids}
   both: {join: {left: keyed, right: side, "on": [key]}}
@@ -164,8 +169,10 @@ _OPERATORS = {
 READS = dict.fromkeys(_OPERATORS, ("bids",)) | {
     3: ("persons", "auctions"),
     4: ("auctions", "bids"),
+    6: ("auctions", "bids"),
     8: ("persons", "auctions"),
     9: ("auctions", "bids"),
+    12: ("arriving",),
     13: ("bids", "side"),
     20: ("auctions", "bids"),
 }
@@ -187,6 +194,9 @@ def job_file(query: int, held_s: int) -> str:
 def _source(name: str) -> str:
     if name == "side":
         return f"\n  side: {{topic: side, fields: {_flow(SIDE)}, table: [key]}}"
+    if name == "arriving":
+        fields = _flow(BIDS | {"arrived": "{type: timestamp, metadata: timestamp}"})
+        return f"\n  arriving: {{topic: bids, fields: {fields}, event_time: arrived}}"
     return f"\n  {name}: {{topic: {name}, fields: {_flow(FIELDS[name])}, event_time: at}}"
 
 

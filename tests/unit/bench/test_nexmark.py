@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 from bench.measures.nexmark import flink
 from bench.measures.nexmark.events import Events
 from bench.measures.nexmark.flink_queries import LEFT_OUT, QUERIES, statements
-from bench.measures.nexmark.measure import Run, side_rows
+from bench.measures.nexmark.measure import Run, arriving, side_rows
 from bench.measures.nexmark.queries import NOT_WRITTEN, READS
 from bench.rig.followed import MeasureFailed
 from holdfast.services.kernel.codecs.fields import TIME
@@ -68,6 +68,9 @@ SQL = {
             FROM bids, range(5) AS hops(i) GROUP BY auction, ends)
           SELECT auction, num, make_timestamp(ends) AS ends FROM counts
           QUALIFY num = max(num) OVER (PARTITION BY ends)""",
+    6: f"""SELECT seller, id, avg(final) OVER (PARTITION BY seller ORDER BY newest, id
+             ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS price FROM
+           (SELECT a.id, seller, max(b.price) AS final, max(b.at) AS newest FROM {WON} GROUP BY a.id, seller)""",
     7: """SELECT auction, bidder, price, "at" FROM bids
           QUALIFY price = max(price) OVER (PARTITION BY epoch_us("at") // 10000000)""",
     8: """SELECT DISTINCT p.id, p.name, make_timestamp(epoch_us(p.at) // 10000000 * 10000000) AS starts
@@ -81,6 +84,9 @@ SQL = {
            numbered AS (SELECT *, sum(starts) OVER (PARTITION BY bidder ORDER BY "at") AS session FROM begun)
            SELECT bidder, min("at") AS window_start, max("at") + INTERVAL 10 SECOND AS window_end, count(*) AS bids
            FROM numbered GROUP BY bidder, session""",
+    12: """SELECT bidder, make_timestamp(epoch_us(arrived) // 10000000 * 10000000) AS window_start,
+             make_timestamp((epoch_us(arrived) // 10000000 + 1) * 10000000) AS window_end, count(*) AS bids
+           FROM arriving GROUP BY bidder, window_start, window_end""",
     13: 'SELECT auction, bidder, price, "at", value FROM bids JOIN side ON auction % 10000 = key',
     14: """SELECT auction, bidder, 0.908::DOUBLE * price AS price,
              CASE WHEN hour("at") BETWEEN 8 AND 18 THEN 'dayTime' WHEN hour("at") <= 6 OR hour("at") >= 20
@@ -116,7 +122,7 @@ def events() -> Events:
 @pytest.fixture(scope="module")
 def duck(events: Events) -> Iterator[Any]:
     connection = duckdb.connect()
-    for name, rows in (events.frames | {"side": side_rows()}).items():
+    for name, rows in {**events.frames, "arriving": arriving(events.frames["bids"]), "side": side_rows()}.items():
         connection.register(name, plain(rows).to_arrow())
     yield connection
     connection.close()
@@ -136,6 +142,13 @@ def test_the_rows_of_a_query_are_those_of_duckdb(query: int, events: Events, duc
     expected = pl.DataFrame(duck.sql(SQL[query]).to_arrow_table()).select(found.columns)
     assert expected.height > 0
     assert_frame_equal(found, expected, check_row_order=False, check_dtypes=False, rel_tol=1e-12)
+
+
+def test_prices_of_a_seller_are_kept_for_the_next_batch(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.measures.nexmark.events.HELD_EVENTS", 200)
+    few, many = (pl.concat(Run(6, events).rows(size)) for size in (BATCH, EVENTS))
+    assert few["seller"].is_duplicated().any()
+    assert_frame_equal(plain(few), plain(many), check_row_order=False)
 
 
 def test_fifty_events_hold_one_person_and_three_auctions_as_the_seed_draws_them(events: Events) -> None:
